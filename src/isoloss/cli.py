@@ -45,19 +45,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if arguments is None:  # the process ends here: a second Ctrl-C must not suppress code and line
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         (command, *_) = (*(sys.argv[1:] if arguments is None else arguments), "")
-        kept = "; what was finished is kept, and the same command goes on from there" * (command in GOING_ON)
-        print(f"isoloss: interrupted{kept}.", file=sys.stderr)
+        resuming = "; what was finished is kept, and the same command goes on from there" * (
+            command in GOING_ON
+        )
+        print(f"isoloss: interrupted{resuming}.", file=sys.stderr)
         code = EXIT_INTERRUPTED
     sys.exit(code)
 
 
 def _reason(error: OSError | UnicodeEncodeError) -> str:
-    said = getattr(error, "strerror", None) or str(error)
+    reason = getattr(error, "strerror", None) or str(error)
     if isinstance(error, OSError) and error.filename is not None:
-        return f"cannot use {error.filename}: {said}; name another, or mend its permissions"
+        return f"cannot use {error.filename}: {reason}; name another, or mend its permissions"
     if isinstance(error, OSError) and error.errno not in OF_OUTPUT:
-        return f"the system refused ({said}); give the same command again when that is mended"
-    return f"the output cannot be written: {said}; send it elsewhere"
+        return f"the system refused ({reason}); give the same command again when that is mended"
+    return f"the output cannot be written: {reason}; send it elsewhere"
 
 
 def _silence_output() -> None:

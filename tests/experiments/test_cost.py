@@ -206,15 +206,15 @@ def test_what_is_kept_grows_with_the_batch_and_memory_counts_weights_and_gradien
     of_four, of_eight = (
         step_cost(PreLayerNormTransformer(SHAPE), ADAMW, MASKED, n, WORDS, LENGTH) for n in (4, 8)
     )
-    assert of_eight.kept_bytes == pytest.approx(2 * of_four.kept_bytes, rel=0.01)
+    assert of_eight.activation_bytes == pytest.approx(2 * of_four.activation_bytes, rel=0.01)
     assert of_eight.state_bytes == of_four.state_bytes
-    assert of_four.memory_bytes == 8 * of_four.parameters + of_four.state_bytes + of_four.kept_bytes
+    assert of_four.memory_bytes == 8 * of_four.parameters + of_four.state_bytes + of_four.activation_bytes
 
 
 def test_what_is_kept_is_what_a_real_step_keeps() -> None:
     """In plain attention, whose matrices are kept, as they are counted."""
     architecture = PreLayerNormTransformer(SHAPE, attention="eager")
-    counted = step_cost(architecture, ADAMW, MASKED, N, 8, 8).kept_bytes
+    counted = step_cost(architecture, ADAMW, MASKED, N, 8, 8).activation_bytes
     model = architecture.build(8, 8, seed=900).train()
     own = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     kept: dict[int, torch.UntypedStorage] = {}
@@ -235,8 +235,8 @@ def test_what_is_kept_is_what_a_real_step_keeps() -> None:
 def test_micro_batches_keep_what_one_of_them_does_and_compute_what_the_batch_takes() -> None:
     whole, by_two = (run_cost(planned(compute=Compute(micro_batch=n))).step for n in (None, 2))
     of_two = run_cost(planned(batch_size=2)).step
-    assert by_two == replace(whole, kept_bytes=of_two.kept_bytes)
-    assert 3.5 < whole.kept_bytes / by_two.kept_bytes < 4.5
+    assert by_two == replace(whole, activation_bytes=of_two.activation_bytes)
+    assert 3.5 < whole.activation_bytes / by_two.activation_bytes < 4.5
     assert run_cost(planned(compute=Compute(micro_batch=64))).step == whole
 
 

@@ -8,7 +8,7 @@ import torch
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.measured_at import MeasuredAt, quantity_digest
-from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage, keep_plan
+from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage, store_plan
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import read_language
@@ -72,7 +72,7 @@ def test_the_kept_language_reads_back_as_the_one_that_the_specification_names(
     language: Language, tmp_path: Path
 ) -> None:
     planned = run(language=language)
-    keep_plan(planned, language, tmp_path)
+    store_plan(planned, language, tmp_path)
     kept = plan_of(planned, tmp_path)["language"]
     back = read_language(planned.folder(tmp_path) / kept["file"], kept["maximum_length"])
     assert back.digest == kept["digest"] == language.digest
@@ -82,7 +82,7 @@ def test_the_kept_language_reads_back_as_the_one_that_the_specification_names(
 
 def test_a_language_that_takes_work_is_kept_as_how_it_comes_about(tmp_path: Path) -> None:
     planned = replace(run(), language=Later(4))
-    keep_plan(planned, dyck(4), tmp_path)
+    store_plan(planned, dyck(4), tmp_path)
     plan = {"is": "Later", "length": 4, "words": 2, "maximum_length": 4}
     assert plan_of(planned, tmp_path)["language"]["plan"] == plan
 
@@ -91,7 +91,7 @@ def test_the_plan_tells_all_that_was_ever_to_be_measured(tmp_path: Path) -> None
     first = run(MeasuredAt(LOSS, (4,)))
     second = replace(first, name="again", measured=(MeasuredAt(TRACE, (4,)), MeasuredAt(LOSS, (2,))))
     for planned in (first, second, second):
-        keep_plan(planned, RECURSIVE, tmp_path)
+        store_plan(planned, RECURSIVE, tmp_path)
     plan = plan_of(first, tmp_path)
     assert plan["name"] == "again"
     assert plan["digest"] == first.digest
@@ -107,7 +107,7 @@ def test_the_plan_tells_raw_weights_from_averaged_ones(tmp_path: Path) -> None:
     both = (MeasuredAt(LOSS, (2, 4)), MeasuredAt(LOSS, (4,), weights="raw"))
     averaged = replace(run(), averaging_horizon=2, measured=both)
     for planned in (averaged, averaged):
-        keep_plan(planned, RECURSIVE, tmp_path)
+        store_plan(planned, RECURSIVE, tmp_path)
     told = [(each.get("weights"), each["steps"]) for each in plan_of(averaged, tmp_path)["measured"]]
     assert told == [(None, [2, 4]), ("raw", [4])]
 
@@ -115,18 +115,18 @@ def test_the_plan_tells_raw_weights_from_averaged_ones(tmp_path: Path) -> None:
 def test_a_run_that_goes_on_from_another_says_which(tmp_path: Path) -> None:
     origin = run()
     after = replace(origin, seed=901, continues=Continued(origin, 2))
-    keep_plan(after, RECURSIVE, tmp_path)
+    store_plan(after, RECURSIVE, tmp_path)
     assert plan_of(after, tmp_path)["continues"] == {"run": origin.digest[:16], "step": 2}
 
 
 @pytest.mark.parametrize("file", ["plan.json", "language.pcfg"])
 def test_what_is_damaged_beside_the_runs_is_written_anew(tmp_path: Path, file: str) -> None:
     planned = run()
-    keep_plan(planned, RECURSIVE, tmp_path)
+    store_plan(planned, RECURSIVE, tmp_path)
     path = planned.folder(tmp_path) / file
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"1", b"2", 1))
-    keep_plan(planned, RECURSIVE, tmp_path)
+    store_plan(planned, RECURSIVE, tmp_path)
     assert path.read_bytes() == whole
 
 

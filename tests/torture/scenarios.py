@@ -31,7 +31,7 @@ from isoloss.results.measurements import Measurements
 from isoloss.results.record import Record
 from isoloss.stored_runs.packed_records import pack_records
 from isoloss.theory.finding import Statement
-from isoloss.theory.suite import SUITE, PlannedStatement, kept_statements, write_statement
+from isoloss.theory.suite import SUITE, PlannedStatement, stored_statements, write_statement
 from jobs_in_turn import in_turn
 from norm_experiments import LANGUAGE as LANGUAGE_PLAN
 from norm_experiments import experiment, planned
@@ -111,7 +111,7 @@ def kept_again(folder: Path) -> None:
 
 def statements(results: Path) -> None:
     """What `theory` and `reproduce` read about theory."""
-    kept_statements(results / "theory", smoke=True)
+    stored_statements(results / "theory", smoke=True)
 
 
 def goes_on(checkpoint: Path) -> None:

@@ -29,12 +29,12 @@ from isoloss.measurements.sampled_batches import NextToken, SampledBatches, Shar
 class Sources:
     """The text and the task, either of which may be missing, and notes about them.
 
-    `told` are settings by name; `notes` are sentences on what was left out.
+    `settings` are settings by name; `notes` are sentences on what was left out.
     """
 
     corpus: TextCorpus | None
     task: TextTask | None
-    told: tuple[tuple[str, str], ...]
+    settings: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
 
     @property
@@ -70,16 +70,16 @@ def read_sources(
     examples: int | None,
 ) -> Sources:
     """Read what the models are measured on. Raises BadInput if it cannot be read, or is too little."""
-    told, notes = [], []
+    settings, notes = [], []
     corpus = measured_text(text, dataset)  # no tokenizer yet: every model has its own
     if corpus is not None:
-        told.append(("text", f"{text or dataset}, {len(corpus):,} sentences"))
+        settings.append(("text", f"{text or dataset}, {len(corpus):,} sentences"))
     found = None
     if task is not None:
         read = read_task(task, test, columns, examples)
         found, notes = read.task, list(read.notes)
-        told.append(("task", _told(task, test, found)))
-    return Sources(corpus, found, tuple(told), tuple(notes))
+        settings.append(("task", _task_in_words(task, test, found)))
+    return Sources(corpus, found, tuple(settings), tuple(notes))
 
 
 def planned_stages(
@@ -147,7 +147,7 @@ def _on_text(
     ]
 
 
-def _told(path: Path, test: Path | None, task: TextTask) -> str:
+def _task_in_words(path: Path, test: Path | None, task: TextTask) -> str:
     parts = (("training", task.train), ("validation", task.validation), ("test", task.test))
     sizes = ", ".join(f"{len(part):,} for {name}" for name, part in parts)
     files = f"{path} and {test}" if test is not None else str(path)

@@ -40,7 +40,7 @@ from isoloss.measurements.compared_checkpoints import (
 from isoloss.measurements.on_sentences import quantity_named
 from isoloss.measurements.verdicts import PairVerdict, verdicts
 from isoloss.pretraining.run_folder import only_process_in
-from isoloss.report.comparison_page import Told, comparison_page, pair_sentences
+from isoloss.report.comparison_page import PageDetails, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page
 from isoloss.results.measurements import Measurements
 from isoloss.results.record import as_text, write_records
@@ -110,21 +110,21 @@ def _write(
 ) -> None:
     """Write the report and the records of what has been measured so far."""
     comparison = Comparison(checkpoints, measured, sources.task)
-    told = Told(
+    details = PageDetails(
         settings=_settings(request, sources),
         notices=sources.notes,
         command=repeated_command("compare", request),
         same_loss=request.same_loss,
         complete=len(measured) == sum(map(len, stages)),
     )
-    page = comparison_page(comparison, verdicts(comparison, request.same_loss), told)
+    page = comparison_page(comparison, verdicts(comparison, request.same_loss), details)
     write_lone_page(page, request.output)
     records = request.output.with_suffix(".jsonl")
     write_records(records, comparison.records, records.name)
 
 
 def _settings(request: CompareOptions, sources: Sources) -> tuple[tuple[str, str], ...]:
-    rows = [("seed", str(request.seed)), ("precision", request.dtype), *sources.told]
+    rows = [("seed", str(request.seed)), ("precision", request.dtype), *sources.settings]
     if sources.corpus is not None:
         rows.append(("loss", f"on {_loss_stopping(request).sentences:,} sentences at most"))
     return tuple(rows)

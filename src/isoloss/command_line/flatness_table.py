@@ -99,13 +99,13 @@ def _table(measured: MeasuredModels, models: list[str]) -> Table:
     for name in models:
         table.add_column(name, justify="right", overflow="fold")
     for group in dict.fromkeys(str(record.settings["group"]) for record in parts):
-        own = [record for record in parts if record.settings["group"] == group]
-        table.add_row(group, *_cells(own, models))
+        alike = [record for record in parts if record.settings["group"] == group]
+        table.add_row(group, *_cells(alike, models))
     table.add_section()
     for title in dict.fromkeys(map(_row_title, wholes)):
-        own = [record for record in wholes if _row_title(record) == title]
-        unit = "" if own[0].unit == wholes[0].unit else f" ({own[0].unit})"
-        table.add_row(title + unit, *_cells(own, models), style="bold" if own[0] is wholes[0] else None)
+        alike = [record for record in wholes if _row_title(record) == title]
+        unit = "" if alike[0].unit == wholes[0].unit else f" ({alike[0].unit})"
+        table.add_row(title + unit, *_cells(alike, models), style="bold" if alike[0] is wholes[0] else None)
     return table
 
 

@@ -61,8 +61,8 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
         # Only that scale is meant to be the paper's.
         groups = settings_of(scale_named("paper"), chosen.experiments) if request.scale == "paper" else ()
         if request.json:
-            told = {**cost_as_json(rows, machine), "settings": settings_as_rows(groups)}
-            print(json.dumps(told, indent=2))
+            content = {**cost_as_json(rows, machine), "settings": settings_as_rows(groups)}
+            print(json.dumps(content, indent=2))
             return 0
         print_cost(rows, machine, request.scale)
         if groups:
@@ -197,8 +197,8 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
     everything = [judged for result in results.experiments for judged in result.judgements]
     for kind in KINDS if scale != UNJUDGED else ():
         found = counts(verdicts_on(kind, everything))
-        told = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
-        console.print(f"{kind}s: {told}", highlight=False)
+        counted = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
+        console.print(f"{kind}s: {counted}", highlight=False)
     for shipped in filter(None, beside):
         console.print(shipped.sentence, highlight=False)
     if scale == UNJUDGED:

@@ -26,7 +26,7 @@ from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress, part_of, silent
 from isoloss.report.site import Site, write_site
-from isoloss.theory.suite import kept_statements
+from isoloss.theory.suite import stored_statements
 
 SITE, THEORY = "site", "theory"
 """The subfolders of a folder of results."""
@@ -183,7 +183,7 @@ def write_whole_site(
     shown = tuple(by_name[name] for name in dict.fromkeys(order) if name in by_name)
     plans = planned_languages(result.experiment for result in shown)
     outcome = execute(description_jobs(plans, request.folder), progress)
-    statements, damaged = kept_statements(request.folder / THEORY, smoke=request.scale == "smoke")
+    statements, damaged = stored_statements(request.folder / THEORY, smoke=request.scale == "smoke")
     damage += [Notice(THEORY, sentence) for sentence in damaged]
     outcome = replace(outcome, failures=(*outcome.failures, *damage))
     descriptions = {plan.digest: cached_description(plan, request.folder) for plan in plans}

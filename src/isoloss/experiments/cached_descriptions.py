@@ -58,7 +58,7 @@ def description_file(plan: LanguagePlan, output: Path) -> Path:
 
 def _describe(plan: LanguagePlan, output: Path, progress: Progress) -> Sequence[str]:
     language, path = plan.language(output, progress), description_file(plan, output)
-    damaged = path.exists()  # or it would not be portrayed
+    damaged = path.exists()  # or else there would be nothing to compute
     size = f"{plan.words:,} words, sentences of at most {plan.maximum_length}"
     write_description(path, describe_language(language, size, progress=progress), plan.digest)
     return (f"{path} was damaged or of another version; it has been made again",) if damaged else ()

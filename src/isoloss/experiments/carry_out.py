@@ -12,7 +12,7 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.device import denormals_flushed
 from isoloss.errors import IsolossError
 from isoloss.experiments.measured_at import Weights, drawn, quantity_digest, weights_setting
-from isoloss.experiments.planned_run import PlannedRun, keep_plan
+from isoloss.experiments.planned_run import PlannedRun, store_plan
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import AnyQuantity, Subject
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
@@ -46,7 +46,7 @@ def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) ->
     folder = run.folder(output)
     language = run.language.language(output, progress)
     with only_process_in(folder):
-        keep_plan(run, language, output)
+        store_plan(run, language, output)
         if _is_unpacked(folder) and not checkpoint_folders(folder):
             # Its start may have come to other last bits here, and with them to another specification.
             (folder / SPECIFICATION_FILE).unlink(missing_ok=True)

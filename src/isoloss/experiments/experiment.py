@@ -228,8 +228,8 @@ def facts_of(experiment: Experiment) -> Facts:
         (TASK, [_task(quantity) for quantity in quantities]),
         ("measured", [in_words(quantity) for quantity in quantities]),
     )
-    told = tuple((name, "; ".join(_listed(filter(None, words)))) for name, words in found)
-    return (*(fact for fact in told if fact[1]), *experiment.settings)
+    stated = tuple((name, "; ".join(_listed(filter(None, words)))) for name, words in found)
+    return (*(fact for fact in stated if fact[1]), *experiment.settings)
 
 
 def _listed(words: Iterable[str]) -> list[str]:
@@ -260,24 +260,24 @@ def in_words(settings: Any) -> str:
     >>> in_words(PreLayerNormTransformer(laptop_shape(16)))
     'pre layer norm transformer (width 16, heads 1, layers 2, inner width 64)'
     """
-    said = _said(settings)
+    said = _settings_in_words(settings)
     name = re.sub("(?<=[a-z])(?=[A-Z][a-z])", " ", type(settings).__name__.removesuffix("Quantity"))
     name = name.lower() if " " in name else name
     return f"{name} ({said})" if said else name
 
 
-def _said(settings: Any) -> str:
-    told = []
+def _settings_in_words(settings: Any) -> str:
+    parts = []
     for each in _chosen(settings):
         value = getattr(settings, each.name)
         if each.name in PARTS:
-            told.append(_said(value))
+            parts.append(_settings_in_words(value))
         elif is_dataclass(value):
-            told.append(in_words(value))
+            parts.append(in_words(value))
         else:
             shown = str(value) if each.name == "seed" else _value(value)
-            told.append(f"{each.name.replace('_', ' ')} {shown}")
-    return ", ".join(filter(None, told))
+            parts.append(f"{each.name.replace('_', ' ')} {shown}")
+    return ", ".join(filter(None, parts))
 
 
 def _chosen(settings: Any) -> list[Field[Any]]:

@@ -131,10 +131,10 @@ def prepare(
 ) -> tuple[str, ...]:
     """Prepare the language and all measurement data in `output`; returns what was damaged."""
     language = plan.language(output, progress)
-    told: list[str] = []
+    messages: list[str] = []
     for quantity, objective in drawings:
-        drawn(quantity, language, plan.digest, objective, output, progress, told.append)
-    return tuple(told)
+        drawn(quantity, language, plan.digest, objective, output, progress, messages.append)
+    return tuple(messages)
 
 
 def _measure_reference(reference: PlannedReference, output: Path, progress: Progress) -> tuple[str, ...]:

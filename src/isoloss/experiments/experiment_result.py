@@ -116,16 +116,18 @@ def gathered(
     results = []
     for done, experiment in enumerate(experiments):
         table = experiment_table(experiment, output)
-        own = jobs_of(experiment, names)
-        told = Outcome(
-            tuple(notice for notice in outcome.failures if notice.job in own),
-            tuple(notice for notice in outcome.notices if notice.job in own),
+        names_of_jobs = jobs_of(experiment, names)
+        of_experiment = Outcome(
+            tuple(notice for notice in outcome.failures if notice.job in names_of_jobs),
+            tuple(notice for notice in outcome.notices if notice.job in names_of_jobs),
         )
         of_this = part_of(progress, done, len(experiments))
         judged, left_out = of_whole_seeds(judged_runs(table), experiment.runs)
         judgements = judge(experiment.claims, judged, progress=of_this)
         trained_with = _versions(experiment, output)
-        results.append(ExperimentResult(experiment, table, tuple(judgements), told, trained_with, left_out))
+        results.append(
+            ExperimentResult(experiment, table, tuple(judgements), of_experiment, trained_with, left_out)
+        )
     return results
 
 

@@ -80,14 +80,14 @@ def headline_task(
             return name
     fit = _fit_tasks(language, settings, progress)
     if name is not None:
-        choices = f"choose {' or '.join(own.task for own in fit)}" if fit else "choose another language"
+        choices = f"choose {' or '.join(room.task for room in fit)}" if fit else "choose another language"
         raise BadInput(f"{room.refusal}; {choices}, or give --any-task to show it all the same")
     if not fit:
         raise BadInput(
             "no task of the language has room and is hard to guess, so that a probe's accuracy would say "
             "nothing of the models; give one that `isoloss language grammar-search` finds, or --any-task"
         )
-    return max(fit, key=lambda own: own.room.value).task
+    return max(fit, key=lambda room: room.room.value).task
 
 
 def _fit_tasks(language: Language, settings: RoomSettings, progress: Progress) -> list[Room]:

@@ -149,15 +149,15 @@ def _derivation(language: Language, seed: int) -> Derivation | None:
 
 def _task(language: Language, task: Task, sentences: int, seed: int, progress: Progress) -> TaskDescription:
     progress(f"task {task.name}", 0, 1)
-    own_seed = derived_seed(seed, task.name)
-    drawn = task.sample(sentences, torch.Generator().manual_seed(own_seed))
+    task_seed = derived_seed(seed, task.name)
+    drawn = task.sample(sentences, torch.Generator().manual_seed(task_seed))
     best = int(drawn.posterior.sum(0).argmax())
     most_common = drawn.labels == drawn.labels.mode().values
 
     def record(quantity: str, values: Tensor) -> Record:
         e = mean_over_sentences(values.double())
         return Record(
-            quantity, e.value, "fraction", e.standard_error, e.n, own_seed, settings={"task": task.name}
+            quantity, e.value, "fraction", e.standard_error, e.n, task_seed, settings={"task": task.name}
         )
 
     room = measure_room(language, task, RoomSettings(3 * sentences, 4 * sentences, seed=seed))

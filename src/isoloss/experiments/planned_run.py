@@ -64,7 +64,7 @@ class CorpusPlan:
 
 
 Labels = tuple[tuple[str, Setting], ...]
-"""What tells a run apart in its experiment's table and pictures: a width, a rule, a language."""
+"""What distinguishes a run in its experiment's table and pictures: a width, a rule, a language."""
 
 
 @runtime_checkable
@@ -236,7 +236,7 @@ class PlannedRun:
 PLAN_FILE = "plan.json"
 
 
-def keep_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) -> None:
+def store_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) -> None:
     """Write `plan.json` into the run's folder, and the language as a file of its own kind if it has one.
 
     The plan records the run's name as last planned, its language, the run that it continues, and all
@@ -249,17 +249,17 @@ def keep_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) 
         "labels": dict(run.labels),
         "saturated_from": run.saturated_from,
         "digest": run.digest,
-        "language": _kept_language(run.language, language, folder),
+        "language": _stored_language(run.language, language, folder),
         "continues": {"run": run.continues.run.digest[:16], "step": run.continues.step}
         if run.continues
         else None,
         "measured": _measured(run, folder / PLAN_FILE),
     }
-    if plan != _kept(run, folder / PLAN_FILE):
+    if plan != _stored(run, folder / PLAN_FILE):
         write_sealed(folder / PLAN_FILE, plan, PLAN_FILE)
 
 
-def _kept(run: PlannedRun, path: Path) -> dict[str, Any] | None:
+def _stored(run: PlannedRun, path: Path) -> dict[str, Any] | None:
     """The run's stored plan; None if there is none, or it is damaged or another run's."""
     try:
         plan = read_sealed(path, PLAN_FILE)
@@ -268,18 +268,18 @@ def _kept(run: PlannedRun, path: Path) -> dict[str, Any] | None:
     return plan if plan.get("digest") == run.digest else None
 
 
-def _kept_language(
+def _stored_language(
     plan: LanguagePlan | CorpusPlan, language: Language | PackedCorpus, folder: Path
 ) -> dict[str, Any]:
     """The language in the plan, its file written where it has one."""
-    kept: dict[str, Any] = {"digest": language.digest, "plan": _plan_settings(plan)}
+    stored: dict[str, Any] = {"digest": language.digest, "plan": _plan_settings(plan)}
     if isinstance(language, WritesItself):
         file = language.file()
         digest = hashlib.sha256(file.text.encode()).hexdigest()
         if not (folder / file.name).is_file() or file_digest(folder / file.name) != digest:
             write_atomically(folder / file.name, file.text)
-        kept |= {"file": file.name, "sha256": digest, "maximum_length": file.maximum_length}
-    return kept
+        stored |= {"file": file.name, "sha256": digest, "maximum_length": file.maximum_length}
+    return stored
 
 
 def _plan_settings(plan: LanguagePlan | CorpusPlan) -> Any:
@@ -296,7 +296,7 @@ def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
     """The planned measurements, their data and steps, merged with those planned before."""
     entries: dict[tuple[str, str | None], dict[str, Any]] = {}
     try:
-        before = (_kept(run, path) or {"measured": []})["measured"]
+        before = (_stored(run, path) or {"measured": []})["measured"]
         entries = {(entry["measured_on"], entry.get("weights")): entry for entry in before}
     except (KeyError, TypeError, AttributeError):  # not written by isoloss: this call's plan is all there is
         entries = {}

@@ -14,8 +14,8 @@ from isoloss.experiments.experiment import TASK, facts_of
 from isoloss.experiments.experiment_result import ExperimentResult
 
 FORMAT = 2
-MOST_TOLD = 3
-"""Columns whose largest difference is told of runs that are not the same to the last bit: those that differ
+MOST_SHOWN = 3
+"""Columns whose largest difference is shown of runs that are not the same to the last bit: those that differ
 most, for their size, errors last."""
 
 ERRORS = ("_error", "_deviation")
@@ -124,18 +124,18 @@ class BesideShipped:
     @property
     def sentence(self) -> str:
         """What is to be said of the runs."""
-        told = (
+        sentence = (
             f"Of {self.shipped_runs} runs whose results are shipped (commit {self.shipped.commit[:12]}) "
             f"{self.here} are here, {self.same} of them the same to the last bit"
         )
         if self.partial:
-            told += f"; {self.partial} lack numbers that are shipped"
+            sentence += f"; {self.partial} lack numbers that are shipped"
         if self.differences:
             furthest = ", ".join(f"{name} {value:.2g}" for name, value in self.differences)
-            told += f"; the others differ by up to: {furthest}"
+            sentence += f"; the others differ by up to: {furthest}"
             unlike = ", ".join(self.versions) or "versions agree: another processor rounds otherwise"
-            told += f" ({unlike})"
-        return f"{told}."
+            sentence += f" ({unlike})"
+        return f"{sentence}."
 
 
 def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None:
@@ -150,11 +150,11 @@ def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None
     task = dict(facts_of(result.experiment)).get(TASK)
     if task is not None and task != shipped.settings.get(TASK, task):
         return None
-    own = {_place(row): row for row in result.table.to_dicts() if row["step"] is not None}
+    mine = {_place(row): row for row in result.table.to_dicts() if row["step"] is not None}
     runs = {_run(row) for row in shipped.rows}
     if not runs <= {(run.name, run.digest[:16]) for run in result.experiment.runs}:
         return None
-    pairs = [(row, own.get(_place(row), {})) for row in shipped.rows]
+    pairs = [(row, mine.get(_place(row), {})) for row in shipped.rows]
     here = {_run(row) for row, mine in pairs if mine}
     if not here:
         return None
@@ -176,7 +176,7 @@ def _largest_differences(pairs: Sequence[tuple[Row, Row]]) -> tuple[tuple[str, f
             gap = abs(row[name] - mine[name])
             largest[name] = max(gap, largest.get(name, 0.0))
             beside[name] = max(gap / abs(row[name] or mine[name]), beside.get(name, 0.0))
-    most = sorted(beside, key=lambda name: (name.endswith(ERRORS), -beside[name]))[:MOST_TOLD]
+    most = sorted(beside, key=lambda name: (name.endswith(ERRORS), -beside[name]))[:MOST_SHOWN]
     return tuple((name, largest[name]) for name in most)
 
 
@@ -189,9 +189,9 @@ def _place(row: Row) -> tuple[str, str, int]:
     return *_run(row), row["step"]
 
 
-def _unequal(shipped: Row, own: Row) -> Sequence[str]:
+def _unequal(shipped: Row, mine: Row) -> Sequence[str]:
     """The columns of numbers that both have and that are not the same."""
-    return [name for name in _numbers(shipped) if own.get(name) is not None and own[name] != shipped[name]]
+    return [name for name in _numbers(shipped) if mine.get(name) is not None and mine[name] != shipped[name]]
 
 
 def _numbers(row: Row) -> Iterator[str]:

@@ -106,8 +106,8 @@ class ShownTask:
         """A claim's statistic on the panel's own runs; nan if there are none."""
 
         def of_panel(runs: Sequence[pl.DataFrame]) -> float:
-            own = [run for run in runs if run[PANEL][0] == self.key]
-            return statistic(own) if own else math.nan
+            shown = [run for run in runs if run[PANEL][0] == self.key]
+            return statistic(shown) if shown else math.nan
 
         return of_panel
 

@@ -29,21 +29,21 @@ class StepCost:
     """A step on one batch of the longest sentences.
 
     `operations` counts those of the matrix products, forward, backward and in the optimiser; `parameters` the
-    model's parameters, with tied ones counted once; `state_bytes` the optimiser's state; `kept_bytes` what a
-    forward pass, of the batch or of a micro-batch, keeps for the backward pass in float32, including
+    model's parameters, with tied ones counted once; `state_bytes` the optimiser's state; `activation_bytes`
+    what a forward pass, of the batch or of a micro-batch, stores for the backward pass in float32, including
     attention matrices; `width` is that of the contextual vectors.
     """
 
     parameters: int
     operations: float
     state_bytes: int
-    kept_bytes: int
+    activation_bytes: int
     width: int
 
     @property
     def memory_bytes(self) -> int:
         """The minimum device memory: weights, gradients, optimiser state and stored activations."""
-        return 2 * 4 * self.parameters + self.state_bytes + self.kept_bytes
+        return 2 * 4 * self.parameters + self.state_bytes + self.activation_bytes
 
 
 def step_cost(
@@ -83,7 +83,7 @@ def step_cost(
     cost = of_batch(batch_size)
     if micro_batch is None or micro_batch >= batch_size:
         return cost
-    return replace(cost, kept_bytes=of_batch(micro_batch).kept_bytes)
+    return replace(cost, activation_bytes=of_batch(micro_batch).activation_bytes)
 
 
 def _of_all_layers(architecture: Architecture, counted: Callable[[Any], StepCost]) -> StepCost:
@@ -98,7 +98,7 @@ def _of_all_layers(architecture: Architecture, counted: Callable[[Any], StepCost
         parameters=two.parameters + beyond * (two.parameters - one.parameters),
         operations=two.operations + beyond * (two.operations - one.operations),
         state_bytes=two.state_bytes + beyond * (two.state_bytes - one.state_bytes),
-        kept_bytes=two.kept_bytes + beyond * (two.kept_bytes - one.kept_bytes),
+        activation_bytes=two.activation_bytes + beyond * (two.activation_bytes - one.activation_bytes),
         width=two.width,
     )
 
@@ -119,9 +119,9 @@ def _counted(
         source = _NoSentences(words, maximum_length)
         training = Training(model, _Unpadded(), source, seed=0, steps=10**9, batch_size=batch_size)
         rule = update_rule.build(training)
-        counter, kept = _counting(lambda: rule.step(placed(batch), 1))
+        counter, saved = _counting(lambda: rule.step(placed(batch), 1))
     state = sum(tensor.nbytes for tensor in _tensors(rule.state_dict()))
-    return _cost(model, counter, state, kept)
+    return _cost(model, counter, state, saved)
 
 
 def _plain(update_rule: UpdateRuleSettings) -> Any:
@@ -160,27 +160,27 @@ def _without_numbers() -> Iterator[Callable[[Batch], Batch]]:
 
 def _counting(work: Callable[[], object]) -> tuple[FlopCounterMode, dict[int, int]]:
     """What `work` computes, and the bytes of each storage that it keeps for a backward pass."""
-    kept: dict[int, int] = {}
+    saved: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        kept[storage._cdata] = storage.nbytes()
+        saved[storage._cdata] = storage.nbytes()
         return tensor
 
     counter = FlopCounterMode(display=False, custom_mapping=_LSTM_OPERATIONS)
     with counter, saved_tensors_hooks(keep, lambda tensor: tensor):
         work()
-    return counter, kept
+    return counter, saved
 
 
-def _cost(model: nn.Module, counter: FlopCounterMode, state_bytes: int, kept: dict[int, int]) -> StepCost:
+def _cost(model: nn.Module, counter: FlopCounterMode, state_bytes: int, saved: dict[int, int]) -> StepCost:
     weights = {weight.untyped_storage()._cdata: weight for weight in model.parameters()}
     config: Any = model.config
     return StepCost(
         parameters=sum(weight.numel() for weight in weights.values()),
         operations=float(counter.get_total_flops()),
         state_bytes=state_bytes,
-        kept_bytes=sum(size for storage, size in kept.items() if storage not in weights),
+        activation_bytes=sum(size for storage, size in saved.items() if storage not in weights),
         width=config.hidden_size,
     )
 

@@ -40,7 +40,7 @@ SIZES = (
 
 
 @dataclass(frozen=True)
-class Told:
+class PageDetails:
     """Additional content of the page: settings by name, sentences to note, and the command that made it."""
 
     settings: tuple[tuple[str, str], ...]
@@ -50,21 +50,21 @@ class Told:
     complete: bool = True
 
 
-def comparison_page(comparison: Comparison, verdicts: Sequence[PairVerdict], told: Told) -> Page:
+def comparison_page(comparison: Comparison, verdicts: Sequence[PairVerdict], details: PageDetails) -> Page:
     """The page of everything measured so far."""
     sections = [
         Section("Differences", _HOW_DECIDED, markup=_differences(verdicts)),
         Section("Checkpoints", markup=_checkpoints(comparison)),
         Section("Parts of the trace", markup=_groups(comparison)),
-        Section("How it was measured", _HOW_MEASURED, rows=told.settings, code=told.command),
+        Section("How it was measured", _HOW_MEASURED, rows=details.settings, code=details.command),
     ]
     return Page(
         name="comparison",
         title=" · ".join(checkpoint.name for checkpoint in comparison.checkpoints),
-        text=tuple(pair_sentences(verdicts, told.same_loss)) or ("Nothing can be compared yet.",),
+        text=tuple(pair_sentences(verdicts, details.same_loss)) or ("Nothing can be compared yet.",),
         panels=tuple(drawn(panel) for panel in comparison_panels(comparison)),
         sections=tuple(section for section in sections if section.markup or section.rows),
-        notices=_notices(comparison, told),
+        notices=_notices(comparison, details),
     )
 
 
@@ -72,7 +72,7 @@ def pair_sentences(verdicts: Sequence[PairVerdict], same_loss: float) -> list[st
     """The conclusions for each pair of checkpoints, one paragraph each."""
     pairs = [each for each in verdicts if each.first != MAJORITY]
     return [
-        in_words(list(own), same_loss) for _, own in groupby(pairs, lambda each: (each.first, each.second))
+        in_words(list(pair), same_loss) for _, pair in groupby(pairs, lambda each: (each.first, each.second))
     ]
 
 
@@ -169,8 +169,8 @@ def _accuracies(comparison: Comparison) -> pl.DataFrame:
         if (found := comparison.estimate(checkpoint, name)) is not None
     ]
     if rows and (majority := comparison.majority) is not None:
-        own = {"accuracy": majority.value, "accuracy_error": majority.standard_error}
-        rows.append({"checkpoint": MAJORITY, "by": "no model", **own})
+        numbers = {"accuracy": majority.value, "accuracy_error": majority.standard_error}
+        rows.append({"checkpoint": MAJORITY, "by": "no model", **numbers})
     return pl.DataFrame(rows)
 
 
@@ -202,14 +202,14 @@ def _checkpoints(comparison: Comparison) -> Markup:
 
 
 def _row(checkpoint: Checkpoint) -> list[Markup]:
-    told = (
+    facts = (
         checkpoint.name,
         checkpoint.kind,
         checkpoint.prediction,
         checkpoint.parameters,
         checkpoint.longest,
     )
-    return [*map(cell, told), cell(checkpoint.weights[:12]), cell(checkpoint.tokenizer[:12])]
+    return [*map(cell, facts), cell(checkpoint.weights[:12]), cell(checkpoint.tokenizer[:12])]
 
 
 def _groups(comparison: Comparison) -> Markup:
@@ -232,9 +232,9 @@ def _number(record: Record | None) -> Markup:
     return cell(None) if record is None else cell(record.value, record.standard_error)
 
 
-def _notices(comparison: Comparison, told: Told) -> tuple[str, ...]:
-    notices = [*told.notices, *_left_out(comparison)]
-    if not told.complete:
+def _notices(comparison: Comparison, details: PageDetails) -> tuple[str, ...]:
+    notices = [*details.notices, *_left_out(comparison)]
+    if not details.complete:
         notices.insert(0, "Not everything has been measured yet: the same command goes on from here.")
     traced = [each for each in comparison.checkpoints if comparison.measurement(each, TRACE) is not None]
     if any(not each.built_as(traced[0]) for each in traced):
@@ -244,11 +244,11 @@ def _notices(comparison: Comparison, told: Told) -> tuple[str, ...]:
 
 def _left_out(comparison: Comparison) -> list[str]:
     """What was truncated or left out for each checkpoint."""
-    said = []
+    notices = []
     for checkpoint in comparison.checkpoints:
         for name, setting, what in _CUT:
             found = comparison.measurement(checkpoint, name)
             count = 0 if found is None else found.records[0].settings.get(setting)
             if count:
-                said.append(f"{checkpoint.name}: {as_text(count)} {what}.")
-    return said
+                notices.append(f"{checkpoint.name}: {as_text(count)} {what}.")
+    return notices

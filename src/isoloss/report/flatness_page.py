@@ -16,8 +16,8 @@ _STEP = re.compile(r"(\d+)/?$")
 _LAYER = re.compile(r"(layer \d+) (.+)")
 
 
-def flatness_page(measured: Sequence[MeasuredModels], said: Sequence[str], command: str) -> Page:
-    """A page of all quantities of all models; `said` are the sentences below the tables, one a paragraph."""
+def flatness_page(measured: Sequence[MeasuredModels], sentences: Sequence[str], command: str) -> Page:
+    """A page of all quantities of all models; `sentences` are those below the tables, a paragraph each."""
     models = list(dict.fromkeys(record.checkpoint for each in measured for record in each.records))
     panels = [
         panel
@@ -28,7 +28,7 @@ def flatness_page(measured: Sequence[MeasuredModels], said: Sequence[str], comma
     return Page(
         name="flatness",
         title="Flatness of " + " · ".join(models),
-        text=tuple(said),
+        text=tuple(sentences),
         panels=tuple(map(drawn, panels)),
         sections=(
             *(Section(each.quantity, markup=_table(each)) for each in measured),

@@ -89,19 +89,19 @@ def _by_name(facts: Iterable[tuple[str, str]]) -> dict[str, str]:
     >>> _by_name([("momentum", "0.5"), ("momentum", "0.9"), ("steps", "100")])
     {'momentum': '0.5; 0.9', 'steps': '100'}
     """
-    told: dict[str, list[str]] = {}
+    values_of: dict[str, list[str]] = {}
     for name, value in facts:
-        told.setdefault(name, []).append(value)
-    return {name: "; ".join(values) for name, values in told.items()}
+        values_of.setdefault(name, []).append(value)
+    return {name: "; ".join(values) for name, values in values_of.items()}
 
 
 def _judgement(judged: Judgement) -> dict[str, Any]:
     claim = judged.claim
-    said = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
+    stated = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
     found = {name: getattr(judged, name) for name in JUDGED}
-    del said["statistic"]
-    said["claimed"] = {"above": _plain(claim.claimed.low), "below": _plain(claim.claimed.high)}
-    return {name: _plain(value) for name, value in (said | found).items()}
+    del stated["statistic"]
+    stated["claimed"] = {"above": _plain(claim.claimed.low), "below": _plain(claim.claimed.high)}
+    return {name: _plain(value) for name, value in (stated | found).items()}
 
 
 def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:

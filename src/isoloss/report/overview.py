@@ -93,12 +93,12 @@ def answers(experiments: Sequence[Card], statements: Sequence[Card]) -> tuple[An
     )
     found = []
     for question in Question:
-        own = tuple((judged, link) for judged, link, asked in claims if asked == question)
+        answering = tuple((judged, link) for judged, link, asked in claims if asked == question)
         cards = tuple(card for card in experiments if card.question == question)
         of_theory = statements if question == Question.THEORY else ()
         findings = tuple((card, counts([each.verdict for each in card.findings])) for card in of_theory)
-        if own or cards or findings:
-            found.append(Answer(question, own, cards, findings))
+        if answering or cards or findings:
+            found.append(Answer(question, answering, cards, findings))
     return tuple(found)
 
 

@@ -57,9 +57,9 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
     """
     languages = {digest: _language_link(digest, p) for digest, p in site.descriptions.items()}
     of_experiment = ExperimentPage(site.scale, site.output, site.again, languages)
-    said = (NOT_JUDGED,) if site.scale == UNJUDGED else ()
+    notices = (NOT_JUDGED,) if site.scale == UNJUDGED else ()
     experiments = [
-        replace(page, notices=(*said, *page.notices)) for page in map(of_experiment.of, site.results)
+        replace(page, notices=(*notices, *page.notices)) for page in map(of_experiment.of, site.results)
     ]
     statements = [statement_page(statement) for statement in site.statements]
     of_languages = [language_page(p, languages[digest].name) for digest, p in site.descriptions.items()]

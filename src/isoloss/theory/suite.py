@@ -229,16 +229,16 @@ class PlannedStatement:
             write_statement(self.file(folder), self.entry.compute(self.settings, progress))
 
 
-def kept_statements(folder: Path, *, smoke: bool) -> tuple[tuple[Statement, ...], tuple[str, ...]]:
+def stored_statements(folder: Path, *, smoke: bool) -> tuple[tuple[Statement, ...], tuple[str, ...]]:
     """The suite's statements, at their small or full size, that have been computed into `folder`.
 
     And a sentence for each file that is damaged.
     """
     planned = [PlannedStatement(entry, entry.smoke if smoke else entry.full) for entry in SUITE]
     found = tuple(saved for each in planned if (saved := each.saved(folder)) is not None)
-    damage = (
-        f"{said}; `isoloss theory {each.name}{' --smoke' if smoke else ''}` computes it again"
+    damages = (
+        f"{damage}; `isoloss theory {each.name}{' --smoke' if smoke else ''}` computes it again"
         for each in planned
-        if (said := each.damage(folder))
+        if (damage := each.damage(folder))
     )
-    return found, tuple(damage)
+    return found, tuple(damages)
