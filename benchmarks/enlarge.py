@@ -19,8 +19,8 @@ import torch
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.sentences import Sentences
-from isoloss.models.enlarging.checkpoint import enlarge_checkpoint
-from isoloss.models.enlarging.transformer import Enlargement, enlarged, enlargement_between, paper_form
+from isoloss.models.enlarged_checkpoint import enlarge_checkpoint
+from isoloss.models.enlarging import Enlargement, enlarged, enlargement_between, paper_form
 from isoloss.models.shapes import TABLE_4, laptop_shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

@@ -1,18 +1,20 @@
-"""Files that are complete or absent: temporary name, fsync, rename."""
+"""Files that are complete or absent (temporary name, fsync, rename), and folders locked by one process."""
 
+import fcntl
 import glob
 import hashlib
 import os
+import platform
 import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from safetensors import SafetensorError
 
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput, FolderHeld, IsolossError
 
 TEMPORARY = r"\..+\.[0-9a-f]{32}\.part"
 """Names of files while they are being written."""
@@ -167,3 +169,56 @@ def _refuse_file_as_folder(folder: Path) -> None:
     for each in (folder, *folder.parents):
         if each.is_file():
             raise BadInput(f"{each} is a file, where a folder is needed; name another")
+
+
+_held_here: set[Path] = set()
+"""Record locks do not tell a process's own threads apart, so each process keeps its own list."""
+
+
+@contextmanager
+def only_process_in(folder: Path) -> Iterator[None]:
+    """Lock `folder`, created if necessary, for this process; the lock ends with the process in any case.
+
+    It is a record lock, which children created by `fork` do not inherit: orphaned workers of a killed run
+    cannot keep it. On a shared file system it also works between machines. Raises FolderHeld when another run
+    holds the folder, IsolossError when it cannot be written or locked.
+    """
+    with writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        # Opening and closing the file again in this process would release the first lock.
+        if (path := folder.resolve()) in _held_here:
+            raise _held(folder, _here())
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    _held_here.add(path)
+    try:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            raise _held(folder, os.pread(handle, 80, 0).decode().strip() or "unknown") from None
+        except OSError as error:  # a file system without locks
+            raise IsolossError(
+                f"{folder} cannot be locked ({error.strerror}); put it on a file system with locks"
+            ) from error
+        os.pwrite(handle, f"{_here():<80}".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+        _held_here.discard(path)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """`only_process_in`, or the caller's own lock if it already holds `folder`."""
+    with nullcontext() if folder.resolve() in _held_here else only_process_in(folder):
+        yield
+
+
+def _here() -> str:
+    return f"{os.getpid()} on {platform.node()}"
+
+
+def _held(folder: Path, process: str) -> FolderHeld:
+    return FolderHeld(
+        f"another run is training in {folder} (process {process}); "
+        "wait for it, stop it, or name another folder"
+    )

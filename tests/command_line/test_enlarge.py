@@ -119,7 +119,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(tmp_path, capsys, monkeypatch):
     def full(*_arguments, **_settings):
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("isoloss.models.enlarging.checkpoint.save_file", full)
+    monkeypatch.setattr("isoloss.models.enlarged_checkpoint.save_file", full)
     assert run(["enlarge", str(small), str(tmp_path / "large"), "--width", "2"]) == 2
     assert "No space left" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["small"]

@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 from small_corpora import request_for, texts
 
-from isoloss.corpora.labelled_texts import LabelledTexts
-from isoloss.corpora.packed_corpus import (
-    COMPARED,
-    pack_each,
-    pack_end_to_end,
-    stand_in_validation,
-    standing_in,
-)
+from isoloss.corpora.labelled_texts import COMPARED, LabelledTexts, stand_in_validation, standing_in
+from isoloss.corpora.packed_corpus import pack_each, pack_end_to_end
 from isoloss.corpora.prepared_corpus import prepared_corpus
 
 

@@ -6,9 +6,9 @@ import torch
 from dense_derivatives import dense_hessian, flat
 from model_state import state
 
-from isoloss.curvature.ascent_sharpness import RADII, ascent_sharpness
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.loss import mean_loss, sentence_losses
+from isoloss.curvature.loss_rise import RADII, ascent_sharpness
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity

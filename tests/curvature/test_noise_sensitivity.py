@@ -10,7 +10,7 @@ from two_layers import FromCounts, TwoLayers
 from isoloss.curvature.derivatives import normal_probe, trainable_parameters
 from isoloss.curvature.fisher_trace import normalised_trace
 from isoloss.curvature.loss import mean_loss
-from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity, tensor_scales
+from isoloss.curvature.loss_rise import NOISES, noise_sensitivity, tensor_scales
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.noise_sensitivity import OwnNoiseSensitivityQuantity

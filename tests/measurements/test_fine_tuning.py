@@ -11,9 +11,8 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, TaskSplits
 from isoloss.measurements.fine_tuning import RESULT_FILE, fine_tune
-from isoloss.measurements.fine_tuning_run import FineTuningSettings, fine_tune_seed
+from isoloss.measurements.fine_tuning_run import FineTuningSettings, fine_tune_seed, load_classifier
 from isoloss.measurements.labelled_inputs import SentenceInputs
-from isoloss.models.classifier import load_classifier
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer

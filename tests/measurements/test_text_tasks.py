@@ -9,11 +9,10 @@ import torch
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning import fine_tune_text, fine_tune_text_seed, fine_tuning_inputs
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning_run import FineTuningSettings, classifier_of
 from isoloss.measurements.labelled_inputs import text_inputs
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.task_texts import majority_correct, majority_record, task_features, text_features
-from isoloss.models.classifier import classifier_of
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
 PROBE = ProbeSettings(seeds=(0, 1), epochs=30, learning_rate=1e-2, batch_size=32)

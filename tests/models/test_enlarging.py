@@ -8,13 +8,7 @@ from torch import nn
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.models.enlarging.transformer import (
-    Enlargement,
-    enlarged,
-    enlargement_between,
-    exact_form,
-    paper_form,
-)
+from isoloss.models.enlarging import Enlargement, enlarged, enlargement_between, exact_form, paper_form
 from isoloss.models.shapes import TABLE_4, Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

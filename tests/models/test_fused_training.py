@@ -7,11 +7,7 @@ from transformers import RobertaPreLayerNormConfig, RobertaPreLayerNormForMasked
 
 from isoloss.models.fused_training import FusedTransformer, can_be_fused
 from isoloss.models.shapes import Shape
-from isoloss.models.transformers import (
-    GPT2Transformer,
-    PostLayerNormTransformer,
-    PreLayerNormTransformer,
-)
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer
 
 WORDS, LONGEST = 9, 6
 SHAPES = {

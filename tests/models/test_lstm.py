@@ -10,8 +10,8 @@ from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.fine_tuning_run import load_classifier
 from isoloss.measurements.task_sentences import sentence_features
-from isoloss.models.classifier import load_classifier
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS
 from isoloss.models.transformers import parameter_count

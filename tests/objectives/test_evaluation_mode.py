@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from isoloss.objectives.evaluation_mode import evaluation_mode, rows_at_once
+from isoloss.objectives.evaluation import evaluation_mode, rows_at_once
 
 
 def test_each_module_returns_to_its_own_mode_after_an_exception():

@@ -6,7 +6,7 @@ from transformers import BertConfig, BertModel
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.logits_at_predictions import causal_logits, masked_logits
+from isoloss.objectives.evaluation import causal_logits, masked_logits
 from tiny_language_models import CAUSAL, MASKED, PAD, TOKENS, tiny_language_model
 
 LOGITS = dict.fromkeys(MASKED, masked_logits) | dict.fromkeys(CAUSAL, causal_logits)

@@ -5,12 +5,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss
-from isoloss.objectives.pretrained import (
-    PretrainedCausal,
-    PretrainedMasked,
-    choose_places,
-    next_token_batch,
-)
+from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, choose_places, next_token_batch
 from tiny_models import ARCHITECTURES, tiny_model
 
 IDS = torch.tensor([[1, 4, 3, 5, 4], [1, 5, 4, 0, 0], [1, 3, 3, 3, 0]])

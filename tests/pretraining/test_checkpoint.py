@@ -15,12 +15,8 @@ from runs import LANGUAGE, small
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
 from isoloss.errors import Damaged, IsolossError
-from isoloss.models.classifier import load_classifier
-from isoloss.models.loading import (
-    load_any_language_model,
-    load_masked_language_model,
-    refuse_bare_encoder,
-)
+from isoloss.measurements.fine_tuning_run import load_classifier
+from isoloss.models.loading import load_any_language_model, load_masked_language_model, refuse_bare_encoder
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
@@ -31,8 +27,7 @@ from isoloss.pretraining.checkpoint_writing import (
     restore,
     write_checkpoint,
 )
-from isoloss.pretraining.run_folder import claim
-from isoloss.pretraining.specification import settings_as_json
+from isoloss.pretraining.specification import claim, settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule
 from isoloss.results.checkpoint import (

@@ -14,7 +14,7 @@ from isoloss.objectives.masked import BertReplacement, ManyMasksObjective, Maske
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.run_folder import claim
+from isoloss.pretraining.specification import claim
 from isoloss.pretraining.stream import Stream
 from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
 

@@ -14,6 +14,7 @@ from rule_cases import OBJECTIVE, tiny, weights_of
 from runs import LANGUAGE, TaskedLanguage, small
 
 from isoloss.errors import BadInput
+from isoloss.files import only_process_in
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import Batch
@@ -25,7 +26,6 @@ from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, S
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.other_optimisers import Lion, Muon, Sophia
 from isoloss.pretraining.processes import ALONE, Processes, launched_processes
-from isoloss.pretraining.run_folder import only_process_in
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings

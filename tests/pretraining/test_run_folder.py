@@ -11,9 +11,9 @@ import pytest
 from runs import LANGUAGE, outcome, small
 
 from isoloss.errors import BadInput, IsolossError
+from isoloss.files import only_process_in
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.run_folder import only_process_in
 
 FORK = multiprocessing.get_context("fork")
 

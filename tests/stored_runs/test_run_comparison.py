@@ -10,11 +10,7 @@ import pytest
 from hand_made_runs import write_run
 from isoloss.errors import BadInput
 from isoloss.results.record import Record
-from isoloss.stored_runs.run_comparison import (
-    differences_at_loss,
-    differences_at_steps,
-    different_settings,
-)
+from isoloss.stored_runs.run_comparison import differences_at_loss, differences_at_steps, different_settings
 from isoloss.stored_runs.stored_run import measured_thing, stored_run
 
 STEPS = (10, 20, 40)

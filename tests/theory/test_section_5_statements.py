@@ -6,7 +6,7 @@ import torch
 from whole_statement import smoke_statement
 
 from isoloss.errors import BadInput
-from isoloss.models.enlarging.transformer import Enlargement, Recipe, enlarged, exact_form
+from isoloss.models.enlarging import Enlargement, Recipe, enlarged, exact_form
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.results.verdict import Verdict
 from isoloss.theory.appendix_b_4 import (

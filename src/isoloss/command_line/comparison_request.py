@@ -24,7 +24,7 @@ from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.curvature.stopping import Stopping
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
-from isoloss.files import remove_unfinished
+from isoloss.files import only_process_in, remove_unfinished
 from isoloss.measurements.checkpoint_comparison import Comparison, Measured, Stage, carry_out
 from isoloss.measurements.compared_checkpoints import (
     ACCURACIES,
@@ -39,7 +39,6 @@ from isoloss.measurements.compared_checkpoints import (
 )
 from isoloss.measurements.on_sentences import quantity_named
 from isoloss.measurements.verdicts import PairVerdict, verdicts
-from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.comparison_page import PageDetails, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page
 from isoloss.results.measurements import Measurements

@@ -11,7 +11,7 @@ from rich.table import Table
 from isoloss.command_line.terminal import progress_display, starting, table_console
 
 if TYPE_CHECKING:
-    from isoloss.models.enlarging.checkpoint import EnlargedCheckpoint
+    from isoloss.models.enlarged_checkpoint import EnlargedCheckpoint
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class EnlargeOptions:
 def enlarge(options: EnlargeOptions) -> None:
     """Write a wider and deeper checkpoint that computes the same scores (paper B.4)."""
     with starting("enlarge"):
-        from isoloss.models.enlarging.checkpoint import enlarge_checkpoint
-        from isoloss.models.enlarging.transformer import Enlargement, exact_form, paper_form
+        from isoloss.models.enlarged_checkpoint import enlarge_checkpoint
+        from isoloss.models.enlarging import Enlargement, exact_form, paper_form
 
     by = Enlargement(options.width, options.layers)
     with progress_display() as progress:

@@ -23,7 +23,7 @@ from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import load_tokenizer, lost_capitals
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation_mode import device_of
+from isoloss.objectives.evaluation import device_of
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
 from isoloss.objectives.sentences_apart import EqualLengths, kept_apart
 

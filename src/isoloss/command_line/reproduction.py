@@ -35,7 +35,7 @@ from isoloss.experiments.paper_settings import settings_of
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
-from isoloss.pretraining.run_folder import only_process_in
+from isoloss.files import only_process_in
 from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
 from isoloss.report.offered_files import result_as_json

@@ -25,7 +25,7 @@ from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Notice, run_jobs
 from isoloss.experiments.experiment_result import Executor, was_planned
 from isoloss.experiments.scale import scale_named
-from isoloss.pretraining.run_folder import only_process_in
+from isoloss.files import only_process_in
 from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
 from isoloss.results.record import Record, Setting, as_text

@@ -1,13 +1,23 @@
 """Labelled texts: a downstream task on real text, and its parts, of which no two share a text."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+from jaxtyping import Integer
+
 from isoloss.corpora.documents import is_held_out, text_hash
+from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
+from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.progress import Progress
+
+COMPARED = 8
+"""How many tokens are compared at once; texts that match in them are then compared in full."""
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -227,3 +237,60 @@ def _text_hashes(examples: LabelledTexts) -> list[tuple[bytes, ...]]:
     """For each example, the hash of its text, or of both texts."""
     columns = [examples.texts] if examples.seconds is None else [examples.texts, examples.seconds]
     return list(zip(*(map(text_hash, column) for column in columns), strict=True))
+
+
+def stand_in_validation(corpus: PackedCorpus, examples: LabelledTexts) -> list[bool]:
+    """Whether an example's text, or either text of a pair, occurs within one validation sequence.
+
+    Texts are compared as written by the corpus's tokenizer: capitals and white space make no difference if
+    they make none to the tokenizer. A text that spans two sequences is not found. 16 bytes per token of the
+    part.
+    """
+    sequences = corpus.validation_sequences().ids.numpy()
+    first = standing_in(sequences, _words(corpus, examples.texts))
+    if examples.seconds is None:
+        return first
+    second = standing_in(sequences, _words(corpus, examples.seconds))
+    return [either or other for either, other in zip(first, second, strict=True)]
+
+
+def standing_in(sequences: Integer[np.ndarray, "n T"], texts: list[list[int]]) -> list[bool]:
+    """Whether the words of each text occur consecutively in one of the sequences; an empty text's do not.
+
+    >>> standing_in(np.array([[5, 6, 7, 8], [9, 5, 7, -1]]), [[6, 7], [5, 7, 9], [8, 9], []])
+    [True, False, False, False]
+    """
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for place, text in enumerate(texts):
+        if 0 < len(text) <= sequences.shape[1]:
+            by_length[min(len(text), COMPARED)].append(place)
+    found = [False] * len(texts)
+    for length, places in by_length.items():
+        windows = _hashes(sequences, length)
+        wanted = _hashes(np.array([texts[place][:length] for place in places]), length)[:, 0]
+        rows, starts = np.isin(windows, wanted).nonzero()
+        begun = defaultdict(list)
+        for row, start in zip(rows.tolist(), starts.tolist(), strict=True):
+            begun[int(windows[row, start])].append((row, start))
+        for place, name in zip(places, wanted.tolist(), strict=True):
+            text = texts[place]
+            found[place] = any(
+                sequences[row, start : start + len(text)].tolist() == text for row, start in begun[name]
+            )
+    return found
+
+
+def _words(corpus: PackedCorpus, texts: tuple[str, ...]) -> list[list[int]]:
+    """Each text's words by number, as numbered in `PackedCorpus`."""
+    encoded = corpus.tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    return [[token - FIRST_WORD for token in text.ids] for text in encoded]
+
+
+def _hashes(rows: Integer[np.ndarray, "n T"], length: int) -> Integer[np.ndarray, "n starts"]:
+    """A hash of every `length` consecutive numbers: equal for equal ones, nearly always different if not."""
+    numbers = rows.astype(np.uint64)
+    windows = np.zeros((len(rows), rows.shape[1] - length + 1), np.uint64)
+    for place in range(length):
+        windows = (windows + numbers[:, place : place + windows.shape[1]] + np.uint64(1)) * _FACTOR
+        windows ^= windows >> np.uint64(29)
+    return windows

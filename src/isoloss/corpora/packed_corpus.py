@@ -1,6 +1,5 @@
 """A corpus on disk, tokenised once: sequences of one length, in a training and a validation part."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,16 +11,12 @@ from jaxtyping import Int, Integer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
 from isoloss.files import file_digest
 from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 from isoloss.results.store import read_sealed
 
-COMPARED = 8
-"""How many tokens are compared at once; texts that match in them are then compared in full."""
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 Part = Literal["training", "validation"]
 PARTS: tuple[Part, Part] = ("training", "validation")
 
@@ -230,60 +225,3 @@ def pack_end_to_end(
     documents = np.minimum(np.searchsorted(ends, starts, side="right"), len(ends) - 1)
     documents[starts < 0] = -1
     return stream[: n * width].reshape(n, width), documents, stream[n * width :]
-
-
-def stand_in_validation(corpus: PackedCorpus, examples: LabelledTexts) -> list[bool]:
-    """Whether an example's text, or either text of a pair, occurs within one validation sequence.
-
-    Texts are compared as written by the corpus's tokenizer: capitals and white space make no difference if
-    they make none to the tokenizer. A text that spans two sequences is not found. 16 bytes per token of the
-    part.
-    """
-    sequences = corpus.validation_sequences().ids.numpy()
-    first = standing_in(sequences, _words(corpus, examples.texts))
-    if examples.seconds is None:
-        return first
-    second = standing_in(sequences, _words(corpus, examples.seconds))
-    return [either or other for either, other in zip(first, second, strict=True)]
-
-
-def standing_in(sequences: Integer[np.ndarray, "n T"], texts: list[list[int]]) -> list[bool]:
-    """Whether the words of each text occur consecutively in one of the sequences; an empty text's do not.
-
-    >>> standing_in(np.array([[5, 6, 7, 8], [9, 5, 7, -1]]), [[6, 7], [5, 7, 9], [8, 9], []])
-    [True, False, False, False]
-    """
-    by_length: dict[int, list[int]] = defaultdict(list)
-    for place, text in enumerate(texts):
-        if 0 < len(text) <= sequences.shape[1]:
-            by_length[min(len(text), COMPARED)].append(place)
-    found = [False] * len(texts)
-    for length, places in by_length.items():
-        windows = _hashes(sequences, length)
-        wanted = _hashes(np.array([texts[place][:length] for place in places]), length)[:, 0]
-        rows, starts = np.isin(windows, wanted).nonzero()
-        begun = defaultdict(list)
-        for row, start in zip(rows.tolist(), starts.tolist(), strict=True):
-            begun[int(windows[row, start])].append((row, start))
-        for place, name in zip(places, wanted.tolist(), strict=True):
-            text = texts[place]
-            found[place] = any(
-                sequences[row, start : start + len(text)].tolist() == text for row, start in begun[name]
-            )
-    return found
-
-
-def _words(corpus: PackedCorpus, texts: tuple[str, ...]) -> list[list[int]]:
-    """Each text's words by number, as numbered in `PackedCorpus`."""
-    encoded = corpus.tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
-    return [[token - FIRST_WORD for token in text.ids] for text in encoded]
-
-
-def _hashes(rows: Integer[np.ndarray, "n T"], length: int) -> Integer[np.ndarray, "n starts"]:
-    """A hash of every `length` consecutive numbers: equal for equal ones, nearly always different if not."""
-    numbers = rows.astype(np.uint64)
-    windows = np.zeros((len(rows), rows.shape[1] - length + 1), np.uint64)
-    for place in range(length):
-        windows = (windows + numbers[:, place : place + windows.shape[1]] + np.uint64(1)) * _FACTOR
-        windows ^= windows >> np.uint64(29)
-    return windows

@@ -12,7 +12,7 @@ from isoloss.curvature.per_sentence.every_other_parameter import gradients_by_se
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
-from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
+from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_members
 

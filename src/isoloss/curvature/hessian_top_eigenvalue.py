@@ -20,7 +20,7 @@ from isoloss.curvature.derivatives import (
 from isoloss.curvature.loss import LabelDistribution, mean_loss, sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, split_sentences
-from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
+from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_members
 

@@ -11,7 +11,7 @@ from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, split_sentences
-from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, displaced, rows_at_once
+from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, displaced, rows_at_once
 
 BLOCKS = 64
 """Clusters that are enough for an error bar: its own relative error is then 1 / √(2 · 63), about 9 %."""

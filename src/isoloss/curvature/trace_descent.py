@@ -13,7 +13,7 @@ from isoloss.curvature.loss import sentence_weights
 from isoloss.curvature.per_sentence.directions import sign_bits, signs_of
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
-from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
+from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
 

@@ -13,6 +13,7 @@ from isoloss.device import denormals_flushed
 from isoloss.errors import IsolossError
 from isoloss.experiments.measured_at import Weights, drawn, quantity_digest, weights_setting
 from isoloss.experiments.planned_run import PlannedRun, store_plan
+from isoloss.files import only_process_in
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import AnyQuantity, Subject
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
@@ -20,7 +21,6 @@ from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import (
     RAW_FOLDER,

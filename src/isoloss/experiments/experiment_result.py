@@ -18,8 +18,7 @@ from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs
 from isoloss.experiments.measured_at import named_as_planned
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
-from isoloss.files import remove_unfinished
-from isoloss.pretraining.run_folder import alone_in
+from isoloss.files import alone_in, remove_unfinished
 from isoloss.progress import Progress, part_of, silent
 from isoloss.results.measurements import DRAWN_FOLDER, REFERENCES_FOLDER
 from isoloss.results.record import Setting

@@ -20,7 +20,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import Batch, PretrainingObjective
-from isoloss.objectives.logits_at_predictions import logits_at_predictions
+from isoloss.objectives.evaluation import logits_at_predictions
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 
 

@@ -16,12 +16,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.measurements.fixed_sentences import validation_sample
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.objectives.batch import Batch, PretrainingObjective
-from isoloss.objectives.evaluation_mode import (
-    REAL_TEXT_MEMORY_BYTES,
-    device_of,
-    evaluation_mode,
-    rows_at_once,
-)
+from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.masked import ManyMasksObjective, once_each
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_members

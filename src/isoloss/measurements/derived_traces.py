@@ -17,10 +17,11 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
+    columns_in_order,
     names_with_errors,
     value_and_error,
 )
-from isoloss.models.enlarging.transformer import enlarged, enlargement_between, exact_form, paper_form
+from isoloss.models.enlarging import enlarged, enlargement_between, exact_form, paper_form
 from isoloss.models.shapes import Shape
 from isoloss.progress import Progress
 from isoloss.results.record import Record
@@ -85,6 +86,7 @@ class TraceDescentQuantity:
     seed: int
 
     draw = draw_sentences
+    column_names, columns = columns_in_order("predicted_descent")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -98,12 +100,3 @@ class TraceDescentQuantity:
         return Measurement(
             [subject.record("trace_descent_rate", rate, unit, self.seed, sentences=len(batch))]
         )
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors("predicted_descent")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `predicted_descent`, the decrease of the trace per unit of τ, and its error."""
-        return value_and_error("predicted_descent", records[0])

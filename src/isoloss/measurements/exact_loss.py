@@ -13,12 +13,7 @@ from isoloss.languages.language import DistributionsAtPositions, Language
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.objectives.batch import ExactObjective, PretrainingObjective
-from isoloss.objectives.evaluation_mode import (
-    FORWARD_MEMORY_BYTES,
-    device_of,
-    evaluation_mode,
-    rows_at_once,
-)
+from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import FIRST_WORD, scores_of_language
 from isoloss.progress import Progress, silent

@@ -13,13 +13,15 @@ from transformers import PreTrainedModel
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
-from isoloss.files import complete_folder, file_digest
+from isoloss.files import complete_folder, file_digest, only_process_in
 from isoloss.languages.task import TaskSplits
 from isoloss.measurements.fine_tuning_run import (
     TASK,
     FineTuned,
     FineTuningSettings,
+    classifier_of,
     fine_tune_seed,
+    load_classifier,
 )
 from isoloss.measurements.labelled_inputs import (
     LONGEST,
@@ -32,10 +34,8 @@ from isoloss.measurements.labelled_inputs import (
     text_inputs,
 )
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.models.classifier import classifier_of, load_classifier
 from isoloss.models.hub import quiet
 from isoloss.models.tokenizer import copy_tokenizer
-from isoloss.pretraining.run_folder import only_process_in
 from isoloss.pretraining.specification import first_difference, settings_as_json
 from isoloss.progress import Progress, part_of, silent
 from isoloss.results.store import read_sealed, write_sealed

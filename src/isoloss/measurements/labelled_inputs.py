@@ -15,6 +15,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences, TaskSplits
 from isoloss.models.transformers import longest_input
 from isoloss.objectives.tokens import FIRST_WORD, PAD, tokens_of_words
+from isoloss.results.tensors import Tensors
 
 LONGEST = 128
 """Tokens after which an example is cut: the paper's length of real text (A.2), and GLUE's customary one."""
@@ -66,6 +67,17 @@ class TextInputs:
         if self.types is not None:
             arguments["token_type_ids"] = self.types.long().to(device)
         return arguments
+
+    def tensors(self) -> Tensors:
+        """See `StoredAsTensors`; without `cut`."""
+        found = {"ids": self.ids, "lengths": self.lengths, "parts": self.parts, "labels": self.labels}
+        return found if self.types is None else found | {"types": self.types}
+
+    @staticmethod
+    def of_tensors(tensors: Tensors) -> "TextInputs":
+        """The inverse of `tensors`."""
+        ids, lengths, parts, labels = (tensors[name] for name in ("ids", "lengths", "parts", "labels"))
+        return TextInputs(ids, lengths, parts, tensors.get("types"), labels)
 
 
 def text_inputs(

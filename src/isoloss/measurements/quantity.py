@@ -1,6 +1,6 @@
 """A measurement of a model: the interface of quantities, their subject and their result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
@@ -166,3 +166,20 @@ def names_with_errors(*columns: str) -> tuple[str, ...]:
     ('loss', 'loss_error', 'kl', 'kl_error')
     """
     return tuple(name for column in columns for name in (column, f"{column}_error"))
+
+
+def columns_in_order(*columns: str) -> tuple[tuple[str, ...], Callable[[Any, Sequence[Record]], Columns]]:
+    """`Quantity.column_names` and `Quantity.columns` of one whose first records are these columns, in order.
+
+    >>> names, columns = columns_in_order("trace")
+    >>> names, columns(None, [Record("fisher_trace", 8.0, "", 0.5, 99)])
+    (('trace', 'trace_error'), {'trace': 8.0, 'trace_error': 0.5})
+    """
+
+    def found(_quantity: Any, records: Sequence[Record]) -> Columns:
+        both: Columns = {}
+        for column, record in zip(columns, records, strict=False):
+            both |= value_and_error(column, record)
+        return both
+
+    return names_with_errors(*columns), found

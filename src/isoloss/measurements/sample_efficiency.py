@@ -1,16 +1,18 @@
-"""Accuracy of a linear probe against the number of labelled training sentences."""
+"""What little data teach: accuracy by labelled sentences, and the task of Section 5, counting brackets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
+from isoloss.languages.dyck import Dyck, mismatches
 from isoloss.languages.language import Language
+from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.accuracy import AsTheyAre, FeatureAdaptation
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
@@ -20,6 +22,8 @@ from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record, Setting
+from isoloss.theory.one_layer_transformer import all_strings
+from isoloss.theory.theorem_5_1 import refitted_outputs
 
 EXAMPLES = (100, 300, 1000, 4000)
 
@@ -124,3 +128,113 @@ class SampleEfficiencyQuantity:
         labels, truth = drawn.train.labels[rows], drawn.test.labels
         classes = drawn.train.posterior.shape[1]
         return linear_probe(own, labels, seen, truth, classes, self.probe, progress).correct
+
+
+@dataclass(frozen=True)
+class SamplesOfStrings:
+    """The indices of the strings for fitting heads; the first n of each draw are its sample of size n."""
+
+    drawn: Int[Tensor, "draws n"]
+
+
+@dataclass(frozen=True)
+class CountErrorQuantity:
+    """Squared error in g* = #⟩ - #⟨ over all 2^T strings, over its variance T, of heads fitted on n of them.
+
+    As in Theorem 5.1, the features are frozen, and the head is the minimum-norm fit to the n strings: linear
+    on the contextual vector of the first bracket, as the paper's model is read at its first token. Vectors
+    are centred over all strings, which needs no labels. For each n of `samples`, this is the median over
+    `draws` samples of size n, since the errors of heads that fit exactly have rare, large outliers. Strings
+    are drawn with replacement; always predicting 0 has error 1.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = SamplesOfStrings
+
+    samples: tuple[int, ...]
+    draws: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.draws < 2 or not self.samples or min(self.samples) < 1:
+            raise BadInput(
+                f"{self.draws} draws of {self.samples} strings have no error bar; give at least 2 draws, and "
+                "numbers of strings from 1"
+            )
+
+    def draw(
+        self,
+        source: Language,
+        objective: PretrainingObjective,  # noqa: ARG002
+        progress: Progress,  # noqa: ARG002
+    ) -> SamplesOfStrings:
+        """See `Quantity`. Raises BadInput for a language other than Dyck's, or strings that are too long."""
+        if not isinstance(source, Dyck):
+            raise BadInput(f"g* counts brackets, and a {type(source).__name__} has none; choose another")
+        strings = len(every_string(source.length))
+        generator = torch.Generator().manual_seed(self.seed)
+        return SamplesOfStrings(torch.randint(strings, (self.draws, max(self.samples)), generator=generator))
+
+    def measure(
+        self,
+        model: PreTrainedModel,
+        drawn: SamplesOfStrings,
+        subject: Subject[Language],
+        progress: Progress,
+    ) -> Measurement:
+        """One record per number of strings."""
+        progress("counting brackets", 0, 1)
+        strings = every_string(subject.source.maximum_length)
+        every = sentence_features(model, strings).double()
+        first = every[:, : every.shape[1] // strings.ids.shape[1]]
+        records: list[Record] = []
+        for number in self.samples:
+            error = median_over_draws(count_errors(first, strings, drawn.drawn[:, :number]))
+            name, unit = f"count_error_of_{number}_strings", "of the variance of g*"
+            records.append(subject.record(name, error, unit, self.seed, strings=number))
+        return Measurement(records)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors(*(f"count_error_{number}" for number in self.samples))
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `count_error_n` and its standard error over draws, for each n."""
+        columns: Columns = {}
+        for record in records:
+            columns |= value_and_error(f"count_error_{record.settings['strings']}", record)
+        return columns
+
+
+def median_over_draws(values: Float[Tensor, " draws"]) -> Estimate:
+    """The median, with half the distance of the values one deviation of its rank apart as its error.
+
+    >>> found = median_over_draws(torch.arange(101.0))
+    >>> found.value, round(found.standard_error, 2)
+    (50.0, 4.98)
+    """
+    n = len(values)
+    ranks = torch.tensor([0.5 - 0.5 / n**0.5, 0.5, 0.5 + 0.5 / n**0.5], dtype=values.dtype)
+    low, median, high = values.quantile(ranks.clamp(0, 1)).tolist()
+    return Estimate(median, (high - low) / 2, n)
+
+
+def every_string(length: int) -> Sentences:
+    """All 2^T strings of brackets, once each. BadInput for lengths that `all_strings` refuses.
+
+    >>> every_string(2).ids.tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    signs = all_strings(length).tokens[..., :length].sum(1)
+    return Sentences((signs < 0).long(), torch.full((len(signs),), length))
+
+
+def count_errors(
+    features: Float[Tensor, "s d"], strings: Sentences, drawn: Int[Tensor, "draws n"]
+) -> Float[Tensor, " draws"]:
+    """The mean squared error of each draw's head over all s strings, over the variance of g*."""
+    target = mismatches(strings).double()
+    outputs = refitted_outputs(features - features.mean(0), target, drawn)
+    return (outputs - target).square().mean(1) / target.square().mean()

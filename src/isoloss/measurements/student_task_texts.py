@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from jaxtyping import Int
-from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.corpora.fetched_package import default_cache
@@ -35,31 +33,11 @@ CONTROLS = ("majority", "bag", "coverage", "coverage_resegmented", "longer")
 
 
 @dataclass(frozen=True)
-class KeptInputs:
-    """`TextInputs` as tensors alone."""
-
-    ids: Int[Tensor, "n S"]
-    lengths: Int[Tensor, " n"]
-    parts: Int[Tensor, "n S"]
-    labels: Int[Tensor, " n"]
-
-    @staticmethod
-    def of(inputs: TextInputs) -> "KeptInputs":
-        """Store the inputs as tensors."""
-        return KeptInputs(inputs.ids, inputs.lengths, inputs.parts, inputs.labels)
-
-    @property
-    def inputs(self) -> TextInputs:
-        """The inputs, restored from the tensors."""
-        return TextInputs(self.ids, self.lengths, self.parts, None, self.labels)
-
-
-@dataclass(frozen=True)
 class KeptTexts:
     """A task's training and test texts as a student reads them."""
 
-    train: KeptInputs
-    test: KeptInputs
+    train: TextInputs
+    test: TextInputs
 
 
 @dataclass(frozen=True)
@@ -98,7 +76,7 @@ class StudentTaskTexts:
     ) -> KeptTexts:
         """See `Examples`. Raises IsolossError if the task's or the teacher's texts cannot be obtained."""
         _, train, test = self.texts(source, progress)
-        return KeptTexts(KeptInputs.of(train.inputs), KeptInputs.of(test.inputs))
+        return KeptTexts(train.inputs, test.inputs)
 
     def task_of(self, drawn: KeptTexts) -> str:  # noqa: ARG002
         """The task's name."""
@@ -112,7 +90,7 @@ class StudentTaskTexts:
         progress: Progress,
     ) -> LabelledFeatures:
         """Averages over a text's tokens, or over each of a pair's, scaled."""
-        train, test = drawn.train.inputs, drawn.test.inputs
+        train, test = drawn.train, drawn.test
         pairs = bool((train.parts == 1).any())
         of_train, of_test = scaled(
             *(features_of_inputs(model, part, pairs=pairs, progress=progress) for part in (train, test))

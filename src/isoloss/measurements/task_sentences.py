@@ -25,7 +25,7 @@ from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.models.lookup_table import LookupTable
 from isoloss.objectives.batch import PretrainingObjective
-from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
 from isoloss.objectives.tokens import word_vectors
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import RAW_FOLDER

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.corpora.fetched_package import default_cache
-from isoloss.corpora.labelled_texts import LabelledTexts, TaskSizes, TaskSource, TextTask
-from isoloss.corpora.packed_corpus import PackedCorpus, stand_in_validation
+from isoloss.corpora.labelled_texts import LabelledTexts, TaskSizes, TaskSource, TextTask, stand_in_validation
+from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune_text
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
@@ -21,7 +21,7 @@ from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
-from isoloss.objectives.evaluation_mode import REAL_TEXT_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, evaluation_mode, rows_at_once
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import mean_over_sentences
 from isoloss.results.record import Record, Setting

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.logits_at_predictions import causal_logits, masked_logits
+from isoloss.objectives.evaluation import causal_logits, masked_logits
 
 IGNORED = -100
 """The label that `transformers` gives to what is not predicted."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, sentences_of
-from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
+from isoloss.objectives.evaluation import device_of, evaluation_mode
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 from isoloss.errors import BadInput
 from isoloss.languages.task import Task, TaskSplits, task_splits
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.objectives.tokens import word_vectors
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.descent import Descent, DescentSettings

@@ -11,7 +11,7 @@ from torch.nn.utils import get_total_norm
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.evaluation_mode import displaced
+from isoloss.objectives.evaluation import displaced
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import LossController
 from isoloss.pretraining.descent import DescentSettings, GradientRule

@@ -21,10 +21,9 @@ from isoloss.pretraining.checkpoint_writing import (
     restore,
     write_checkpoint,
 )
-from isoloss.pretraining.processes import ALONE, Processes
-from isoloss.pretraining.run_folder import claim, only_run_in
+from isoloss.pretraining.processes import ALONE, Processes, only_run_in
 from isoloss.pretraining.running_averages import TrainingLoss, WeightAverage, diverged
-from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.specification import PretrainingSpecification, claim
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule
 from isoloss.progress import Progress, silent

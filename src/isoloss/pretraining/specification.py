@@ -2,19 +2,21 @@
 
 import dataclasses
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, Damaged
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import Batch, Objective, PretrainingObjective
 from isoloss.objectives.chosen_positions import last_block_at, states_at
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.update_rule import UpdateRuleSettings
-from isoloss.results.store import ONLY_WHEN_CHANGED, json_digest
+from isoloss.results.checkpoint import SPECIFICATION_FILE, specification_digests
+from isoloss.results.store import ONLY_WHEN_CHANGED, json_digest, read_sealed, write_sealed
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -205,3 +207,31 @@ def log_spaced_steps(first: int, last: int, per_doubling: int = 1) -> tuple[int,
         steps.add(step)
         number += 1
     return tuple(sorted(steps))
+
+
+def claim(folder: Path, specification: PretrainingSpecification) -> None:
+    """Write the specification into a new run's folder; refuse a folder with another specification.
+
+    A damaged one is rewritten if no checkpoint belongs to another, one that was put there from another run if
+    there are checkpoints and all are of this. Raises BadInput naming the first setting that differs, or what
+    else is wrong.
+    """
+    path = folder / SPECIFICATION_FILE
+    settings = settings_as_json(specification)
+    of_checkpoints = set(specification_digests(folder))
+    try:
+        there = read_sealed(path, SPECIFICATION_FILE)
+    except Damaged:
+        if path.exists() and not of_checkpoints <= {specification.digest}:
+            raise BadInput(
+                f"{path} is damaged, and checkpoints in {folder} are of another run than this; name another "
+                "folder"
+            ) from None
+        write_sealed(path, settings, SPECIFICATION_FILE)
+        return
+    if difference := first_difference(there, settings):
+        if of_checkpoints != {specification.digest}:
+            raise BadInput(
+                f"{folder} holds another run: its {difference}; name another folder, or delete this one"
+            )
+        write_sealed(path, settings, SPECIFICATION_FILE)

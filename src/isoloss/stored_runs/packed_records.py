@@ -14,8 +14,7 @@ import polars as pl
 
 import isoloss
 from isoloss.errors import BadInput, Damaged
-from isoloss.files import complete_folder, remove_unfinished, write_atomically
-from isoloss.pretraining.run_folder import alone_in
+from isoloss.files import alone_in, complete_folder, remove_unfinished, write_atomically
 from isoloss.results.checkpoint import SPECIFICATION_FILE
 from isoloss.results.measurements import measurements_at
 from isoloss.results.record import Record, value_name

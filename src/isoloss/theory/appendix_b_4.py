@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from isoloss.models.enlarging.transformer import Enlargement, Form, enlarged, exact_form, paper_form
+from isoloss.models.enlarging import Enlargement, Form, enlarged, exact_form, paper_form
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import Architecture, PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.panels import Axis, Colour, Lines, Panel, Table

@@ -17,8 +17,8 @@ from isoloss.experiments.suite.dyck_transfer import (
 from isoloss.languages.dyck import dyck, mismatches
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.measurements.bracket_count import CountErrorQuantity, count_errors, every_string
 from isoloss.measurements.quantity import Subject
+from isoloss.measurements.sample_efficiency import CountErrorQuantity, count_errors, every_string
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 from isoloss.results.tensors import drawn_of, tensors_of

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from isoloss.corpora.glue_forms import MovieSnippets
-from isoloss.corpora.labelled_texts import GivenTask
-from isoloss.corpora.packed_corpus import stand_in_validation
+from isoloss.corpora.labelled_texts import GivenTask, stand_in_validation
 from isoloss.experiments.claims import judge
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.scale import Scale, scale_named

@@ -26,7 +26,7 @@ from isoloss.curvature.per_sentence.parameter_uses import (
 )
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.objectives.evaluation import evaluation_mode
 
 MEMORY_BYTES = 1 << 30
 """Default budget for what is held at once: 1 GiB."""

@@ -18,7 +18,7 @@ from isoloss.curvature.per_sentence.parameter_uses import every_parameter_record
 from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, sentences_of
-from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.objectives.sentences_apart import EqualLengths
 
 

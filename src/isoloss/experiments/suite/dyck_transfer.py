@@ -25,8 +25,8 @@ from isoloss.experiments.statistics.along_runs import (
 )
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.languages.dyck import Dyck, dyck
-from isoloss.measurements.bracket_count import CountErrorQuantity
 from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.sample_efficiency import CountErrorQuantity
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.panels import Axis, Colour, Dots, Panel

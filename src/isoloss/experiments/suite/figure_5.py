@@ -20,7 +20,7 @@ from isoloss.experiments.statistics.rank_correlation import PartialRanking
 from isoloss.experiments.statistics.sizes import SlopeOverSizes
 from isoloss.experiments.suite.figure_3 import AT_ONE_LOSS, GAIN_BY_SIZE, PROBED_BY_SIZE
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
-from isoloss.models.enlarging.transformer import enlargement_between
+from isoloss.models.enlarging import enlargement_between
 from isoloss.models.shapes import TABLE_4, Shape, laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.panels import Axis, Dots, Panel

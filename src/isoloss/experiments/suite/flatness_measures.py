@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from isoloss.curvature.ascent_sharpness import RADII
+from isoloss.curvature.loss_rise import RADII
 from isoloss.experiments.axes import ACCURACY, TRACE, probe_bars
 from isoloss.experiments.claims import CONFIDENCE, Claim, Question
 from isoloss.experiments.design import Design

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from isoloss.curvature.ascent_sharpness import RADII, ascent_sharpness
+from isoloss.curvature.loss_rise import RADII, ascent_sharpness
 from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,

@@ -1,6 +1,5 @@
 """The norm of the gradient of a checkpoint's loss."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,14 +10,11 @@ from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_s
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,
-    Columns,
     Measurement,
     Subject,
-    names_with_errors,
-    value_and_error,
+    columns_in_order,
 )
 from isoloss.progress import Progress
-from isoloss.results.record import Record
 
 UNIT, SQUARED_UNIT = "nats per parameter", "squared nats per squared parameter"
 
@@ -35,6 +31,7 @@ class GradientNormQuantity:
     seed: int
 
     draw = draw_labelled_sentences
+    column_names, columns = columns_in_order("gradient_norm")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -51,15 +48,6 @@ class GradientNormQuantity:
                 *subject.group_records("gradient_norm_squared", found.groups, SQUARED_UNIT, seed),
             ]
         )
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors("gradient_norm")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `gradient_norm` and its error."""
-        return value_and_error("gradient_norm", records[0])
 
 
 def on_sentences(sentences: int, seed: int) -> GradientNormQuantity:

@@ -1,6 +1,5 @@
 """The largest eigenvalue of the Hessian of a checkpoint's loss."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,14 +11,11 @@ from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_s
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,
-    Columns,
     Measurement,
     Subject,
-    names_with_errors,
-    value_and_error,
+    columns_in_order,
 )
 from isoloss.progress import Progress
-from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)
@@ -38,6 +34,7 @@ class TopEigenvalueQuantity:
     tolerance: float = 1e-2
 
     draw = draw_labelled_sentences
+    column_names, columns = columns_in_order("top_eigenvalue")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -65,15 +62,6 @@ class TopEigenvalueQuantity:
             **found.parameters.settings,
         )
         return Measurement([whole, *subject.group_records(quantity, found.groups, TRACE_UNIT, self.seed)])
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors("top_eigenvalue")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `top_eigenvalue` and its error."""
-        return value_and_error("top_eigenvalue", records[0])
 
 
 TOLERANCE = 1e-3

@@ -1,6 +1,5 @@
 """The trace of the Hessian of a checkpoint's loss, under the data's labels or their exact distribution."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,16 +11,13 @@ from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_s
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,
-    Columns,
     Measurement,
     Subject,
-    names_with_errors,
-    value_and_error,
+    columns_in_order,
 )
 from isoloss.objectives.batch import Objective
 from isoloss.progress import Progress
 from isoloss.results.estimate import cluster_values
-from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)
@@ -36,6 +32,7 @@ class HessianTraceQuantity:
     seed: int
 
     draw = draw_labelled_sentences
+    column_names, columns = columns_in_order("hessian_trace", "hessian_minus_fisher")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -68,16 +65,6 @@ class HessianTraceQuantity:
             *subject.group_records("hessian_trace", result.group_estimates, TRACE_UNIT, seed),
         ]
         return Measurement(records, {"hessian_trace": cluster_values(result.values, result.sentences)})
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors("hessian_trace", "hessian_minus_fisher")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: the trace, what it exceeds the Fisher information's by, and their errors."""
-        trace, rest = records[:2]
-        return value_and_error("hessian_trace", trace) | value_and_error("hessian_minus_fisher", rest)
 
 
 def on_sentences(sentences: int, seed: int) -> HessianTraceQuantity:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import nn
 from transformers import PreTrainedModel
 
-from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity
+from isoloss.curvature.loss_rise import NOISES, noise_sensitivity
 from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,

@@ -1,6 +1,5 @@
 """The trace of a checkpoint relative to the size of its weights."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,14 +10,11 @@ from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,
-    Columns,
     Measurement,
     Subject,
-    names_with_errors,
-    value_and_error,
+    columns_in_order,
 )
 from isoloss.progress import Progress
-from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)
@@ -33,6 +29,7 @@ class NormalisedTraceQuantity:
     seed: int
 
     draw = draw_sentences
+    column_names, columns = columns_in_order("normalised_trace", "wholly_normalised_trace")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -49,16 +46,6 @@ class NormalisedTraceQuantity:
                 ),
             ]
         )
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors("normalised_trace", "wholly_normalised_trace")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `normalised_trace`, `wholly_normalised_trace`, and their errors."""
-        tensor, whole = records
-        return value_and_error("normalised_trace", tensor) | value_and_error("wholly_normalised_trace", whole)
 
 
 def on_sentences(sentences: int, seed: int) -> NormalisedTraceQuantity:

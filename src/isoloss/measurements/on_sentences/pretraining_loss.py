@@ -1,6 +1,5 @@
 """The pre-training loss of a model, one value per sentence."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,19 +11,12 @@ from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,
-    Columns,
     Measurement,
     Subject,
-    names_with_errors,
-    value_and_error,
+    columns_in_order,
 )
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, sentences_between
-from isoloss.objectives.evaluation_mode import (
-    REAL_TEXT_MEMORY_BYTES,
-    device_of,
-    evaluation_mode,
-    rows_at_once,
-)
+from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_sentences
@@ -122,6 +114,7 @@ class PretrainingLossQuantity:
     seed: int
 
     draw = draw_sentences
+    column_names, columns = columns_in_order("pretraining_loss")
 
     def measure(
         self,
@@ -150,15 +143,6 @@ class PretrainingLossQuantity:
         """See `SentenceLosses.records`."""
         records = result.records(self.seed, subject.checkpoint, dict(subject.settings))
         return Measurement(records, result.sentence_values())
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors("pretraining_loss")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `pretraining_loss` and its error."""
-        return value_and_error("pretraining_loss", records[0])
 
 
 def on_sentences(sentences: int, seed: int) -> PretrainingLossQuantity:

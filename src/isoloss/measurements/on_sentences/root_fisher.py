@@ -1,6 +1,5 @@
 """The sum of the square roots of the Fisher information's diagonal, which AdamW's drift descends."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,14 +10,11 @@ from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,
-    Columns,
     Measurement,
     Subject,
-    names_with_errors,
-    value_and_error,
+    columns_in_order,
 )
 from isoloss.progress import Progress
-from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)
@@ -33,6 +29,7 @@ class RootFisherQuantity:
     seed: int
 
     draw = draw_sentences
+    column_names, columns = columns_in_order("root_fisher")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -42,15 +39,6 @@ class RootFisherQuantity:
         found = fisher_diagonal(model, subject.objective, batch, progress=progress).root_sum
         unit = "square root of nats, summed over parameters"
         return Measurement([subject.record("sum_root_fisher", found, unit, self.seed, sentences=len(batch))])
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors("root_fisher")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `root_fisher` and its error."""
-        return value_and_error("root_fisher", records[0])
 
 
 def on_sentences(sentences: int, seed: int) -> RootFisherQuantity:

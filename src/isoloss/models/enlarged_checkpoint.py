@@ -11,14 +11,7 @@ from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder
-from isoloss.models.enlarging.transformer import (
-    Enlargement,
-    Form,
-    enlarging_plan,
-    exact_form,
-    made,
-    parameters_by_name,
-)
+from isoloss.models.enlarging import Enlargement, Form, enlarging_plan, exact_form, made, parameters_by_name
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import copy_tokenizer

@@ -1,0 +1,225 @@
+"""How much the loss rises nearby: along its gradient, as SAM sees it (Foret et al. 2021), and under noise."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from isoloss.curvature.derivatives import MeasuredParameters, gradient, normal_probe, trainable_parameters
+from isoloss.curvature.loss import (
+    LabelDistribution,
+    LossAtRest,
+    mean_loss,
+    refuse_unusable_strengths,
+    sentence_blocks,
+)
+from isoloss.curvature.stopping import refuse_too_few
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import Batch, Objective, split_sentences
+from isoloss.objectives.evaluation import device_of, evaluation_mode
+from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences, paired_difference
+
+ASCENT = "ascent sharpness"
+RADII = (0.01, 0.05, 0.2)
+"""SAM's own radius 0.05 (Foret et al. 2021; paper A.5), and about a quarter and four times of it."""
+AT_ONCE = 32
+"""Sentences whose gradient is taken at once, which bounds the memory of the backward pass."""
+
+
+@dataclass(frozen=True)
+class AscentSharpness:
+    """L(θ + ρ g/||g||) - L(θ) for each radius ρ, where g = ∇L on the same sentences; in nats.
+
+    `rises` holds each sentence's rise, float64. Standard errors are paired, i.e. those of the rises
+    themselves, with the direction held fixed, as for `TopEigenvalue`.
+
+    g is the gradient on n sentences, so the measure depends on n: near a minimum, g is dominated by the
+    choice of sentences, since ||g||² exceeds ||∇L||² by the gradient's variance / n, and the first-order rise
+    is ρ ||g|| (see `gradient_norm`). Fewer sentences give larger sharpness; compare only values of equal n.
+    """
+
+    rises: dict[float, Float[Tensor, " n"]]
+    gradient_norm: float
+    parameters: MeasuredParameters
+
+    @property
+    def estimates(self) -> dict[float, Estimate]:
+        """The rise at each radius with its standard error over sentences."""
+        return {radius: mean_over_sentences(rises) for radius, rises in self.rises.items()}
+
+    def differences(self, reference: "AscentSharpness") -> dict[float, Estimate]:
+        """Differences from `reference` on the same sentences and radii, with paired standard errors."""
+        return {
+            radius: paired_difference(rises, reference.rises[radius]) for radius, rises in self.rises.items()
+        }
+
+
+def ascent_sharpness(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    objective: Objective,
+    *,
+    radii: tuple[float, ...] = RADII,
+    distribution: LabelDistribution | None = None,
+    progress: Progress = silent,
+) -> AscentSharpness:
+    """The rise of the sentence-averaged loss at distance ρ along its gradient, for each ρ in `radii`.
+
+    A single ascent step is SAM's own approximation of max L(θ + ε) - L(θ) over ||ε|| <= ρ, with the norm
+    taken over all trainable parameters together. To second order it equals ρ ||g|| + (ρ²/2) ĝ·Hĝ. If the
+    gradient is exactly zero, there is no direction and the rise is zero. Labels are the data's, or those of
+    `distribution`.
+
+    Makes 2 + len(radii) passes over the batches, one of them with a backward pass. Memory: two vectors of the
+    parameters' size, one in float64, and a copy of the parameters, in addition to the backward pass of
+    `AT_ONCE` sentences. The model is left as found. Raises BadInput for fewer than two sentences, for radii
+    that are not positive, when no parameter needs a gradient, and where a logit is not finite.
+    """
+    refuse_unusable_strengths(radii, "radii")
+    n = sum(map(len, batches))
+    refuse_too_few(n)
+    measured = MeasuredParameters.of(model)
+    parts = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
+    firsts = [0, *itertools.accumulate(map(len, parts))]
+    rises: dict[float, list[Tensor]] = {radius: [] for radius in radii}
+    with evaluation_mode(model):
+        direction, norm = _ascent(model, objective, parts, distribution, progress)
+        for number, (part, first) in enumerate(zip(parts, firsts, strict=False), start=1):
+            at_rest = LossAtRest.of(model, objective, part.to(device_of(model)), first, distribution)
+            for radius in radii:
+                rises[radius].append(at_rest.rise(direction, radius))
+            progress(ASCENT, len(parts) + number, 2 * len(parts))
+    return AscentSharpness({radius: torch.cat(found) for radius, found in rises.items()}, norm, measured)
+
+
+def _ascent(
+    model: nn.Module,
+    objective: Objective,
+    parts: Sequence[Batch],
+    distribution: LabelDistribution | None,
+    progress: Progress,
+) -> tuple[dict[str, Tensor], float]:
+    """g / ||g|| by parameter name, and ||g||, for the mean loss over the sentences of all parts."""
+    parameters = trainable_parameters(model)
+    total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
+    n = sum(map(len, parts))
+    first = 0
+    for number, part in enumerate(parts, start=1):
+        loss = partial(mean_loss, model, objective, part.to(device_of(model)), first, distribution)
+        of_part = gradient(loss, parameters)
+        for name, values in of_part.items():
+            total[name] += values * (len(part) / n)
+        first += len(part)
+        progress(ASCENT, number, 2 * len(parts))
+    norm = float(torch.stack([values.square().sum() for values in total.values()]).sum().sqrt())
+    return {name: (values / (norm or 1.0)).to(parameters[name]) for name, values in total.items()}, norm
+
+
+NOISE = "weight noise"
+NOISES = (0.01, 0.03, 0.1)
+"""From 1 % of the weights, where the rise goes with the square of the noise, to 10 %, where it may not."""
+
+
+@dataclass(frozen=True)
+class NoiseSensitivity:
+    """E L(θ + σ s∘ε) - L(θ), ε ~ N(0, I), for each σ; in nats.
+
+    `rises` holds the mean over each of k blocks, which have `sentences` sentences each. Every block has its
+    own draw: blocks are independent in both sentences and draws, so the deviation over blocks accounts for
+    both. The estimates' `n` counts blocks, i.e. draws.
+    """
+
+    rises: dict[float, Float[Tensor, " k"]]
+    sentences: Int[Tensor, " k"]
+    parameters: MeasuredParameters
+
+    @property
+    def estimates(self) -> dict[float, Estimate]:
+        """The expected rise at each σ; every sentence has equal weight."""
+        return {noise: mean_over_members(rises, self.sentences) for noise, rises in self.rises.items()}
+
+    def differences(self, reference: "NoiseSensitivity") -> dict[float, Estimate]:
+        """Differences from `reference` on the same batches, seed and noises, with paired standard errors."""
+        if not torch.equal(self.sentences, reference.sentences):
+            raise BadInput(
+                "a paired difference needs the same sentences on both sides; measure both on one set"
+            )
+        return {
+            noise: mean_over_members(rises - reference.rises[noise], self.sentences)
+            for noise, rises in self.rises.items()
+        }
+
+
+def noise_sensitivity(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    objective: Objective,
+    *,
+    noises: tuple[float, ...] = NOISES,
+    scales: Mapping[str, float] | None = None,
+    seed: int = 0,
+    distribution: LabelDistribution | None = None,
+    progress: Progress = silent,
+) -> NoiseSensitivity:
+    """The expected rise of the sentence-averaged loss under Gaussian noise of deviation σ s, σ in `noises`.
+
+    s is one number per parameter tensor, given by name in `scales`. By default it is `tensor_scales` of the
+    model itself, so that σ is relative to the current weights, and rescaling tensors without changing the
+    function has no effect. Springer et al. 2025 ("Overtrained Language Models Are Harder to Fine-Tune")
+    instead scale the noise by the weights before pre-training, with one scale for all checkpoints of a run:
+    for that, pass `tensor_scales` of the first checkpoint. The two differ if the weights grow. With every
+    scale 1 the rise is (σ²/2) Tr ∇²L to second order; in general it is (σ²/2) Σ_W s_W² Tr ∇²_W L, which at
+    saturation is (σ²/2) times `NormalisedTrace.by_tensor`.
+
+    Draws come in antithetic pairs, ε and -ε, whose mean cancels the first-order term that dominates the noise
+    of a draw. There are about `BLOCKS` pairs, each on its share of the sentences, the same for all σ; they
+    depend only on `seed` and the block, so that checkpoints of the same shape share them. Makes 1 + 2
+    len(noises) passes over the batches, without backward passes. Labels are the data's, or those of
+    `distribution`.
+
+    Memory: two vectors of the parameters' size, and a copy of the parameters. The model is left as found.
+    Raises BadInput for fewer than two sentences, for noises that are not positive, for scales that lack a
+    parameter, when no parameter needs a gradient, and if a logit is not finite.
+    """
+    refuse_unusable_strengths(noises, "noises")
+    parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
+    scales = tensor_scales(model) if scales is None else scales
+    if missing := set(parameters) - set(scales):
+        raise BadInput(f"the noise has no scale for {min(missing)}; take the scales of a model of this shape")
+    blocks = sentence_blocks(batches, largest=sum(map(len, batches)))
+    firsts = [0, *itertools.accumulate(map(len, blocks))]
+    rises: dict[float, list[float]] = {noise: [] for noise in noises}
+    with evaluation_mode(model):
+        for number, (block, first) in enumerate(zip(blocks, firsts, strict=False)):
+            at_rest = LossAtRest.of(model, objective, block.to(device_of(model)), first, distribution)
+            draw = normal_probe(parameters, f"{seed} noise {number}")
+            for name, values in draw.items():
+                values *= scales[name]
+            for noise in noises:
+                pair = at_rest.rise(draw, noise) + at_rest.rise(draw, -noise)
+                rises[noise].append(float(pair.mean() / 2))
+            progress(NOISE, number + 1, len(blocks))
+    return NoiseSensitivity(
+        {noise: torch.tensor(found, dtype=torch.float64) for noise, found in rises.items()},
+        torch.tensor([len(block) for block in blocks]),
+        measured,
+    )
+
+
+def tensor_scales(model: nn.Module) -> dict[str, float]:
+    """The root mean square of each tensor that requires a gradient, by name: ||W|| / √|W|.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> _ = nn.init.constant_(layer.weight, -3.0), nn.init.zeros_(layer.bias)
+    >>> tensor_scales(layer)
+    {'weight': 3.0, 'bias': 0.0}
+    """
+    return {
+        name: float(p.detach().double().square().mean().sqrt())
+        for name, p in trainable_parameters(model).items()
+    }

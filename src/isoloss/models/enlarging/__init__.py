@@ -1,1 +1,0 @@
-"""Embeds a small transformer in a larger one that computes the same function (paper B.4)."""
