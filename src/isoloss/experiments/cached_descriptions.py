@@ -1,26 +1,19 @@
 """Descriptions of the experiments' languages for their pages, computed once per language."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.language_description import (
-    LanguageDescription,
-    TaskDescription,
-    WordDistributions,
-    describe_language,
-)
+from isoloss.experiments.language_description import LanguageDescription, describe_language
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan
 from isoloss.languages.derivation import Derivation
 from isoloss.progress import Progress
-from isoloss.results.record import Record
+from isoloss.results.plain_data import as_plain, from_plain
 from isoloss.results.store import read_sealed, write_sealed
 
 
@@ -66,25 +59,9 @@ def _describe(plan: LanguagePlan, output: Path, progress: Progress) -> Sequence[
 
 def write_description(path: Path, description: LanguageDescription, name: str) -> None:
     """Write the description of the language of that name. Raises IsolossError where it cannot be written."""
-    word, derivation = description.word, description.derivation
-    content = {
-        "source": description.source,
-        "kind": description.kind,
-        "vocabulary": description.vocabulary,
-        "maximum_length": description.maximum_length,
-        "facts": description.facts,
-        "sentences": description.sentences,
-        "word": {
-            "words": word.words,
-            "position": word.position,
-            "masked": word.masked.tolist(),
-            "following": word.following.tolist(),
-        },
-        "derivation": None if derivation is None else _nodes(derivation),
-        "entropy": [asdict(record) for record in description.entropy],
-        "tasks": [asdict(task) for task in description.tasks],
-        "speed": asdict(description.speed),
-    }
+    content = as_plain(LanguageDescription, replace(description, derivation=None))
+    if description.derivation is not None:
+        content["derivation"] = _nodes(description.derivation)
     write_sealed(path, content, name)
 
 
@@ -92,38 +69,11 @@ def read_description(path: Path, name: str) -> LanguageDescription:
     """What `write_description` wrote under that name. Raises BadInput where the file is anything else."""
     content = read_sealed(path, name)
     try:
-        return _description(content)
-    except (KeyError, TypeError) as error:  # it had other content when it was written
+        nodes = content.pop("derivation")
+        found: LanguageDescription = from_plain(LanguageDescription, content | {"derivation": None})
+        return found if nodes is None else replace(found, derivation=_tree(nodes))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # other content when it was written
         raise BadInput(f"{path} is a description of another version; delete it and run again") from error
-
-
-def _description(content: dict[str, Any]) -> LanguageDescription:
-    word, derivation = content["word"], content["derivation"]
-    return LanguageDescription(
-        source=content["source"],
-        kind=content["kind"],
-        vocabulary=tuple(content["vocabulary"]),
-        maximum_length=content["maximum_length"],
-        facts=tuple((what, value) for what, value in content["facts"]),
-        sentences=tuple(map(tuple, content["sentences"])),
-        word=WordDistributions(
-            tuple(word["words"]),
-            word["position"],
-            torch.tensor(word["masked"], dtype=torch.float64),
-            torch.tensor(word["following"], dtype=torch.float64),
-        ),
-        derivation=None if derivation is None else _tree(derivation),
-        entropy=tuple(Record(**record) for record in content["entropy"]),
-        tasks=tuple(map(_task, content["tasks"])),
-        speed=Record(**content["speed"]),
-    )
-
-
-def _task(content: dict[str, Any]) -> TaskDescription:
-    values: dict[str, Any] = {"name": content.pop("name"), "classes": content.pop("classes")}
-    for what, record in content.items():
-        values[what] = None if record is None else Record(**record)
-    return TaskDescription(**values)
 
 
 def _nodes(derivation: Derivation) -> list[list[Any]]:

@@ -1,17 +1,14 @@
 """All statements that are tested, in the order in which they are shown, and their results as JSON files."""
 
 import hashlib
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from isoloss import __version__
 from isoloss.errors import BadInput, Damaged, did_you_mean
-from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Panel, Table
 from isoloss.progress import Progress
+from isoloss.results.plain_data import as_plain, from_plain
 from isoloss.results.store import read_sealed, write_sealed
 from isoloss.theory import (
     adamw_coin,
@@ -30,7 +27,7 @@ from isoloss.theory import (
     theorem_5_1,
     theorem_g_6,
 )
-from isoloss.theory.finding import Entry, Finding, Statement
+from isoloss.theory.finding import Entry, Statement
 
 SUITE: tuple[Entry, ...] = (
     lemma_3_2.ENTRY,
@@ -66,17 +63,6 @@ def named(name: str) -> tuple[Entry, ...]:
     return found
 
 
-_CHARTS: dict[str, type[Chart]] = {
-    kind.__name__: kind for kind in (Dots, Lines, Categories, Table, Landscape)
-}
-_DTYPES: dict[str, type[pl.DataType]] = {
-    "Int64": pl.Int64,
-    "Float64": pl.Float64,
-    "String": pl.String,
-    "Boolean": pl.Boolean,
-}
-
-
 def write_statement(path: Path, statement: Statement) -> None:
     """Write the statement, complete or not at all.
 
@@ -89,106 +75,21 @@ def write_statement(path: Path, statement: Statement) -> None:
 def read_statement(path: Path) -> Statement:
     """The statement that `write_statement` wrote. Raises Damaged if the file contains none."""
     try:
-        return _statement(read_sealed(path, path.name))
+        found: Statement = from_plain(Statement, read_sealed(path, path.name))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise Damaged(
             f"{path} does not hold a statement's results ({error.__cause__ or error}); delete it, and they "
             "are computed again"
         ) from error
+    return found
 
 
 def statement_content(statement: Statement) -> dict[str, Any]:
-    """Everything as lists, numbers and words; verdicts are added for readers, and numbers that JSON lacks
-    ("nan", "inf", "-inf") are words.
-    """
-    return {
-        **{name: getattr(statement, name) for name in ("name", "title", "text")},
-        "findings": [
-            _finite(asdict(finding)) | {"verdict": str(finding.verdict)} for finding in statement.findings
-        ],
-        "panels": [
-            {
-                **{name: getattr(panel, name) for name in ("name", "title", "caption")},
-                "charts": [{"kind": type(chart).__name__, **asdict(chart)} for chart in panel.charts],
-                "data": _frame_content(panel.data),
-            }
-            for panel in statement.panels
-        ],
-        "settings": [list(setting) for setting in statement.settings],
-        "corrections": list(statement.corrections),
-    }
-
-
-def _statement(content: dict[str, Any]) -> Statement:
-    return Statement(
-        **{name: str(content[name]) for name in ("name", "title", "text")},
-        findings=tuple(map(_finding, content["findings"])),
-        panels=tuple(
-            Panel(
-                name=str(panel["name"]),
-                title=str(panel["title"]),
-                caption=str(panel["caption"]),
-                charts=tuple(map(_chart, panel["charts"])),
-                data=_frame(panel["data"]),
-            )
-            for panel in content["panels"]
-        ),
-        settings=tuple((name, value) for name, value in content["settings"]),
-        corrections=tuple(content["corrections"]),
-    )
-
-
-def _finding(content: dict[str, Any]) -> Finding:
-    numbers = ("predicted", "measured", "standard_error", "tolerance")
-    values = {name: value for name, value in content.items() if name != "verdict"}
-    for name in numbers:
-        values[name] = None if values[name] is None else float(values[name])
-    return Finding(**values)
-
-
-def _chart(content: dict[str, Any]) -> Chart:
-    values = {name: _part(value) for name, value in content.items() if name != "kind"}
-    return _CHARTS[content["kind"]](**values)
-
-
-def _part(value: Any) -> Any:
-    """A chart's axis, colour, or several of them; strings and numbers unchanged."""
-    if isinstance(value, list):
-        return tuple(map(_part, value))
-    if isinstance(value, dict):
-        return Colour(**value) if "ordered" in value else Axis(**value)
-    return value
-
-
-def _frame_content(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    columns = []
-    for column in frame.iter_columns():
-        dtype = str(column.dtype)
-        if dtype not in _DTYPES:
-            raise BadInput(
-                f"the column {column.name!r} holds {dtype}; a statement's tables hold {[*_DTYPES]}"
-            )
-        values = [_finite_number(value) for value in column.to_list()]
-        columns.append({"name": column.name, "dtype": dtype, "values": values})
-    return columns
-
-
-def _frame(content: list[dict[str, Any]]) -> pl.DataFrame:
-    columns = []
-    for column in content:
-        values = column["values"]
-        if column["dtype"] == "Float64":
-            values = [None if value is None else float(value) for value in values]
-        columns.append(pl.Series(column["name"], values, _DTYPES[column["dtype"]]))
-    return pl.DataFrame(columns)
-
-
-def _finite(content: dict[str, Any]) -> dict[str, Any]:
-    return {name: _finite_number(value) for name, value in content.items()}
-
-
-def _finite_number(value: Any) -> Any:
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    """Everything as plain data (see `as_plain`); verdicts are added for readers."""
+    content: dict[str, Any] = as_plain(Statement, statement)
+    for finding, written in zip(statement.findings, content["findings"], strict=True):
+        written["verdict"] = str(finding.verdict)
+    return content
 
 
 @dataclass(frozen=True)
