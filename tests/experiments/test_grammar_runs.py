@@ -2,8 +2,7 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.chosen_languages import headline_grammar
-from isoloss.experiments.given_language import headline_task
-from isoloss.experiments.scale import scale_named
+from isoloss.experiments.scale import headline_task, scale_named
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar

@@ -15,10 +15,9 @@ from isoloss.experiments.design import Design, read_design
 from isoloss.experiments.experiment import Experiment, only_named, with_tokens
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered, was_planned
-from isoloss.experiments.given_language import with_language
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.scale import Scale, scale_named, with_language
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.suite import builtin_designs
 from isoloss.languages.language_file import read_language
@@ -90,17 +89,25 @@ def choice(request: ReproduceOptions) -> Choice:
         )
     of_request = scale
     if request.language is not None or request.task is not None:
+        _refuse_without_language(designs)
         plan = scale.grammar.language
         if request.language is not None:
             plan = ReadyLanguage(read_language(request.language, request.maximum_length))
         language = plan.language(request.folder, silent)
-        of_request = with_language(scale, designs, plan, language, request.task, any_task=request.any_task)
+        room = any(design.needs_room for design in designs.values()) and not request.any_task
+        of_request = with_language(scale, plan, language, request.task, needs_room=room)
     experiments = tuple(_as_asked(request, of_request, *each) for each in designs.items())
     if request.runs and len(experiments) != 1:
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
     runs = [run for experiment in experiments for run in only_named(experiment, request.runs)]
     others = {} if request.language else other_experiments(request, scale, tuple(designs))
     return Choice(experiments, tuple(runs), others)
+
+
+def _refuse_without_language(designs: Mapping[str, Design]) -> None:
+    if not all(design.takes_a_language for design in designs.values()):
+        *first, last = (name for name, design in builtin_designs().items() if design.takes_a_language)
+        raise BadInput(f"--language and --task go with {', '.join(first)} and {last}; name no others")
 
 
 def requested_designs(names: Sequence[str]) -> dict[str, Design]:

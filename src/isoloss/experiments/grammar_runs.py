@@ -7,7 +7,7 @@ from typing import Any
 from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.compared_rules import Rules
+from isoloss.experiments.shared.grammar_and_hmm import Rules
 from isoloss.experiments.shared.language_runs import runs_of_sizes
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.transformers import PreLayerNormTransformer

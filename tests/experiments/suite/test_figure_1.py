@@ -9,8 +9,7 @@ from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import only_named
-from isoloss.experiments.given_language import task_name
-from isoloss.experiments.scale import scale_named
+from isoloss.experiments.scale import scale_named, task_name
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.figure_1 import CLAIMS, figure_1
