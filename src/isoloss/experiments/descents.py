@@ -8,23 +8,23 @@ from typing import Literal
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.axes import (
+from isoloss.experiments.branches import OTHER_SENTENCES
+from isoloss.experiments.figures import (
     ACCURACY,
     BY_SEED,
     DESCENT_STEP,
     LOSS,
     TRACE,
+    ShownTask,
     loss_bars,
     probe_bars,
     trace_bars,
 )
-from isoloss.experiments.branches import OTHER_SENTENCES
 from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import AnyRuns, ScaleName, runs_of_sizes, width_of
-from isoloss.experiments.shown_task import ShownTask
 from isoloss.panels import Dots, Lines, Panel
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.specification import log_spaced_steps

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.axes import BY_SEED, KL
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import BY_SEED, KL
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import PlannedRun

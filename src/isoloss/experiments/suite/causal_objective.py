@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, KL, STEP, TRACE
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import ACCURACY, KL, STEP, TRACE
 from isoloss.experiments.grammar_runs import adamw_runs
 from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.planned_run import PlannedRun

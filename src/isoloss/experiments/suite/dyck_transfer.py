@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.axes import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.branches import continued
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.scale import Scale

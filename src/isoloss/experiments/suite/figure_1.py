@@ -2,11 +2,20 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, STEP, TRACE, loss_bars, probe_bars, trace_bars
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_runs import DRIFT_RUNS
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import (
+    ACCURACY,
+    BY_WIDTH,
+    LOSS,
+    STEP,
+    TRACE,
+    loss_bars,
+    probe_bars,
+    trace_bars,
+)
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.reference import PlannedReference, control_references

@@ -4,8 +4,8 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.descents import DESCENTS, Descents, descent_panels, shown_descents
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import ShownTask, task_6, task_a, task_b
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import ShownTask, task_6, task_a, task_b
 from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns
 from isoloss.experiments.statistics.rank_correlation import Ranking

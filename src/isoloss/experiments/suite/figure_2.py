@@ -2,12 +2,22 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, OWN_TASK, STEP, loss_bars, probe_bars
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import (
+    ACCURACY,
+    BY_WIDTH,
+    LOSS,
+    OWN_TASK,
+    STEP,
+    ShownTask,
+    first_text_task,
+    loss_bars,
+    probe_bars,
+    task_c,
+)
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import ShownTask, first_text_task, task_c
 from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW

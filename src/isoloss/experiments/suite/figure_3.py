@@ -5,12 +5,25 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_SEED, LOSS, OWN_TASK, SIZE, loss_bars, probe_bars
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import (
+    ACCURACY,
+    BY_SEED,
+    LOSS,
+    OWN_TASK,
+    PROJECTED,
+    SIZE,
+    UNTRAINED,
+    ShownTask,
+    first_text_task,
+    loss_bars,
+    probe_bars,
+    task_10,
+    task_b,
+)
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import PROJECTED, UNTRAINED, ShownTask, first_text_task, task_10, task_b
 from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percentage_points

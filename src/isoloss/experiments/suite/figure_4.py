@@ -11,8 +11,8 @@ from isoloss.experiments.descents import (
 )
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import ShownTask, task_10, task_c
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import ShownTask, task_10, task_c
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT_BY_FLATTENING
 from isoloss.experiments.suite.figure_2 import one_loss_over_steps
 from isoloss.results.verdict import above, below

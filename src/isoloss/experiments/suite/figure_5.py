@@ -4,16 +4,15 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_WIDTH, KL, TRACE
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import ACCURACY, BY_WIDTH, KL, TRACE, task_b
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, NIGHT_WIDTHS
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
-from isoloss.experiments.shown_task import task_b
 from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.statistics.along_runs import in_doublings
 from isoloss.experiments.statistics.rank_correlation import PartialRanking

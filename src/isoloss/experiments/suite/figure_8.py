@@ -1,11 +1,10 @@
 """Figure 8: at the same pre-training loss, larger models do better on the paper's other tasks too."""
 
-from isoloss.experiments.axes import OWN_TASK
 from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import OWN_TASK, second_text_task, task_6, task_a
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import second_text_task, task_6, task_a
 from isoloss.experiments.suite.figure_3 import PAPER, larger_is_better, size_panels
 
 

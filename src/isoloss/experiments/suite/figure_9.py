@@ -4,14 +4,26 @@ from dataclasses import replace
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_SEED, BY_WIDTH, LOG_KL, SIZE, STEP, loss_bars, probe_bars
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import (
+    ACCURACY,
+    BY_SEED,
+    BY_WIDTH,
+    LOG_KL,
+    SIZE,
+    STEP,
+    ShownTask,
+    first_text_task,
+    loss_bars,
+    probe_bars,
+    task_10,
+    task_b,
+)
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import ShownTask, first_text_task, task_10, task_b
 from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.axes import BY_WIDTH, LOSS, STEP
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import BY_WIDTH, LOSS, STEP
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import Scale

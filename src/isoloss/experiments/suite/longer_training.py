@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.axes import ACCURACY, BY_SEED, KL, STEP, TRACE
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import ACCURACY, BY_SEED, KL, STEP, TRACE
 from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale

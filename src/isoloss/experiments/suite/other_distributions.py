@@ -3,10 +3,10 @@
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.axes import ACCURACY, BY_WIDTH, TRACE, probe_bars, trace_bars
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import ACCURACY, BY_WIDTH, TRACE, probe_bars, trace_bars
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import ReadyLanguage

@@ -2,16 +2,15 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY as PROBE
-from isoloss.experiments.axes import BY_WIDTH
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import ACCURACY as PROBE
+from isoloss.experiments.figures import BY_WIDTH, PROJECTED
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import width_of
-from isoloss.experiments.shown_task import PROJECTED
 from isoloss.experiments.suite.figure_3 import gain_by_projection
 from isoloss.measurements.accuracy import Projected
 from isoloss.panels import Axis, Dots, Panel

@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import BY_SEED, STEP, TRACE
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import BY_SEED, STEP, TRACE
 from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.real_text import TextSizes, followed_runs, majority

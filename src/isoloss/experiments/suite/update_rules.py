@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.axes import KL, STEP, TRACE
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import KL, STEP, TRACE
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
