@@ -1,17 +1,29 @@
+from collections.abc import Callable
+from functools import cache
+
 import pytest
 import torch
+from scipy.optimize import brentq
 
+from isoloss.experiments import chosen_languages
 from isoloss.experiments.chosen_languages import (
     decided_grammar,
+    grammar_with,
     headline_grammar,
+    hmm_with,
+    paper_hmm,
+    paper_pcfg,
     second_grammar,
     small_hmm,
     third_grammar,
 )
+from isoloss.experiments.scale import scale_named
 from isoloss.languages.language import Language
+from isoloss.languages.paper_grammar import mean_length, paper_sized_grammar
 from isoloss.languages.pcfg import PCFG
-from isoloss.measurements.entropy import entropies
+from isoloss.measurements.entropy import ExactDistributions, entropies, masked_entropy
 from isoloss.measurements.room_and_price import SearchRule, measure_decision, measure_room, price
+from isoloss.measurements.task_sentences import named_task
 
 GRAMMARS = {
     "headline": (headline_grammar(), 1.3927),
@@ -71,3 +83,81 @@ def test_they_pass_the_rule_that_they_were_searched_by(
     assert rule.has_price(priced)
     assert rule.is_decided(measure_decision(task))
     assert rule.has_room(measure_room(language, task))
+
+
+FRESH_SEED = 77
+
+
+@cache
+def language() -> PCFG:
+    return paper_pcfg()
+
+
+def test_the_grammar_has_the_papers_sizes_and_mean_length() -> None:
+    assert len(language().vocabulary) == 200
+    assert len(language().grammar.symbols) == 51  # the start and the paper's 50
+    assert language().maximum_length == 32
+    assert mean_length(language().grammar) == pytest.approx(17, rel=0.01)
+    lengths = language().sample(2000, torch.Generator().manual_seed(0)).lengths
+    assert len(lengths.unique()) > 20
+
+
+def test_the_grammar_has_the_papers_entropy() -> None:
+    """Four standard errors of this sample and 1 %; the slow test below leaves the 1 % alone."""
+    entropy = masked_entropy(language(), 200, FRESH_SEED)
+    assert abs(entropy.value - 3.196) < 0.01 * 3.196 + 4 * entropy.standard_error
+
+
+def test_the_hidden_markov_model_has_the_papers_sizes_and_entropy() -> None:
+    model = paper_hmm()
+    assert (len(model.vocabulary), len(model.initial), model.maximum_length) == (200, 100, 16)
+    blocks = {tuple(row.nonzero()[:, 0].tolist()) for row in model.transition}
+    assert len(blocks) == 4
+    assert masked_entropy(model, 1000, FRESH_SEED).value == pytest.approx(3.758, rel=0.01)
+
+
+def test_the_tasks_of_the_paper_are_there() -> None:
+    """A of the whole sentence, B and C of its first 16 and 8 words if those are spanned by one symbol."""
+    classes = {}
+    for name in ("root", "prefix-16", "prefix-8", "prefix-16-likelihood"):
+        task = named_task(language(), name)
+        drawn = task.sample(20, torch.Generator().manual_seed(0))
+        classes[name] = len(task.classes)
+        assert (drawn.sentences.lengths >= (0 if name == "root" else int(name.split("-")[1]))).all()
+    assert classes == {"root": 10, "prefix-16": 18, "prefix-8": 26, "prefix-16-likelihood": 18}
+    assert {len(named_task(language(), name).classes) for name in scale_named("paper").grammar.tasks} == {50}
+
+
+def test_the_adversary_aims_just_above_the_entropy() -> None:
+    assert scale_named("paper").compared.adversary.loss_window == pytest.approx((3.216, 3.246))
+
+
+def dial(language_at: Callable[[float], ExactDistributions], wanted: float, low: float, high: float) -> float:
+    """Where a language's entropy is `wanted`, on the same draws at every setting."""
+
+    def excess(setting: float) -> float:
+        return masked_entropy(language_at(setting), 8000, 31).value - wanted
+
+    return float(brentq(excess, low, high, xtol=1e-3))
+
+
+@pytest.mark.slow
+def test_the_searches_find_the_dials_and_the_entropy_is_met_within_a_hundredth() -> None:
+    def excess_length(share: float) -> float:
+        grammar = paper_sized_grammar(word_share=share, sharpness=1.0, seed=chosen_languages.LANGUAGE_SEED)
+        return mean_length(grammar) - chosen_languages.GRAMMAR_LENGTH
+
+    share = brentq(excess_length, 0.05, 0.45, xtol=1e-4)
+    assert share == pytest.approx(chosen_languages.WORD_SHARE, abs=5e-4)
+    sharpness = dial(
+        lambda each: grammar_with(chosen_languages.WORD_SHARE, each),
+        chosen_languages.GRAMMAR_ENTROPY,
+        2.5,
+        3.0,
+    )
+    assert sharpness == pytest.approx(chosen_languages.SHARPNESS, abs=5e-3)
+    found = dial(hmm_with, chosen_languages.HMM_ENTROPY, 0.15, 0.5)
+    assert found == pytest.approx(chosen_languages.EMISSION_CONCENTRATION, abs=5e-4)
+    entropy = masked_entropy(language(), 10_000, FRESH_SEED)
+    assert entropy.standard_error < 0.008
+    assert entropy.value == pytest.approx(3.196, rel=0.01)
