@@ -134,7 +134,7 @@ def test_links_are_grouped_by_question_on_every_page(site: Path) -> None:
 def test_at_smoke_scale_nothing_is_judged(tmp_path: Path) -> None:
     result = experiment_result("figure-1", (16,))
     plain = replace(result, experiment=replace(result.experiment, claims=()), judgements=())
-    shown = Site("smoke", tmp_path, (plain,), {}, again=lambda experiment, run: "")
+    shown = Site("smoke", tmp_path, (plain,), again=lambda experiment, run: "")
     write_site(shown, tmp_path / "site")
     for name in ("index", "figure-1"):
         html = (tmp_path / "site" / f"{name}.html").read_text()
@@ -299,7 +299,7 @@ def test_every_picture_has_words_for_those_who_do_not_see_it(pages: dict[str, Re
 def test_a_folder_that_cannot_be_written_is_a_sentence(site: Path, tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
-    nothing = Site("smoke", tmp_path, (), {}, again=lambda experiment, run: "")
+    nothing = Site("smoke", tmp_path, (), again=lambda experiment, run: "")
     with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
         write_site(nothing, in_the_way / "site")
 

@@ -18,7 +18,7 @@ from isoloss.command_line.cost_table import (
     settings_as_rows,
 )
 from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.reproduction_request import Choice, choice, experiment_damage, write_whole_site
+from isoloss.command_line.reproduction_request import Choice, choice, command_again
 from isoloss.command_line.terminal import progress_display
 from isoloss.device import usable_device
 from isoloss.errors import BadInput, IsolossError
@@ -30,7 +30,12 @@ from isoloss.experiments.carry_out import damaged_files, is_complete, is_records
 from isoloss.experiments.claims import Judgement, Kind
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_jobs import job_names, shared
-from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments
+from isoloss.experiments.experiment_result import (
+    Executor,
+    Results,
+    carry_out_experiments,
+    experiment_damage,
+)
 from isoloss.experiments.paper_settings import settings_of
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
@@ -41,6 +46,7 @@ from isoloss.provenance import usable_cores
 from isoloss.report.offered_files import result_as_json
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.page import spoken
+from isoloss.report.site import Site, write_whole_site
 from isoloss.results.record import ABSENT
 from isoloss.results.run_folder import is_older
 from isoloss.results.verdict import Verdict
@@ -79,9 +85,8 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
             progress=progress,
         )
         try:
-            overview, outcome = write_whole_site(
-                request, results.experiments, chosen.others, execute, progress
-            )
+            site = Site(request.scale, request.folder, results.experiments, partial(command_again, request))
+            overview, outcome = write_whole_site(site, chosen.others, execute, progress)
         except IsolossError:  # e.g. a full disk: its effect on the runs must not be lost with the site
             print_failures(results.outcome.failures)
             raise

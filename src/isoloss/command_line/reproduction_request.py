@@ -8,27 +8,16 @@ from pathlib import Path
 
 from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.errors import BadInput, did_you_mean
-from isoloss.executors.runner import Notice, Outcome
-from isoloss.experiments.cached_descriptions import cached_description, description_jobs, planned_languages
-from isoloss.experiments.carry_out import damaged_files, is_complete
 from isoloss.experiments.design import Design, read_design
 from isoloss.experiments.experiment import Experiment, only_named, with_tokens
-from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered, was_planned
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import Scale, scale_named, with_language
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.suite import builtin_designs
 from isoloss.languages.language_file import read_language
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.pretraining.specification import Compute
-from isoloss.progress import Progress, part_of, silent
-from isoloss.report.site import Site, write_site
-from isoloss.theory.suite import stored_statements
-
-SITE, THEORY = "site", "theory"
-"""The subfolders of a folder of results."""
+from isoloss.progress import silent
 
 GROUPS = ("paper", "all")
 """Groups of experiments requested by one name: those of the paper, and all that are built in."""
@@ -162,60 +151,3 @@ def _as_asked(request: ReproduceOptions, scale: Scale, name: str, design: Design
     runs = tuple(run.carried_out_by(compute) for run in experiment.runs)
     claims = () if scale.name == UNJUDGED else experiment.claims
     return replace(experiment, name=name, runs=runs, claims=claims)
-
-
-def write_whole_site(
-    request: ReproduceOptions,
-    results: Sequence[ExperimentResult],
-    others: Mapping[str, Callable[[], Experiment]],
-    execute: Executor,
-    progress: Progress,
-) -> tuple[Path, Outcome]:
-    """Write the site of `results`, of the `others` that are complete in the folder, and of statements.
-
-    Returns its first page, and any messages from drawing the languages.
-    """
-    planned = [make() for name, make in others.items() if was_planned(name, request.folder)]
-    before: list[ExperimentResult] = []
-    damage: list[Notice] = []
-    for done, experiment in enumerate(planned):
-        found = experiment_damage(experiment.runs, experiment.references, request.folder)
-        again = f"`isoloss reproduce {experiment.name}` makes it again; its page is shown without it, or not"
-        damage += [Notice(experiment.name, f"{each.partition(';')[0]}; {again}") for each in found]
-        if is_done(experiment, request.folder):
-            before += gathered([experiment], request.folder, progress=part_of(progress, done, len(planned)))
-        progress("judging", done + 1, len(planned), f"{experiment.name}, computed before")
-    by_name = {result.experiment.name: result for result in (*results, *before)}
-    order = (*builtin_designs(), *by_name)
-    shown = tuple(by_name[name] for name in dict.fromkeys(order) if name in by_name)
-    plans = planned_languages(result.experiment for result in shown)
-    outcome = execute(description_jobs(plans, request.folder), progress)
-    statements, damaged = stored_statements(request.folder / THEORY, smoke=request.scale == "smoke")
-    damage += [Notice(THEORY, sentence) for sentence in damaged]
-    outcome = replace(outcome, failures=(*outcome.failures, *damage))
-    descriptions = {plan.digest: cached_description(plan, request.folder) for plan in plans}
-    site = Site(
-        scale=request.scale,
-        output=request.folder,
-        results=shown,
-        descriptions={digest: description for digest, description in descriptions.items() if description},
-        again=partial(command_again, request),
-        statements=statements,
-        notices=tuple(f"{failure.job} failed: {failure.text}" for failure in outcome.failures),
-    )
-    return write_site(site, request.folder / SITE, progress), outcome
-
-
-def experiment_damage(
-    runs: Sequence[PlannedRun], references: Sequence[PlannedReference], folder: Path
-) -> list[str]:
-    """A sentence for each damaged file of the runs and references, with the consequence."""
-    of_runs = [sentence for run in shared(runs) for sentence in damaged_files(run, folder)]
-    return [*of_runs, *filter(None, (reference.damage(folder) for reference in references))]
-
-
-def is_done(experiment: Experiment, output: Path) -> bool:
-    """Whether all of the experiment's runs and references are complete in `output`."""
-    return all(is_complete(run, output) for run in experiment.runs) and all(
-        reference.records(output) for reference in experiment.references
-    )

@@ -13,21 +13,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.reproduction_request import (
-    THEORY,
-    is_done,
-    other_experiments,
-    write_whole_site,
-)
+from isoloss.command_line.reproduction_request import command_again, other_experiments
 from isoloss.command_line.terminal import progress_display
 from isoloss.command_line.theory import TheoryOptions
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Notice, run_jobs
-from isoloss.experiments.experiment_result import Executor, was_planned
+from isoloss.experiments.experiment_result import Executor, is_done, was_planned
 from isoloss.experiments.scale import scale_named
 from isoloss.files import only_process_in
 from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
+from isoloss.report.site import THEORY, Site, write_whole_site
 from isoloss.results.record import Record, Setting, as_text
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Entry, Finding, Statement
@@ -85,7 +81,8 @@ def _on_the_site(
     begun = [name for name in others if was_planned(name, whole.folder)]
     if begun and not any(is_done(others[name](), whole.folder) for name in begun):
         return None, ()
-    page, outcome = write_whole_site(whole, (), others, execute, progress)
+    site = Site(whole.scale, whole.folder, (), partial(command_again, whole))
+    page, outcome = write_whole_site(site, others, execute, progress)
     return page, outcome.failures
 
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Outcome
-from isoloss.experiments.carry_out import is_complete, measured_records
+from isoloss.experiments.carry_out import damaged_files, is_complete, measured_records
 from isoloss.experiments.claims import Judgement, judge
 from isoloss.experiments.experiment import Experiment, refuse_misspelt_columns
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
@@ -233,3 +233,18 @@ def _reference_rows(reference: PlannedReference, output: Path) -> list[Row]:
     place: Row = {"run": reference.name, "seed": None, "step": None, "complete": True}
     place["saturated"] = reference.judged
     return [place | dict(reference.labels) | named_as_planned(reference.quantity, records)]
+
+
+def experiment_damage(
+    runs: Sequence[PlannedRun], references: Sequence[PlannedReference], folder: Path
+) -> list[str]:
+    """A sentence for each damaged file of the runs and references, with the consequence."""
+    of_runs = [sentence for run in shared(runs) for sentence in damaged_files(run, folder)]
+    return [*of_runs, *filter(None, (reference.damage(folder) for reference in references))]
+
+
+def is_done(experiment: Experiment, output: Path) -> bool:
+    """Whether all of the experiment's runs and references are complete in `output`."""
+    return all(is_complete(run, output) for run in experiment.runs) and all(
+        reference.records(output) for reference in experiment.references
+    )

@@ -1,20 +1,30 @@
 """The site: an overview, a page for each experiment, statement and language, one style and one script."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from markupsafe import Markup
 
+from isoloss.executors.job import Notice, Outcome
+from isoloss.experiments.cached_descriptions import cached_description, description_jobs, planned_languages
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.experiment_result import (
+    Executor,
+    ExperimentResult,
+    experiment_damage,
+    gathered,
+    is_done,
+    was_planned,
+)
 from isoloss.experiments.language_description import LanguageDescription
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shared.language_runs import UNJUDGED
+from isoloss.experiments.suite import builtin_designs
 from isoloss.files import write_atomically
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, part_of, silent
 from isoloss.provenance import machine, versions
 from isoloss.report.experiment_page import ExperimentPage, notices_of, paper_page
 from isoloss.report.frame import Link, LinkGroup, rendered, within_site, write_assets
@@ -24,7 +34,10 @@ from isoloss.report.overview import OVERVIEW, Card, Overview, answers, gallery
 from isoloss.report.page import Page, Section, drawn, spoken, write_page
 from isoloss.report.table import claims_as_latex
 from isoloss.theory.finding import Statement
-from isoloss.theory.suite import statement_content
+from isoloss.theory.suite import statement_content, stored_statements
+
+SITE, THEORY = "site", "theory"
+"""The subfolders of a folder of results that hold the site and the statements."""
 
 NOT_JUDGED = (
     "At smoke scale nothing is judged: a few steps of tiny models show that everything runs, but not which "
@@ -43,10 +56,46 @@ class Site:
     scale: str
     output: Path
     results: tuple[ExperimentResult, ...]
-    descriptions: dict[str, LanguageDescription]
     again: Callable[[Experiment, PlannedRun], str]
+    descriptions: dict[str, LanguageDescription] = field(default_factory=dict)
     statements: tuple[Statement, ...] = ()
     notices: tuple[str, ...] = ()
+
+
+def write_whole_site(
+    site: Site, others: Mapping[str, Callable[[], Experiment]], execute: Executor, progress: Progress = silent
+) -> tuple[Path, Outcome]:
+    """Write the site with those of the `others`, statements and languages that there are in its `output`.
+
+    Returns its first page, and any messages, which the site has as notices too.
+    """
+    folder = site.output
+    planned = [make() for name, make in others.items() if was_planned(name, folder)]
+    results = list(site.results)
+    damage: list[Notice] = []
+    for done, experiment in enumerate(planned):
+        found = experiment_damage(experiment.runs, experiment.references, folder)
+        again = f"`isoloss reproduce {experiment.name}` makes it again; its page is shown without it, or not"
+        damage += [Notice(experiment.name, f"{each.partition(';')[0]}; {again}") for each in found]
+        if is_done(experiment, folder):
+            results += gathered([experiment], folder, progress=part_of(progress, done, len(planned)))
+        progress("judging", done + 1, len(planned), f"{experiment.name}, computed before")
+    by_name = {result.experiment.name: result for result in results}
+    shown = tuple(by_name[name] for name in dict.fromkeys((*builtin_designs(), *by_name)) if name in by_name)
+    plans = planned_languages(result.experiment for result in shown)
+    outcome = execute(description_jobs(plans, folder), progress)
+    statements, damaged = stored_statements(folder / THEORY, smoke=site.scale == UNJUDGED)
+    damage += [Notice(THEORY, sentence) for sentence in damaged]
+    outcome = replace(outcome, failures=(*outcome.failures, *damage))
+    descriptions = {plan.digest: cached_description(plan, folder) for plan in plans}
+    whole = replace(
+        site,
+        results=shown,
+        descriptions={digest: description for digest, description in descriptions.items() if description},
+        statements=statements,
+        notices=tuple(f"{failure.job} failed: {failure.text}" for failure in outcome.failures),
+    )
+    return write_site(whole, folder / SITE, progress), outcome
 
 
 def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
