@@ -5,14 +5,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isoloss.command_line.language_argument import (
+from isoloss.command_line.options import (
     LONGEST,
+    File,
     LanguageFile,
     Longest,
     MaximumLength,
+    Number,
+    language_argument,
     refuse_no_error_bar,
+    refuse_unwritable,
+    report_cost_of_one_position_each,
+    usable_seed,
 )
-from isoloss.command_line.options import File, Number, refuse_unwritable, usable_seed
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 
@@ -49,7 +54,6 @@ def describe(options: DescribeOptions) -> None:
         raise BadInput(f"--out {page} is no page; give a name that ends in .html")
     refuse_no_error_bar(options.sentences)
     with starting("describe"):
-        from isoloss.command_line.language_argument import language_argument, report_cost_of_one_position_each
         from isoloss.measurements.entropy import usual_sentences
 
     seed = usable_seed(options.seed)

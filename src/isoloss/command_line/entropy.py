@@ -5,14 +5,17 @@ from dataclasses import asdict, dataclass
 
 from rich.table import Table
 
-from isoloss.command_line.language_argument import (
+from isoloss.command_line.options import (
     LONGEST,
     LanguageFile,
     Longest,
     MaximumLength,
+    Number,
+    language_argument,
     refuse_no_error_bar,
+    report_cost_of_one_position_each,
+    usable_seed,
 )
-from isoloss.command_line.options import Number, usable_seed
 from isoloss.command_line.terminal import progress_display, starting, table_console
 
 
@@ -38,7 +41,6 @@ class EntropyOptions:
 def entropy(options: EntropyOptions) -> None:
     """Estimate the entropy of masked words and of next words, the lowest losses a model can reach."""
     with starting("entropy"):
-        from isoloss.command_line.language_argument import language_argument, report_cost_of_one_position_each
         from isoloss.measurements.entropy import language_entropy, usual_sentences
 
     refuse_no_error_bar(options.sentences)

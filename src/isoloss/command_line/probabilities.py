@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from isoloss.command_line.language_argument import LONGEST, LanguageFile, Longest, MaximumLength
+from isoloss.command_line.options import (
+    LONGEST,
+    LanguageFile,
+    Longest,
+    MaximumLength,
+    language_argument,
+    report_cost_of_all_positions,
+)
 from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
 
@@ -39,11 +46,8 @@ class ProbabilitiesOptions:
 def probabilities(options: ProbabilitiesOptions) -> None:
     """Show the exact probability of every word of a sentence, as a masked word and as the next word."""
     with starting("probabilities"):
-        from isoloss.command_line.language_argument import language_argument
-
-    found = sentence_probabilities(
-        language_argument(options.language, options.maximum_length, options.longest), options.sentence
-    )
+        language = language_argument(options.language, options.maximum_length, options.longest)
+    found = sentence_probabilities(language, options.sentence)
     if options.json:
         print(json.dumps(found, ensure_ascii=False, allow_nan=False))
     else:
@@ -87,7 +91,6 @@ def sentence_probabilities(language: "Language", text: str) -> dict[str, Any]:
 
 
 def _masked_log_probabilities(language: "Language", sentence: "Sentences") -> "Tensor":
-    from isoloss.command_line.language_argument import report_cost_of_all_positions
     from isoloss.languages.causal_lm import CausalLM
 
     if not isinstance(language, CausalLM):

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from isoloss.command_line.language_argument import (
+from isoloss.command_line.options import (
     LONGEST,
     LanguageFile,
     Longest,
     MaximumLength,
+    language_argument,
     refuse_too_many,
+    usable_seed,
 )
-from isoloss.command_line.options import usable_seed
 from isoloss.command_line.terminal import starting
 from isoloss.errors import BadInput
 
@@ -52,7 +53,6 @@ def sample(options: SampleOptions) -> None:
     with starting("sample"):
         import torch
 
-        from isoloss.command_line.language_argument import language_argument
         from isoloss.languages.causal_lm import CausalLM
 
     if options.sentences < 1:
