@@ -8,8 +8,9 @@ from dense_norms import dense_traces, dense_values
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer, LlamaTransformer
+from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
+from llama_transformer import LlamaTransformer
 
 OBJECTIVE = NextWordObjective()
 TOKENS = 5

@@ -37,7 +37,6 @@ from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import (
     Architecture,
     GPT2Transformer,
-    LlamaTransformer,
     PostLayerNormTransformer,
     PreLayerNormTransformer,
     parameter_count,
@@ -54,6 +53,7 @@ from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE, checkpoint_folders
+from llama_transformer import LlamaTransformer
 
 MASKED, NEXT = MaskedObjective(), NextWordObjective()
 N, WORDS, LENGTH = 4, 12, 8

@@ -10,12 +10,9 @@ from isoloss.measurements.matched_losses import (
     MatchedCheckpoint,
     MatchedLosses,
     StepCurve,
-    checkpoints_in_window,
     interpolated_to_loss,
-    step_curves,
 )
 from isoloss.results.estimate import Estimate
-from isoloss.results.record import Record
 from isoloss.results.verdict import Verdict
 
 STEPS = (100, 200, 400, 800)
@@ -74,19 +71,6 @@ def test_errors_cover_simulated_measurements(shared: bool) -> None:
         assert 0.6 * at_match.standard_error < trace_spread < at_match.standard_error
 
 
-def test_checkpoints_nearest_the_windows_middle_are_chosen() -> None:
-    matched = checkpoints_in_window(
-        [curve("a", (2.0, 1.3, 1.28, 1.2)), curve("b", (1.6, 1.27, 1.1))], 1.2, 1.3
-    )
-    assert [(point.run, point.step, point.loss.value) for point in matched.points] == [
-        ("a", 400, 1.28),
-        ("b", 200, 1.27),
-    ]
-    assert matched.threshold == pytest.approx(0.1)
-    assert matched.spread == pytest.approx(0.01)
-    assert matched.spread_error == pytest.approx(0.001 * 2**0.5)
-
-
 @pytest.mark.parametrize(
     ("error", "threshold", "verdict"),
     [
@@ -109,41 +93,12 @@ def test_what_cannot_be_matched_is_refused_with_the_ranges() -> None:
     ranges = "high 2.5 to 3, low 1.25 to 1.5"
     with pytest.raises(BadInput, match=f"no loss in common: {ranges}"):
         interpolated_to_loss([high, low], threshold=0.1)
-    with pytest.raises(BadInput, match=f"run low has no checkpoint .* {ranges}"):
-        checkpoints_in_window([high, low], 2.4, 3.0)
     with pytest.raises(BadInput, match=r"from 1\.25 to 1\.5"):
         interpolated_to_loss([low, curve("both", (3.0, 1.0))], threshold=0.1, loss=2.0)
     with pytest.raises(BadInput, match="at least 2 runs"):
         interpolated_to_loss([high], threshold=0.1)
-    with pytest.raises(BadInput, match="window must rise"):
-        checkpoints_in_window([high, low], 2.0, 2.0)
     with pytest.raises(BadInput, match="above 0"):
         interpolated_to_loss([high, high], threshold=0.0)
-
-
-def loss_record(run: str, step: int, value: float, error: float | None = 0.1) -> Record:
-    return Record("loss", value, "nats", error, 20, settings={"run": run, "step": step})
-
-
-def test_curves_come_from_records() -> None:
-    records = [
-        loss_record("a", 200, 1.0),
-        loss_record("b", 100, 3.0),
-        loss_record("a", 100, 2.0),
-        Record("trace", 5.0, "", 0.1, 20, settings={"run": "a", "step": 100}),
-    ]
-    assert step_curves(records, "loss") == [
-        StepCurve("a", (100, 200), (Estimate(2.0, 0.1, 20), Estimate(1.0, 0.1, 20))),
-        StepCurve("b", (100,), (Estimate(3.0, 0.1, 20),)),
-    ]
-    for wrong, words in (
-        ([], "no record of loss"),
-        ([records[0], records[0]], "two records of loss at step 200"),
-        ([Record("loss", 1.0, "nats", 0.1, 20)], "no run, step or standard error"),
-        ([loss_record("a", 1, 1.0, None)], "no run, step or standard error"),
-    ):
-        with pytest.raises(BadInput, match=words):
-            step_curves(wrong, "loss")
 
 
 def test_curves_that_are_none_are_refused_and_nothing_is_extrapolated() -> None:

@@ -12,12 +12,12 @@ from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import (
     Architecture,
     GPT2Transformer,
-    LlamaTransformer,
     PostLayerNormTransformer,
     PreLayerNormTransformer,
     parameter_count,
 )
 from isoloss.objectives.tokens import CLS
+from llama_transformer import LlamaTransformer
 
 SMALL = laptop_shape(16)
 BOTH = [PostLayerNormTransformer, PreLayerNormTransformer]

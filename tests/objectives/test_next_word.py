@@ -6,10 +6,11 @@ from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer, LlamaTransformer
+from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.batch import ExactObjective, PretrainingObjective, sentence_averaged_loss
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD
+from llama_transformer import LlamaTransformer
 
 OBJECTIVE = NextWordObjective()
 RAGGED = Sentences.from_lists([[0, 1, 2, 3], [2], [4, 4, 0], [1, 3]])

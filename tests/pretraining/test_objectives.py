@@ -9,7 +9,7 @@ from runs import LANGUAGE, assert_resumes_to_the_bit, small
 from isoloss.errors import BadInput
 from isoloss.languages.language import SentenceSource
 from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer, LlamaTransformer
+from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.masked import BertReplacement, ManyMasksObjective, MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW
@@ -17,6 +17,7 @@ from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import claim
 from isoloss.pretraining.stream import Stream
 from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
+from llama_transformer import LlamaTransformer
 
 OBJECTIVES = (
     MaskedObjective(),

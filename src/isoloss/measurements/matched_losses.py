@@ -8,7 +8,6 @@ from itertools import pairwise
 
 from isoloss.errors import BadInput
 from isoloss.results.estimate import Estimate
-from isoloss.results.record import Record
 from isoloss.results.verdict import Verdict, below
 
 
@@ -62,33 +61,6 @@ class StepCurve:
         return Estimate(value, math.hypot(own, moved), min(before.n, after.n))
 
 
-def step_curves(records: Sequence[Record], quantity: str) -> list[StepCurve]:
-    """The curves of a quantity over `step`, one for each `run` in the records' settings.
-
-    Raises BadInput if there is no such record, one lacks a run, step or error, or two have the same step.
-    """
-    by_run: dict[str, dict[int, Estimate]] = {}
-    for record in records:
-        if record.quantity != quantity:
-            continue
-        run, step, error = record.settings.get("run"), record.settings.get("step"), record.standard_error
-        if not isinstance(run, str) or not isinstance(step, int) or error is None:
-            raise BadInput(f"a record of {quantity} has no run, step or standard error: {record.settings}")
-        by_step = by_run.setdefault(run, {})
-        if step in by_step:
-            raise BadInput(
-                f"the run {run} has two records of {quantity} at step {step}; hand over those of one "
-                "evaluation set"
-            )
-        by_step[step] = Estimate(record.value, error, record.n)
-    if not by_run:
-        raise BadInput(f"there is no record of {quantity}; measure it, or name a quantity that was measured")
-    return [
-        StepCurve(run, tuple(sorted(by_step)), tuple(by_step[step] for step in sorted(by_step)))
-        for run, by_step in by_run.items()
-    ]
-
-
 CONFIDENCE = 0.95
 """Of the spread's interval."""
 
@@ -140,37 +112,6 @@ class MatchedLosses:
     def _extremes(self) -> tuple[Estimate, Estimate]:
         losses = sorted((point.loss for point in self.points), key=lambda loss: loss.value)
         return losses[-1], losses[0]
-
-
-def checkpoints_in_window(losses: Sequence[StepCurve], lowest: float, highest: float) -> MatchedLosses:
-    """The checkpoint of each run whose loss is nearest to the middle of the window; no interpolation.
-
-    `lowest` and `highest` are in nats, and the window's width is the threshold. Ties go to the earlier
-    checkpoint. Raises BadInput when a run has no checkpoint within the window, naming the ranges.
-
-    >>> def curve(run, *values):
-    ...     return StepCurve(run, (100, 200, 400), tuple(Estimate(v, 0.001, 50) for v in values))
-    >>> matched = checkpoints_in_window([curve("a", 2.0, 1.5, 1.2), curve("b", 1.6, 1.21, 1.1)], 1.15, 1.25)
-    >>> [(point.run, point.step) for point in matched.points], str(matched.verdict)
-    ([('a', 400), ('b', 200)], 'supported')
-    """
-    _refuse_few(losses)
-    if not lowest < highest:
-        raise BadInput(f"a loss window must rise, not go from {lowest} to {highest} nats")
-    points = []
-    for curve in losses:
-        inside = [
-            MatchedCheckpoint(curve.run, step, loss)
-            for step, loss in zip(curve.steps, curve.estimates, strict=True)
-            if lowest <= loss.value <= highest
-        ]
-        if not inside:
-            raise BadInput(
-                f"the run {curve.run} has no checkpoint with a loss from {lowest:g} to {highest:g} nats; the "
-                f"runs' losses: {_ranges(losses)}; widen the window, interpolate, or train on"
-            )
-        points.append(min(inside, key=lambda point: abs(point.loss.value - (lowest + highest) / 2)))
-    return MatchedLosses(tuple(points), highest - lowest)
 
 
 def interpolated_to_loss(
