@@ -37,20 +37,6 @@ UNTRAINED_SEED = 0
 class Words:
     """No model: one-hot words, read by a head whose other settings suit such features."""
 
-    def measure(
-        self,
-        of: AccuracyQuantity,
-        model: Any,  # noqa: ARG002
-        drawn: TaskSplits,
-        subject: Subject[Language],
-        progress: Progress,
-    ) -> Measurement:
-        """See `ControlQuantity`."""
-        width = max(part.sentences.ids.shape[1] for part in (drawn.train, drawn.test))
-        words: Any = OneHotWords(len(subject.source.vocabulary), width)
-        head = LinearProbe(replace(WORDS_PROBE, seeds=of.head.settings.seeds))
-        return head.measure(of.examples, words, drawn, replace(subject, checkpoint=WORDS), progress)
-
 
 @dataclass(frozen=True)
 class Untrained:
@@ -59,19 +45,6 @@ class Untrained:
     architecture: Architecture
     seed: int = UNTRAINED_SEED
 
-    def measure(
-        self,
-        of: AccuracyQuantity,
-        model: Any,  # noqa: ARG002
-        drawn: Any,
-        subject: Subject[Language],
-        progress: Progress,
-    ) -> Measurement:
-        """See `ControlQuantity`."""
-        source = subject.source
-        built = self.architecture.build(len(source.vocabulary), source.maximum_length, self.seed)
-        return of.measure(built, drawn, replace(subject, checkpoint=UNTRAINED), progress)
-
 
 @dataclass(frozen=True)
 class BeforeTraining:
@@ -79,22 +52,6 @@ class BeforeTraining:
 
     All checkpoints of a run give the same result. It shows what a larger model gains from its size alone.
     """
-
-    def measure(
-        self,
-        of: AccuracyQuantity,
-        model: PreTrainedModel,
-        drawn: Any,
-        subject: Subject[Any],
-        progress: Progress,
-    ) -> Measurement:
-        """See `ControlQuantity`; with its number of parameters, and no values per example."""
-        config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
-        fresh = initialised(type(model), config, config._attn_implementation, seed).to(model.device)
-        parameters = sum(weight.numel() for weight in fresh.parameters())
-        counted = replace(subject, settings={**subject.settings, "parameters": parameters})
-        records = of.measure(fresh, drawn, counted, progress).records
-        return Measurement([replace(record, quantity=f"untrained_{record.quantity}") for record in records])
 
 
 Control = Words | Untrained | BeforeTraining
@@ -145,7 +102,29 @@ class ControlQuantity:
 
     def measure(self, model: Any, drawn: Any, subject: Subject[Any], progress: Progress) -> Measurement:
         """The accuracy's records; `model` is used for its shape alone, if at all."""
-        return self.control.measure(self.of, model, drawn, subject, progress)
+        source = subject.source
+        match self.control:
+            case Words():
+                width = max(part.sentences.ids.shape[1] for part in (drawn.train, drawn.test))
+                head = LinearProbe(replace(WORDS_PROBE, seeds=self.of.head.settings.seeds))
+                words, named = OneHotWords(len(source.vocabulary), width), replace(subject, checkpoint=WORDS)
+                return replace(self.of, head=head).measure(words, drawn, named, progress)
+            case Untrained(architecture, seed):
+                built = architecture.build(len(source.vocabulary), source.maximum_length, seed)
+                return self.of.measure(built, drawn, replace(subject, checkpoint=UNTRAINED), progress)
+            case BeforeTraining():
+                return self._before_training(model, drawn, subject, progress)
+
+    def _before_training(
+        self, model: PreTrainedModel, drawn: Any, subject: Subject[Any], progress: Progress
+    ) -> Measurement:
+        """With the number of parameters, and no values per example."""
+        config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
+        fresh = initialised(type(model), config, config._attn_implementation, seed).to(model.device)
+        parameters = sum(weight.numel() for weight in fresh.parameters())
+        counted = replace(subject, settings={**subject.settings, "parameters": parameters})
+        records = self.of.measure(fresh, drawn, counted, progress).records
+        return Measurement([replace(record, quantity=f"untrained_{record.quantity}") for record in records])
 
     @property
     def column_names(self) -> tuple[str, ...]:
