@@ -10,8 +10,15 @@ from transformers import FNetConfig, FNetForMaskedLM
 from isoloss.curvature.fisher_trace import RunningFisherTrace
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.pretrained import PretrainedMasked, masked_batch, next_token_batch
-from isoloss.objectives.sentences_apart import EqualLengths, SentencesApart, kept_apart, refuse_reading_ahead
+from isoloss.objectives.pretrained import (
+    EqualLengths,
+    PretrainedMasked,
+    SentencesApart,
+    kept_apart,
+    masked_batch,
+    next_token_batch,
+    refuse_reading_ahead,
+)
 
 TOKENS, PAD, MASK = 11, 0, 1
 SENTENCES = [[5, 6, 7, 8], [9, 2], [3, 4, 5], [6, 7], [8, 9, 10], [2, 3, 4, 5, 6], [7, 8]]

@@ -35,10 +35,10 @@ from isoloss.measurements.compared_checkpoints import (
     Checkpoint,
     Models,
     read_checkpoints,
-    refuse_named_twice,
 )
 from isoloss.measurements.on_sentences import quantity_named
 from isoloss.measurements.verdicts import PairVerdict, verdicts
+from isoloss.models.loading import refuse_named_twice
 from isoloss.report.comparison_page import PageDetails, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page
 from isoloss.results.measurements import Measurements

@@ -22,13 +22,18 @@ from isoloss.command_line.terminal import progress_display
 from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpus
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
-from isoloss.measurements.compared_checkpoints import refuse_named_twice
 from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure, stops_anywhere
 from isoloss.measurements.on_sentences import short_name
 from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting, SampledBatches, ShareMasked
 from isoloss.measurements.verdicts import FlatterVerdict, flatter_verdicts
 from isoloss.models.hub import quiet
-from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
+from isoloss.models.loading import (
+    Prediction,
+    load_any_language_model,
+    longest_sentence,
+    number_of_tokens,
+    refuse_named_twice,
+)
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 

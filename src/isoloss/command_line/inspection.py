@@ -24,8 +24,14 @@ from isoloss.models.loading import Prediction, load_any_language_model, longest_
 from isoloss.models.tokenizer import load_tokenizer, lost_capitals
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of
-from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
-from isoloss.objectives.sentences_apart import EqualLengths, kept_apart
+from isoloss.objectives.pretrained import (
+    EqualLengths,
+    PretrainedCausal,
+    PretrainedMasked,
+    kept_apart,
+    masked_batch,
+    next_token_batch,
+)
 
 SENTENCES = 4
 LENGTH = 128

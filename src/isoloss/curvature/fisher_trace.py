@@ -17,7 +17,7 @@ from isoloss.curvature.per_sentence.traces import (
 from isoloss.curvature.stopping import Stopping, measure_until, refuse_too_few
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of
-from isoloss.objectives.sentences_apart import SentencesApart
+from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences, paired_difference
 

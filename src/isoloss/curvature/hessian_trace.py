@@ -21,7 +21,7 @@ from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation import device_of, evaluation_mode
-from isoloss.objectives.sentences_apart import SentencesApart
+from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_members
 

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from isoloss.models.loading import (
     load_any_language_model,
     longest_sentence,
     refuse_bare_encoder,
+    refuse_named_twice,
     what_is_predicted,
 )
 from isoloss.models.tokenizer import load_tokenizer
@@ -109,18 +109,6 @@ def read_checkpoints(
         found.append(checkpoint)
     progress("reading checkpoints", len(names), len(names))
     return tuple(found)
-
-
-def refuse_named_twice(names: Sequence[str]) -> None:
-    """Raise BadInput for a duplicate name, or a folder given under two names."""
-    seen: dict[str, str] = {}
-    for name in names:
-        place = str(Path(name).resolve()) if Path(name).exists() else name
-        if place in seen:
-            if seen[place] == name:
-                raise BadInput(f"{name} is named twice; name each checkpoint once")
-            raise BadInput(f"{seen[place]} and {name} are one checkpoint; name each once")
-        seen[place] = name
 
 
 def families(checkpoints: Iterable[Checkpoint]) -> list[list[Checkpoint]]:

@@ -19,7 +19,7 @@ from isoloss.measurements.quantity import AnyQuantity, Measurement, Running, Sto
 from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
 from isoloss.objectives.batch import Batch, NonFiniteScores
 from isoloss.objectives.evaluation import device_of
-from isoloss.objectives.sentences_apart import apart_throughout, refuse_reading_ahead
+from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import Record, Setting

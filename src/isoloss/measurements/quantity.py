@@ -13,7 +13,7 @@ from isoloss.curvature.stopping import RunningEstimate
 from isoloss.languages.language import Language
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.batch import Objective, PretrainingObjective
-from isoloss.objectives.sentences_apart import SentencesApart
+from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, Setting, Values

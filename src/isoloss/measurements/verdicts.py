@@ -12,7 +12,7 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.compared_checkpoints import ACCURACIES, LOSS, TRACE, not_comparable
 from isoloss.measurements.measured_models import FIXED_SENTENCES, MeasuredModels, measure
 from isoloss.measurements.sampled_batches import SampledBatches
-from isoloss.objectives.sentences_apart import apart_throughout
+from isoloss.objectives.pretrained import apart_throughout
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict, above, below, within

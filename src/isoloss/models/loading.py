@@ -1,6 +1,7 @@
 """Loads Hugging Face masked and causal language models, from folders or by their names on a hub."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -162,6 +163,18 @@ def refuse_bare_encoder(name: str) -> None:
         whole = AutoModelForMaskedLM.from_config(_read_config(name))
     if lacks_head(Path(name), whole):
         raise BadInput(f"{name} has no trained language head: it is an encoder alone; give a model with one")
+
+
+def refuse_named_twice(names: Sequence[str]) -> None:
+    """Raise BadInput for a duplicate name, or a folder given under two names."""
+    seen: dict[str, str] = {}
+    for name in names:
+        place = str(Path(name).resolve()) if Path(name).exists() else name
+        if place in seen:
+            if seen[place] == name:
+                raise BadInput(f"{name} is named twice; name each checkpoint once")
+            raise BadInput(f"{seen[place]} and {name} are one checkpoint; name each once")
+        seen[place] = name
 
 
 def longest_sentence(model: PreTrainedModel) -> int | None:

@@ -1,7 +1,10 @@
-"""Masked and next-token prediction for any Hugging Face language model, on its tokens."""
+"""Masked and next-token prediction for any Hugging Face language model, on its tokens.
+
+Some models' scores of a sentence change with padding or with its neighbours in a batch: `SentencesApart`.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,8 +12,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.evaluation import causal_logits, masked_logits
+from isoloss.objectives.batch import Batch, Objective, sentences_of
+from isoloss.objectives.evaluation import causal_logits, device_of, evaluation_mode, masked_logits
 
 IGNORED = -100
 """The label that `transformers` gives to what is not predicted."""
@@ -147,3 +150,140 @@ def _rectangle(
     ids = torch.full(present.shape, pad)
     ids[present] = torch.tensor([token for sentence in sentences for token in sentence])
     return ids, present
+
+
+@dataclass(frozen=True)
+class EqualLengths:
+    """Another objective's scores, from passes over sentences of equal length, which need no padding.
+
+    For models in which padding affects other tokens, e.g. through a convolution or a Fourier transform.
+    `at_once` bounds the sentences per pass: 1 if even sentences of equal length affect each other.
+    """
+
+    objective: Objective
+    at_once: int | None = None
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """See `Objective.logits`."""
+        groups = self.groups(batch)
+        if len(groups) == 1:
+            return self.objective.logits(model, sentences_of(batch, groups[0]))
+        scores = [self.objective.logits(model, sentences_of(batch, group)) for group in groups]
+        places = torch.cat([torch.isin(batch.rows, group).nonzero().flatten() for group in groups])
+        return torch.cat(scores)[places.argsort()]
+
+    def groups(self, batch: Batch) -> list[Int[Tensor, " k"]]:
+        """The indices of the sentences that share a pass.
+
+        >>> from isoloss.objectives.pretrained import PretrainedMasked
+        >>> ids = torch.tensor([[5, 6], [7, 0], [8, 9]])
+        >>> every = torch.arange(3)
+        >>> batch = Batch(ids, ids > 0, every, 0 * every, every)
+        >>> [group.tolist() for group in EqualLengths(PretrainedMasked()).groups(batch)]
+        [[1], [0, 2]]
+        """
+        lengths = batch.attention_mask.sum(dim=1)
+        groups = [(lengths == length).nonzero().flatten() for length in sorted(set(lengths.tolist()))]
+        at_once = self.at_once or len(batch)
+        return [part for group in groups for part in torch.split(group, at_once)]
+
+
+class SentencesApart:
+    """Determines from the first batches how several sentences can be passed to a model at once."""
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        self._model = model
+        self._objective, self._found = objective, objective
+        self._met_a_pair = self._met_two_lengths = False
+
+    def objective(self, batch: Batch) -> Objective:
+        """The objective itself, or one that keeps the sentences of this batch and of later ones apart.
+
+        Decided at the first batch with several sentences, and again at the first whose sentences differ in
+        length.
+        """
+        lengths = batch.attention_mask.sum(dim=1)
+        mixed = bool(lengths.min() < lengths.max())
+        if len(batch) > 1 and not (self._met_two_lengths or (self._met_a_pair and not mixed)):
+            self._found = kept_apart(self._model, self._objective, batch)
+            self._met_a_pair, self._met_two_lengths = True, mixed
+        return self._found
+
+    def take_one_at_a_time(self) -> None:
+        """Pass one sentence at a time from now on, whatever was determined."""
+        self._found = EqualLengths(self._objective, at_once=1)
+        self._met_a_pair = self._met_two_lengths = True
+
+    @property
+    def way(self) -> str | None:
+        """In words, how the sentences had to be kept apart; None if they can be batched together."""
+        if not isinstance(self._found, EqualLengths):
+            return None
+        return "equally long sentences at a time" if self._found.at_once is None else "one sentence at a time"
+
+
+def apart_throughout(
+    model: nn.Module, objective: Objective, batches: Sequence[Batch]
+) -> tuple[Objective, str | None]:
+    """The objective that keeps the sentences of all batches apart, and how, in words, if it has to."""
+    apart = SentencesApart(model, objective)
+    found = objective
+    for batch in batches:
+        found = apart.objective(batch.to(device_of(model)))
+    return found, apart.way
+
+
+def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objective:
+    """`objective`, unless the model's scores of a sentence depend on padding or on the other sentences.
+
+    The batch's shortest sentence is scored alone, and padded in a batch with the longest. If the scores
+    differ by more than rounding, sentences must be passed in `EqualLengths`; if they differ even beside the
+    beginning of the longest sentence, which needs no padding, one at a time. Left padding is not supported by
+    this test.
+    """
+    lengths = batch.attention_mask.sum(dim=1)
+    shortest, longest = int(lengths.argmin()), int(lengths.argmax())
+    longest = longest if longest != shortest else (shortest + 1) % len(batch)
+    numbers = torch.tensor(sorted((shortest, longest)), device=batch.rows.device)
+    pair = sentences_of(batch, numbers)
+    with evaluation_mode(model), torch.no_grad():
+        alone = objective.logits(model, sentences_of(batch, numbers[numbers == shortest]))
+        of_shortest = pair.rows == int(shortest > longest)
+        if not _differ(alone, objective.logits(model, pair)[of_shortest]):
+            return objective
+        width = int(lengths[shortest])
+        beginnings = replace(
+            pair,
+            input_ids=pair.input_ids[:, :width],
+            attention_mask=torch.ones_like(pair.attention_mask[:, :width]),
+            positions=pair.positions.clamp(max=width - 1),
+        )
+        beside_equal = objective.logits(model, beginnings)[of_shortest]
+    return EqualLengths(objective, 1 if _differ(alone, beside_equal) else None)
+
+
+def _differ(scores: Float[Tensor, "m v"], others: Float[Tensor, "m v"]) -> bool:
+    """Whether they differ by more than rounding: the root of the precision, as parts of models have less."""
+    precision = max(torch.finfo(scores.dtype).eps, torch.finfo(torch.float32).eps)
+    spread = (scores - scores.mean(dim=1, keepdim=True)).abs().max()
+    return bool((scores - others).abs().max() > precision**0.5 * spread)
+
+
+def refuse_reading_ahead(model: nn.Module, objective: Objective, batch: Batch) -> None:
+    """Raise BadInput if the scores of a sentence's tokens depend on its last token, which they predict.
+
+    Checked on the batch's longest sentence, with another last token. The class does not tell: XLNet and XLM
+    are called language models with a head whether they are causal or bidirectional.
+    """
+    lengths = batch.attention_mask.sum(dim=1)
+    sentence = sentences_of(batch, lengths.argmax()[None])
+    other = sentence.input_ids.clone()
+    other[0, -1] = (sentence.input_ids[0, -1] + 1) % (sentence.input_ids.max() + 1)
+    with evaluation_mode(model), torch.no_grad():
+        scores = objective.logits(model, sentence)
+        after_another = objective.logits(model, replace(sentence, input_ids=other))
+    if _differ(scores, after_another):
+        raise BadInput(
+            f"{type(model).__name__} sees the token that it is to predict: its scores change with what "
+            "follows; measure it as masked, or save it with a configuration that looks back only"
+        )

@@ -19,7 +19,7 @@ from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, sentences_of
 from isoloss.objectives.evaluation import evaluation_mode
-from isoloss.objectives.sentences_apart import EqualLengths
+from isoloss.objectives.pretrained import EqualLengths
 
 
 def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch) -> int:

@@ -17,7 +17,7 @@ from isoloss.measurements.quantity import (
 )
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, sentences_between
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
-from isoloss.objectives.sentences_apart import SentencesApart
+from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_sentences
 from isoloss.results.record import Record, Setting
