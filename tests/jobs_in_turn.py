@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from isoloss.errors import IsolossError
-from isoloss.executors.runner import Job, Notice, Outcome
+from isoloss.executors.job import Job, Notice, Outcome
 from isoloss.progress import Progress
 
 

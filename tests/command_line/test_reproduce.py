@@ -12,7 +12,7 @@ from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import reproduce_experiments
 from isoloss.command_line.reproduction_request import Choice, choice, command_again
 from isoloss.errors import BadInput, IsolossError
-from isoloss.executors.runner import Notice, Outcome
+from isoloss.executors.job import Notice, Outcome
 from isoloss.experiments import cost
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.cost import this_machine

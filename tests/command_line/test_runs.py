@@ -11,7 +11,7 @@ import pytest
 from called import run
 
 from hand_made_runs import write_measurement, write_names, write_run
-from isoloss.executors.runner import Job, Outcome
+from isoloss.executors.job import Job, Outcome
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.measured_at import MeasuredAt

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.executors.runner import Job, Notice, Outcome, run_jobs
+from isoloss.executors.job import Job, Notice, Outcome
+from isoloss.executors.runner import run_jobs
 from isoloss.progress import Progress
 
 

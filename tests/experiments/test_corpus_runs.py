@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.cached_descriptions import planned_languages
+from isoloss.experiments.experiment_jobs import planned_languages
 from isoloss.experiments.measured_at import MeasuredAt, drawn
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scale import scale_named

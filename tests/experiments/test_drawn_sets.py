@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.experiments.cached_descriptions import cached_description, description_file, description_jobs
+from isoloss.experiments.experiment_jobs import cached_description, description_file, description_jobs
 from isoloss.experiments.language_description import LanguageDescription
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.languages.dyck import dyck

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput, FolderHeld
-from isoloss.executors.runner import Outcome
+from isoloss.executors.job import Outcome
 from isoloss.experiments.carry_out import damaged_files, measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered

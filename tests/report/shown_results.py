@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from isoloss.executors.runner import Notice, Outcome
+from isoloss.executors.job import Notice, Outcome
 from isoloss.experiments.claims import Claim, Judgement, Question
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult

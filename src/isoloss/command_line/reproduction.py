@@ -22,9 +22,9 @@ from isoloss.command_line.reproduction_request import Choice, choice, command_ag
 from isoloss.command_line.terminal import progress_display
 from isoloss.device import usable_device
 from isoloss.errors import BadInput, IsolossError
-from isoloss.executors.job import Job, Outcome
+from isoloss.executors.job import Job, Notice, Outcome
 from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
-from isoloss.executors.runner import Notice, run_jobs
+from isoloss.executors.runner import run_jobs
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.experiments.carry_out import damaged_files, is_complete, is_records_alone
 from isoloss.experiments.claims import Judgement, Kind

@@ -17,7 +17,8 @@ from isoloss.command_line.reproduction_request import command_again, other_exper
 from isoloss.command_line.terminal import progress_display
 from isoloss.command_line.theory import TheoryOptions
 from isoloss.errors import BadInput
-from isoloss.executors.runner import Job, Notice, run_jobs
+from isoloss.executors.job import Job, Notice
+from isoloss.executors.runner import run_jobs
 from isoloss.experiments.experiment_result import Executor, is_done, was_planned
 from isoloss.experiments.scale import scale_named
 from isoloss.files import only_process_in

@@ -13,10 +13,8 @@ from threading import current_thread, main_thread
 
 import torch
 
-from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome, do, do_jobs, reports
+from isoloss.executors.job import Advanced, Ended, Job, Outcome, do, do_jobs, reports
 from isoloss.progress import Progress, silent
-
-__all__ = ["Job", "Notice", "Outcome", "run_jobs"]
 
 _CONTEXT = get_context("forkserver")
 # Imported once in the server from which children are forked: each child then starts in milliseconds.

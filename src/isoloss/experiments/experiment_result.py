@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.executors.runner import Job, Outcome
+from isoloss.executors.job import Job, Outcome
 from isoloss.experiments.carry_out import damaged_files, is_complete, measured_records
 from isoloss.experiments.claims import Judgement, judge
 from isoloss.experiments.experiment import Experiment, refuse_misspelt_columns

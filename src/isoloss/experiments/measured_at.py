@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
@@ -51,21 +51,7 @@ def measured_at(steps: tuple[int, ...], *quantities: AnyQuantity) -> tuple[Measu
     return tuple(MeasuredAt(quantity, steps) for quantity in quantities)
 
 
-@runtime_checkable
-class NamesColumns(Protocol):
-    """A quantity, of models or of a language alone."""
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """What `columns` will be called, known before anything is measured."""
-        ...
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """The records as columns of an experiment's table."""
-        ...
-
-
-def named_as_planned(quantity: NamesColumns, records: Sequence[Record]) -> Columns:
+def named_as_planned(quantity: AnyQuantity, records: Sequence[Record]) -> Columns:
     """The records as columns. Raises TypeError if the quantity did not announce a column's name."""
     columns = quantity.columns(records)
     if unsaid := [name for name in columns if name not in quantity.column_names]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 from markupsafe import Markup
 
-from isoloss.experiments.cached_descriptions import planned_languages
 from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment import Experiment, Facts, facts_of
+from isoloss.experiments.experiment_jobs import planned_languages
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.ranges import Range, World, claim_ranges

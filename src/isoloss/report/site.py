@@ -8,9 +8,13 @@ from pathlib import Path
 from markupsafe import Markup
 
 from isoloss.executors.job import Notice, Outcome
-from isoloss.experiments.cached_descriptions import cached_description, description_jobs, planned_languages
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.experiment_jobs import shared
+from isoloss.experiments.experiment_jobs import (
+    cached_description,
+    description_jobs,
+    planned_languages,
+    shared,
+)
 from isoloss.experiments.experiment_result import (
     Executor,
     ExperimentResult,
