@@ -42,7 +42,7 @@ def test_what_is_packed_and_what_is_not_is_said_and_unpacked_runs_are_listed(
     assert capsys.readouterr().out.splitlines() == [
         f"{file}: 2 records of 1 finished runs",
         "left out: checkpoints, references, and the data of language pages; all of these can be recomputed",
-        "left out: per-sentence values of 2 records (none kept, or more than 512)",
+        "left out: per-sentence values of 2 records (none stored, or more than 512)",
         "left out: 1 runs with incomplete records (bbbbbbbb)",
     ]
     for said in ("1 runs, records only", "1 runs were already there"):

@@ -119,7 +119,7 @@ def _print(
     console.print(table)
     if not all(each.paired for each in wholes):
         console.print(
-            "not paired: no values per sentence are kept, so the two errors are taken as independent"
+            "not paired: no values per sentence are stored, so the two errors are taken as independent"
         )
 
 

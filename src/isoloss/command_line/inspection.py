@@ -63,14 +63,18 @@ def trial_measurement(
     batch = _random_batch(objective, tokens, (length,) * SENTENCES).to(device_of(model))
     refuse_without_gradient(model, objective, batch)
     mixed = _random_batch(objective, tokens, (length, max(2, length // 2))).to(device_of(model))
-    own: Objective = kept_apart(model, objective, mixed)
-    sentence_fisher_traces(model, own, batch, seed=0, compare=False)
+    separate: Objective = kept_apart(model, objective, mixed)
+    sentence_fisher_traces(model, separate, batch, seed=0, compare=False)
     begun = perf_counter()
-    traces = sentence_fisher_traces(model, own, batch, seed=0, compare=False)
+    traces = sentence_fisher_traces(model, separate, batch, seed=0, compare=False)
     seconds = (perf_counter() - begun) / len(batch)
-    kept = bytes_kept_for_backward(model, objective, batch.part(0, 1))
+    activations = bytes_kept_for_backward(model, objective, batch.part(0, 1))
     return Trial(
-        dict(Counter(traces.ways.values())), not isinstance(own, EqualLengths), length, kept, seconds
+        dict(Counter(traces.ways.values())),
+        not isinstance(separate, EqualLengths),
+        length,
+        activations,
+        seconds,
     )
 
 
@@ -174,10 +178,11 @@ def _tokenizer(name: str, prediction: Prediction, tokens: int) -> str:
 def _trial(trial: Trial, held: int, device: str) -> list[str]:
     ways = ", ".join(f"{way} {count}" for way, count in trial.ways.items())
     apart = "" if trial.padded else "; equally long sentences at a time, since padding changes its scores"
-    weights, kept = held / 2**20, trial.bytes_a_sentence / 2**20
+    weights, activations = held / 2**20, trial.bytes_a_sentence / 2**20
     return [
         f"measured by (tensors): {ways}{apart}",
-        f"memory: {weights:,.4g} MiB of weights, plus {kept:,.3g} MiB per sentence of {trial.length} tokens",
+        f"memory: {weights:,.4g} MiB of weights, plus {activations:,.3g} MiB per sentence of {trial.length} "
+        "tokens",
         f"time on {device}: {trial.seconds_a_sentence:.2g} s per sentence of {trial.length} tokens, so "
         f"{FIRST_SENTENCES * trial.seconds_a_sentence:.2g} s for the first {FIRST_SENTENCES}",
     ]

@@ -27,12 +27,12 @@ class PackOptions:
     """Parquet file to write, one record per row, which polars and DuckDB can also read; an existing file is
     replaced."""
     most_values: int = 512
-    """Keep per-sentence values of measurements on at most this many sentences; 0 keeps none."""
+    """Store per-sentence values of measurements on at most this many sentences; 0 stores none."""
 
 
 @dataclass(frozen=True)
 class UnpackOptions:
-    """Unpack runs into a folder of results, where they count as complete; existing runs are kept.
+    """Unpack runs into a folder of results, where they count as complete; existing runs stay as they are.
 
     Example: isoloss records unpack laptop.parquet results/laptop
     """
@@ -74,7 +74,7 @@ def _pack(options: PackOptions) -> int:
     print("left out: checkpoints, references, and the data of language pages; all of these can be recomputed")
     if packed.without_values:
         print(
-            f"left out: per-sentence values of {packed.without_values:,} records (none kept, or more than "
+            f"left out: per-sentence values of {packed.without_values:,} records (none stored, or more than "
             f"{options.most_values})"
         )
     if packed.left_out:

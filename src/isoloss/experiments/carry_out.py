@@ -91,8 +91,8 @@ def damaged_files(run: PlannedRun, output: Path) -> list[str]:
             found.append(f"{run.folder(output) / name} {what}; {consequence}")
     for wanted in _planned(run):
         if damage := _stored(run, wanted.step, output).damage(_name(run, wanted)):
-            kept = (run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}").is_dir()
-            anew = f"train all {run.steps:,} steps again" if not kept else "load its checkpoint"
+            stored = (run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}").is_dir()
+            anew = f"train all {run.steps:,} steps again" if not stored else "load its checkpoint"
             found.append(f"{damage}; it is measured again, which has to {anew}")
     return found
 

@@ -37,7 +37,7 @@ def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 
 
 def example_panels(table: pl.DataFrame, fewer: Sequence[int], train: int) -> tuple[Panel, ...]:
-    """For each model both probes at the start and end of its paces, with `train` sentences and with `fewer`.
+    """For each model both probes at the start and end of its schedules, with `train` and `fewer` sentences.
 
     Nothing for results from before they were measured.
     """
@@ -59,9 +59,9 @@ def example_panels(table: pl.DataFrame, fewer: Sequence[int], train: int) -> tup
         Panel(
             f"examples-{_key(*rows.select(MODEL).row(0))}",
             f"How many labelled examples does it take? {_title(*rows.select(MODEL).row(0))}",
-            "The start and the last checkpoint of each pace, with the paper's probe and with one on features "
-            "of mean 0 and deviation 1. Shown for comparison; the claims do not use it. Dots are means over "
-            "seeds, error bars their standard errors.",
+            "The start and the last checkpoint of each schedule, with the paper's probe and with one on "
+            "features of mean 0 and deviation 1. Shown for comparison; the claims do not use it. Dots are means "
+            "over seeds, error bars their standard errors.",
             charts,
             rows,
         )
@@ -78,7 +78,7 @@ def _title(language: str, width: int) -> str:
 
 
 def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Schedule) -> pl.DataFrame:
-    """A row per model, pace and checkpoint: means over seeds with their standard errors, 0 for one seed.
+    """A row per model, schedule and checkpoint: means over seeds with their standard errors, 0 for one seed.
 
     Columns `time` and `distance`, both 0 at the start, and those of `MEANS` that have been measured.
     """
@@ -123,7 +123,7 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
             f"distance-{key}",
             f"Or is it the distance descended that matters? {where}",
             "Without noise, descent would follow ηk, and all runs would lie on one curve here. " + bars,
-            (*over_distance, Table((Axis("pace", "pace"), SEEDS, TIME, DISTANCE, *columns))),
+            (*over_distance, Table((Axis("pace", "schedule"), SEEDS, TIME, DISTANCE, *columns))),
             moved,
         ),
     )
