@@ -60,8 +60,8 @@ def example_panels(table: pl.DataFrame, fewer: Sequence[int], train: int) -> tup
             f"examples-{_key(*rows.select(MODEL).row(0))}",
             f"How many labelled examples does it take? {_title(*rows.select(MODEL).row(0))}",
             "The start and the last checkpoint of each schedule, with the paper's probe and with one on "
-            "features of mean 0 and deviation 1. Shown for comparison; the claims do not use it. Dots are means "
-            "over seeds, error bars their standard errors.",
+            "features of mean 0 and deviation 1. Shown for comparison; the claims do not use it. Dots are "
+            "means over seeds, error bars their standard errors.",
             charts,
             rows,
         )
