@@ -1,7 +1,19 @@
 import pytest
 import torch
+from dense_norms import checked_norms
+from torch import nn
+from transformers import (
+    GptOssConfig,
+    GptOssForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+    Qwen2MoeConfig,
+    Qwen2MoeForCausalLM,
+)
+from unusual_models import Whole, batch_of
 
 from isoloss.curvature.per_sentence.factors import Lookups, OuterProducts, Sums, squared_norms
+from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 
 
 def drawn(*shape):
@@ -86,3 +98,93 @@ def test_a_known_mean_takes_the_place_of_the_products_own_norm(places, memory_by
     expected = dense([own, words], 3, shape) - dense([own], 3, shape) + mean
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     assert torch.equal(squared_norms([Sums(drawn(3, 4), mean)], (4,), memory_bytes), mean)
+
+
+SHARED = {
+    **{"vocab_size": 11, "hidden_size": 8, "intermediate_size": 6, "num_hidden_layers": 2},
+    **{"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4, "num_local_experts": 3},
+}
+SENTENCES = [[3, 4, 5, 6, 7], [8, 9], [10, 3, 3, 5], [4, 4, 4, 4, 4]]
+
+
+def mixtral(at_once):
+    return MixtralForCausalLM(MixtralConfig(**SHARED, num_experts_per_tok=at_once))
+
+
+def gpt_oss(at_once):
+    return GptOssForCausalLM(GptOssConfig(**SHARED, num_experts_per_tok=at_once))
+
+
+def qwen2_moe(at_once):
+    sizes = {"moe_intermediate_size": 6, "shared_expert_intermediate_size": 5, "num_experts": 3}
+    return Qwen2MoeForCausalLM(Qwen2MoeConfig(**SHARED, **sizes, num_experts_per_tok=at_once))
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])  # with 3, every expert reads all words, not in their order
+@pytest.mark.parametrize("build", [mixtral, gpt_oss, qwen2_moe])
+def test_experts_are_measured_by_the_factors_of_their_products(build, at_once):
+    torch.manual_seed(1)
+    model = build(at_once)
+    model.set_experts_implementation("eager")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    batch = next_token_batch(SENTENCES, pad=0)
+    found = checked_norms(model.double(), PretrainedCausal(), batch, SHARED["vocab_size"])
+    experts = {way for name, way in found.ways.items() if ".experts." in name}
+    assert experts <= {"linear", "bias"}
+
+
+class Shuffled(nn.Module):
+    """Words in another order or only some of them, through torch layers, split in two."""
+
+    def __init__(self, picked):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.output = nn.Embedding(5, 4), nn.Linear(4, 5)
+        self.first, self.second, self.norm = nn.Linear(4, 6), nn.Linear(3, 4), nn.LayerNorm(4)
+        self.picked = picked
+
+    def forward(self, ids):
+        words = self.words(ids).tanh().flatten(0, 1)
+        gate, up = self.first(words[self.picked(len(words))]).chunk(2, dim=-1)
+        inner = self.norm(self.second(gate.sigmoid() * up))
+        changed = torch.zeros_like(words).index_add(0, self.numbers(len(words)), inner)
+        return self.output((words + changed).view(*ids.shape, -1))
+
+    def numbers(self, words):
+        picked = self.picked(words)
+        return picked.nonzero().flatten() if picked.dtype == torch.bool else picked
+
+
+def backwards(words):
+    return torch.arange(words).flip(0)
+
+
+def every_third(words):
+    return torch.arange(words) % 3 == 0
+
+
+@pytest.mark.parametrize("picked", [backwards, every_third])
+def test_words_are_told_by_where_they_were_picked(picked):
+    found = checked_norms(Shuffled(picked).double(), Whole(), batch_of(3, 4, 2), tokens=5)
+    assert "per-sentence gradients" not in found.ways.values()
+
+
+class Stacked(nn.Module):
+    """A parameter that is read both as a whole and in part."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.output = nn.Embedding(5, 4), nn.Linear(4, 5)
+        self.stack = nn.Parameter(torch.randn(2, 4))
+
+    def forward(self, ids):
+        hidden = self.words(ids).tanh()
+        return self.output(hidden + self.stack[-1] + hidden @ self.stack.T @ self.stack)
+
+
+def test_a_stack_that_is_also_read_whole_takes_a_gradient_a_sentence():
+    found = checked_norms(Stacked().double(), Whole(), batch_of(3, 4, 2), tokens=5)
+    assert found.ways["stack"] == "per-sentence gradients"

@@ -1,18 +1,36 @@
 """Verdicts of comparisons made by hand: nothing is measured."""
 
+import copy
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.measurements.checkpoint_comparison import Comparison
+from isoloss.corpora.token_sentences import TokenCorpus
+from isoloss.curvature.stopping import Stopping
+from isoloss.measurements.checkpoint_comparison import Comparison, constant_accuracy, difference_of_accuracies
 from isoloss.measurements.checkpoint_measurements import accuracy_measurement
 from isoloss.measurements.compared_checkpoints import LOSS, PROBE, TRACE, Checkpoint, families
 from isoloss.measurements.linear_probe import Accuracy
+from isoloss.measurements.measured_models import measure
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.verdicts import MAJORITY, in_words, verdicts
+from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
+from isoloss.measurements.verdicts import (
+    MAJORITY,
+    FlatterVerdict,
+    flatter_verdicts,
+    in_words,
+    interval_of_accuracies,
+    interval_of_difference,
+    verdicts,
+)
+from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import Record
+from tiny_language_models import tiny_language_model
 
 SHAPES = (("weight", (2, 2)),)
 A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokenizer", "tokens", SHAPES)
@@ -118,3 +136,144 @@ def test_no_words_beyond_what_the_intervals_tell():
     assert said.endswith(" a has the lower loss, which alone may account for the rest.")
     said = in_words(verdicts(Comparison((A, B), {**losses(0.0, 1.0), **traces, **probes})))
     assert said == "b against a: same loss to within 1 %: open; flatter: b; better (probe): b."
+
+
+def verdict(trace=-5.0, normalised=-1.0, loss=0.0, error=0.001, parameters=(9, 9)):
+    return FlatterVerdict(
+        "a",
+        "b",
+        Estimate(trace, 1.0, 99),
+        Estimate(normalised, 0.1, 99),
+        Estimate(loss, error, 99),
+        2.0,
+        parameters,
+    )
+
+
+@pytest.mark.parametrize(("trace", "answer"), [(-5.0, "yes"), (5.0, "no"), (-1.9, "open")])
+def test_an_answer_is_given_where_the_whole_interval_gives_it(trace, answer):
+    assert verdict(trace, normalised=trace).answer == answer
+    assert verdict(trace, normalised=trace).warnings == []
+
+
+def test_few_sentences_have_a_wide_interval():
+    """Student's: 1.96 errors of two sentences hold nothing in three cases of ten."""
+    few = replace(verdict(trace=-5.0), trace=Estimate(-5.0, 1.0, 2))
+    assert (few.answer, replace(few, trace=Estimate(-5.0, 1.0, 6)).answer) == ("open", "yes")
+    drawn = torch.randn(20_000, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    means, errors = drawn.mean(dim=1), drawn.std(dim=1) / 2
+    _, reach = Estimate(0.0, 1.0, 4).interval(0.95)
+    assert float((means.abs() <= reach * errors).double().mean()) == pytest.approx(0.95, abs=0.006)
+
+
+def test_several_models_share_the_chance_of_an_error():
+    assert replace(verdict(trace=-2.1, normalised=-1.0), confidence=0.975).answer == "open"
+    assert verdict(trace=-2.1).answer == "yes"
+
+
+@pytest.mark.parametrize(
+    ("changes", "answer", "warning"),
+    [
+        ({"loss": 0.1}, "not asked", "the losses differ by more than 1 %"),
+        ({"error": 0.02}, "open", "the losses may differ by more than 1 %"),
+        ({"normalised": 1.0}, "yes", "relative to the size of the weights it is the other way round"),
+        ({"parameters": (9, 10)}, "not asked", "sums over 9 and 10 parameters"),
+    ],
+)
+def test_what_makes_the_question_void_is_said_and_not_answered(changes, answer, warning):
+    found = verdict(**changes)
+    (said,) = found.warnings
+    assert said.startswith(warning) or warning in said
+    assert found.answer == answer
+
+
+def test_numbers_are_those_of_the_same_sentences():
+    model = tiny_language_model("bert")
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter *= 0.7
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(2, 11, (n,), generator=generator).tolist() for n in (3, 5, 4, 6, 5, 3, 7, 4)]
+    batches = SampledBatches(TokenCorpus(sentences, list(range(1, 9))), ShareMasked(1), seed=0)
+    models = {"a": model, "b": other, "c": copy.deepcopy(model)}
+    found = measure("fisher_trace", models, batches, Stopping(sentences=8), {})
+    flatter, same = flatter_verdicts(models, batches, found)
+    difference = next(r for r in found.records if r.quantity == "fisher_trace_difference")
+    assert (flatter.trace.value, flatter.trace.standard_error) == (
+        difference.value,
+        difference.standard_error,
+    )
+    normalised = {
+        r.checkpoint: r.value
+        for r in measure("normalised_trace", models, batches, Stopping(sentences=8), {}).records
+        if r.quantity == "normalised_fisher_trace"
+    }
+    assert flatter.normalised.value == pytest.approx(normalised["b"] - normalised["a"])
+    assert flatter.loss.n == 8
+    assert flatter.confidence == same.confidence == pytest.approx(1 - 0.05 / 6)
+    assert same.answer == "open"
+    assert (same.trace.value, same.loss.value, same.warnings) == (0.0, 0.0, [])
+
+
+def test_the_interval_is_that_of_a_paired_t_test():
+    generator = np.random.default_rng(900)
+    a, b = generator.normal(size=(2, 12))
+    found = paired_difference(torch.tensor(a), torch.tensor(b))
+    low, high = found.interval(0.9)
+    expected = stats.ttest_rel(a, b).confidence_interval(0.9)
+    assert (low, high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def crossed(generator, n, seeds, of_examples, of_seeds, of_both):
+    """Normal numbers for each seed (a row) and example (a column), with mean 0."""
+    return (
+        of_examples * generator.normal(size=n)
+        + of_seeds * generator.normal(size=(seeds, 1))
+        + of_both * generator.normal(size=(seeds, n))
+    )
+
+
+@pytest.mark.parametrize("spreads", [(1.0, 0.0, 1.0), (1.0, 0.3, 1.0), (0.2, 1.0, 0.2)])
+def test_intervals_hold_the_mean_over_new_examples_and_new_seeds(spreads):
+    """Whichever of the two varies most: 95 %, or more where the interaction counts twice."""
+    generator, held, times = np.random.default_rng(900), 0, 1500
+    for _ in range(times):
+        right = torch.tensor(crossed(generator, 40, 5, *spreads))
+        nothing = constant_accuracy(torch.zeros(40).double(), 5)
+        found = difference_of_accuracies(Accuracy.of("made", right), nothing)
+        low, high = interval_of_accuracies(found, 0.95)
+        held += low <= 0 <= high
+    # Three standard errors of 95 % below; never far above what the interaction explains.
+    assert 0.95 - 3 * (0.95 * 0.05 / times) ** 0.5 <= held / times <= 0.995
+
+
+def test_the_error_is_both_of_examples_and_of_seeds():
+    right = torch.tensor([[1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]).double()
+    accuracy = Accuracy.of("made", right)
+    found = difference_of_accuracies(accuracy, constant_accuracy(torch.zeros(4).double(), 3))
+    parts = right.mean(0).var() / 4, right.mean(1).var() / 3
+    assert found.value == pytest.approx(float(right.mean()))
+    assert found.standard_error == pytest.approx(math.sqrt(sum(parts)))
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 3 + parts[1] ** 2 / 2)
+    assert found.degrees_of_freedom == pytest.approx(float(freedom))
+
+
+def test_agreement_of_too_few_is_no_certainty():
+    assert np.isnan(interval_of_difference(Estimate(1.0, 0.0, 4), 0.95)).all()
+    assert interval_of_difference(Estimate(1.0, 0.0, 10), 0.95) == (1.0, 1.0)
+    assert interval_of_difference(Estimate(0.0, 0.0, 2), 0.95) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("correct", [0.0, 1.0])
+def test_accuracies_that_agree_in_every_example_may_differ_in_those_not_seen(correct):
+    """By as many as a binomial share of which n examples show none."""
+    right = torch.ones(5, 60).double()
+    other = constant_accuracy(torch.full((60,), correct).double(), 5)
+    found = difference_of_accuracies(Accuracy.of("made", right), other)
+    unseen = stats.beta.ppf(0.95, 1, 60)
+    low, high = interval_of_accuracies(found, 0.95)
+    if correct:
+        assert (low, high) == (pytest.approx(-unseen), pytest.approx(unseen))
+    else:
+        assert (low, high) == (pytest.approx(1 - 2 * unseen), 1.0)
