@@ -128,6 +128,9 @@ def test_what_an_older_isoloss_kept_is_read(work, tmp_path, values):
     (folder / "records.jsonl").write_text(json.dumps(asdict(made_of("loss"))) + "\n")
     records.unlink()
     assert work([A], made("loss", interrupted=True)) == [[("a", "loss")]]
+    (folder / values).write_bytes(b"PK")
+    with pytest.warns(DamagedMeasurement, match=f"{values} is damaged.*; it was measured again"):
+        work([A], made("loss"))
 
 
 TEXTS = ["a b c", "h zz"]

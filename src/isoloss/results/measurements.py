@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from isoloss.errors import BadInput, Damaged
-from isoloss.results.record import Record, Setting, Values, read_records, read_values, write_records
+from isoloss.results.record import (
+    Record,
+    Setting,
+    Values,
+    carries_digests,
+    read_records,
+    read_values,
+    write_records,
+)
 
 MEASURED_FOLDER, REFERENCES_FOLDER, DRAWN_FOLDER = "measured", "references", "measured-on"
 
@@ -73,7 +81,8 @@ class Measurements:
     def damage(self, name: str) -> str:
         """What is wrong with the measurement of that name, to begin a sentence; empty if nothing is."""
         try:
-            self.records(name)
+            if self.records(name) and not carries_digests(self.file(name)):
+                self.values(name)  # which records without a digest do not verify
         except Damaged as error:
             return str(error).partition(";")[0]
         return ""
