@@ -5,18 +5,34 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from isoloss.errors import BadInput, IsolossError
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import random_hierarchy_grammar
 from isoloss.languages.sentences import Sentences
-from isoloss.languages.task import LabelledSentences, TaskSplits
+from isoloss.languages.task import LabelledSentences, TaskSplits, task_splits
 from isoloss.measurements.fine_tuning import RESULT_FILE, fine_tune
-from isoloss.measurements.fine_tuning_run import FineTuningSettings, fine_tune_seed, load_classifier
+from isoloss.measurements.fine_tuning_run import (
+    HEAD_FILE,
+    FineTuningSettings,
+    WordsClassifier,
+    fine_tune_seed,
+    load_classifier,
+)
 from isoloss.measurements.labelled_inputs import SentenceInputs
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.task_sentences import features_of_splits
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
-from isoloss.objectives.tokens import tokens_of_words
+from isoloss.objectives.soft_labels import SoftLabels
+from isoloss.objectives.tokens import tokens_of_words, word_vectors
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.results.checkpoint import checkpoint_folders
+from isoloss.results.estimate import mean_over_sentences
 from isoloss.seeds import derived_seed
 
 WORDS, LENGTH = 5, 4
@@ -69,6 +85,69 @@ def test_a_task_is_learnt_and_the_checkpoints_are_ordinary_ones(architecture, tm
         validation = result["validation"]
         assert len(validation) == FAST.epochs
         assert found.best_epochs[seed] == validation.index(max(validation)) + 1
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """A checkpoint that has learnt a language of four words a sentence, whose roots no single word tells."""
+    language = pcfg(
+        random_hierarchy_grammar(
+            symbols_per_level=3,
+            words_per_preterminal=2,
+            levels=2,
+            rules_per_symbol=3,
+            roots=3,
+            concentration=4.0,
+            seed=13,
+        )
+    )
+    specification = PretrainingSpecification(
+        architecture=PreLayerNormTransformer(Shape(32, 2, 2, 128), dropout=0.0),
+        update_rule=AdamW(3e-3, warm_up_steps=50),
+        language_digest=language.digest,
+        steps=600,
+        batch_size=64,
+        seed=0,
+        checkpoint_steps=(600,),
+        objective=SoftLabels(),
+    )
+    folder = tmp_path_factory.mktemp("pretrained")
+    pretrain(specification, language, folder)
+    task = language.tasks()[0]
+    return checkpoint_folders(folder)[-1], task_splits(task, 300, 300, 1000, seed=0), task.classes
+
+
+def test_reading_every_word_fine_tuning_is_at_least_a_frozen_probe(pretrained, tmp_path):
+    """It starts from the same vectors, and may change them."""
+    checkpoint, splits, classes = pretrained
+    every_word = FineTuningSettings(
+        seeds=(0, 1), epochs=20, learning_rate=3e-3, warm_up_steps=20, every_word=True
+    )
+    long_trained = ProbeSettings(learning_rate=1e-2, batch_size=32)
+    probe = features_of_splits(AutoModelForMaskedLM.from_pretrained(checkpoint), splits).probed(long_trained)
+    tuned = fine_tune(checkpoint, splits, classes, tmp_path / "words", every_word)
+    gain = mean_over_sentences(tuned.best.correct - probe.correct)
+    assert gain.value > -2 * gain.standard_error
+    assert probe.estimate.value > 0.7
+    again = AutoModel.from_pretrained(tuned.checkpoints[0]).eval()
+    head = load_file(tuned.checkpoints[0] / HEAD_FILE)
+    with torch.no_grad():
+        vectors = word_vectors(again, splits.test.sentences.ids)
+    said = (vectors @ head["weight"].T + head["bias"]).argmax(1)
+    assert float((said == splits.test.labels).double().mean()) == pytest.approx(float(tuned.best.by_seed[0]))
+
+
+def test_sentences_shorter_than_the_head_are_padded_with_zeros(tmp_path):
+    model = load_classifier(write(tmp_path / "model", dropout=0.0), CLASSES, seed=0)
+    classifier = WordsClassifier(model.base_model.eval(), LENGTH, 2, seed=1)
+    short = tokens_of_words(torch.tensor([[3, 1], [2, 4]]))
+    padded = tokens_of_words(torch.tensor([[3, 1, -1, -1], [2, 4, -1, -1]]))
+    with torch.no_grad():
+        torch.testing.assert_close(classifier(short).logits, classifier(padded, padded != 0).logits)
+        assert classifier(short).logits.std() > 0
+    assert torch.equal(
+        WordsClassifier(model.base_model, LENGTH, 2, seed=1).head.weight, classifier.head.weight
+    )
 
 
 def test_training_is_that_of_a_plain_loop(tmp_path):

@@ -17,8 +17,10 @@ from isoloss.files import complete_folder, file_digest, only_process_in
 from isoloss.languages.task import TaskSplits
 from isoloss.measurements.fine_tuning_run import (
     TASK,
+    Classifier,
     FineTuned,
     FineTuningSettings,
+    WordsClassifier,
     classifier_of,
     fine_tune_seed,
     load_classifier,
@@ -49,7 +51,8 @@ class FineTuningResult:
     """Test accuracies of the models of the best validation epoch and of the last epoch.
 
     `best_epochs` counts from 1, one per seed; `checkpoints` are the folders of the best epochs' models, which
-    `AutoModelForSequenceClassification.from_pretrained` can load; none if they are not stored.
+    `AutoModelForSequenceClassification.from_pretrained` can load (`AutoModel`, without the head, where that
+    reads every word); none if they are not stored.
     """
 
     best: Accuracy
@@ -80,7 +83,9 @@ def fine_tune(
     device: str = "cpu",
     progress: Progress = silent,
 ) -> FineTuningResult:
-    """Fine-tune the checkpoint once per seed, on the vector of [CLS], and evaluate each on the test split.
+    """Fine-tune the checkpoint once per seed, and evaluate each on the test split.
+
+    The head reads the vector of [CLS], or those of all words; see `FineTuningSettings`.
 
     Every task of a language classifies sentences, even if the label is that of a single word. After each
     epoch, the model is evaluated on the validation split; the test split is used once per seed, with the best
@@ -106,7 +111,7 @@ def fine_tune(
                 _read(path, specification)
         for done, (seed, path) in enumerate(zip(settings.seeds, folders, strict=True)):
             if not path.exists():
-                model = load_classifier(checkpoint, classes, derived_seed(seed, "fine-tuning head")).to(place)
+                model = _classifier(checkpoint, splits, classes, settings, seed).to(place)
                 report = part_of(progress, done, len(folders))
                 found = fine_tune_seed(model, SentenceInputs.of(splits), settings, seed, report)
                 _write(path, checkpoint, model, found, specification)
@@ -114,6 +119,17 @@ def fine_tune(
         results = [_read(path, specification) for path in folders]
     best, last = (torch.tensor([result[name] for result in results]) for name in ("best", "last"))
     return FineTuningResult.of(best, last, tuple(result["best_epoch"] for result in results), folders)
+
+
+def _classifier(
+    checkpoint: Path, splits: TaskSplits, classes: tuple[str, ...], settings: FineTuningSettings, seed: int
+) -> Classifier:
+    head_seed = derived_seed(seed, "fine-tuning head")
+    model = load_classifier(checkpoint, classes, head_seed)
+    if not settings.every_word:
+        return model
+    words = max(part.sentences.ids.shape[1] for part in (splits.train, splits.validation, splits.test))
+    return WordsClassifier(model.base_model, words, len(classes), head_seed)
 
 
 def _specification(
@@ -136,7 +152,7 @@ def _specification(
 
 
 def _write(
-    path: Path, checkpoint: Path, model: PreTrainedModel, found: FineTuned, specification: dict[str, Any]
+    path: Path, checkpoint: Path, model: Classifier, found: FineTuned, specification: dict[str, Any]
 ) -> None:
     result = {
         "specification": specification,
@@ -210,6 +226,8 @@ def fine_tuning_inputs(
     longest: int = LONGEST,
 ) -> InputSplits:
     """The task as the model reads it. Raises BadInput if nothing can be learnt from it or measured on it."""
+    if settings.every_word:
+        raise BadInput("texts have no fixed number of words for a head to read; fine-tune on [CLS]'s vector")
     splits = InputSplits(
         *(text_inputs(model, tokenizer, part, longest) for part in (task.train, task.validation, task.test))
     )

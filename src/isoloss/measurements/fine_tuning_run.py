@@ -4,27 +4,32 @@ import copy
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from safetensors import SafetensorError
-from torch import Tensor
+from safetensors.torch import save_file
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.measurements.labelled_inputs import InputSplits, LabelledInputs
 from isoloss.models.hub import quiet
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.tokens import vectors_of_words
 from isoloss.pretraining.adamw import parameters_by_decay
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import refuse_damaged
+from isoloss.results.store import ONLY_WHEN_CHANGED
 from isoloss.seeds import derived_seed, seed_dropout
 
 TASK = "fine-tuning"
+HEAD_FILE = "head.safetensors"
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,10 @@ class FineTuningSettings:
     the learning rate decays linearly to 0 at the last step, minibatches have 32 examples, weight decay of
     0.01 applies to matrices only, and gradients are clipped to norm 1. Dropout is what the model was built
     with.
+
+    With `every_word` the head is linear on the vectors of all words of a language's sentence, as a linear
+    probe is, instead of on [CLS]'s vector. Masked words leave [CLS] untrained: what it attends to has to be
+    learnt from the labelled sentences, of which a small scale has few.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -44,6 +53,7 @@ class FineTuningSettings:
     batch_size: int = 32
     weight_decay: float = 0.01
     maximum_norm: float = 1.0
+    every_word: bool = field(default=False, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         if len(set(self.seeds)) != len(self.seeds) or len(self.seeds) < 2:
@@ -97,8 +107,45 @@ class FineTuned:
     last: Bool[Tensor, " n"]
 
 
+class WordsClassifier(nn.Module):
+    """A backbone, fine-tuned with it, under a linear head on its `word_vectors` of up to `words` words.
+
+    The head is drawn from `seed` as `transformers` draws one: N(0, 0.02²), biases zero. `backbone` is not
+    copied.
+    """
+
+    def __init__(self, backbone: PreTrainedModel, words: int, classes: int, seed: int) -> None:
+        super().__init__()
+        self.base_model = backbone
+        self.head = nn.Linear(words * backbone.config.hidden_size, classes)
+        drawn = torch.Generator().manual_seed(seed)
+        nn.init.normal_(self.head.weight, std=0.02, generator=drawn)
+        nn.init.zeros_(self.head.bias)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.head.weight.device
+
+    def forward(
+        self, input_ids: Int[Tensor, "n S"], attention_mask: Bool[Tensor, "n S"] | None = None
+    ) -> SequenceClassifierOutput:
+        """Scores of the classes, `logits` [n, k]; token 0 of each row is [CLS]."""
+        vectors = vectors_of_words(self.base_model, input_ids, attention_mask)
+        missing = self.head.in_features - vectors.shape[1]
+        return SequenceClassifierOutput(logits=self.head(nn.functional.pad(vectors, (0, missing))))
+
+    def save_pretrained(self, folder: Path) -> None:
+        """The backbone, which `AutoModel` can load, and the head's weights in a file of their own."""
+        self.base_model.save_pretrained(folder)
+        save_file(self.head.state_dict(), folder / HEAD_FILE)
+
+
+Classifier: TypeAlias = PreTrainedModel | WordsClassifier
+
+
 def fine_tune_seed(
-    model: PreTrainedModel,
+    model: Classifier,
     splits: InputSplits,
     settings: FineTuningSettings,
     seed: int,
@@ -145,7 +192,7 @@ def fine_tune_seed(
 
 
 def _update(
-    model: PreTrainedModel, optimiser: torch.optim.Optimizer, examples: LabelledInputs, maximum_norm: float
+    model: Classifier, optimiser: torch.optim.Optimizer, examples: LabelledInputs, maximum_norm: float
 ) -> Float[Tensor, ""]:
     loss = cross_entropy(_scores(model, examples), examples.labels.to(model.device))
     optimiser.zero_grad()
@@ -155,12 +202,12 @@ def _update(
     return loss.detach()
 
 
-def _scores(model: PreTrainedModel, examples: LabelledInputs) -> Float[Tensor, "n k"]:
+def _scores(model: Classifier, examples: LabelledInputs) -> Float[Tensor, "n k"]:
     scores: Any = model(**examples.arguments(model.device)).logits
     return torch.as_tensor(scores)
 
 
-def _right(model: PreTrainedModel, examples: LabelledInputs, minibatch: int) -> Bool[Tensor, " n"]:
+def _right(model: Classifier, examples: LabelledInputs, minibatch: int) -> Bool[Tensor, " n"]:
     """Whether the model's most likely class is the label; dropout off, within the usual memory."""
     # What fits with gradients fits without; large vocabularies, which are not scored, matter here.
     at_once = max(minibatch, rows_at_once(model, examples.tokens, FORWARD_MEMORY_BYTES))

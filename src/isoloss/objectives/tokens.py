@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
@@ -55,10 +55,16 @@ def word_vectors(model: nn.Module, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n 
     differentiable. [CLS], which pre-training does not train, is left out (paper, "Linear probe"); positions
     after a sentence's end are zero.
     """
-    backbone = getattr(model, "base_model", model)
     tokens = tokens_of_words(ids).to(next(model.parameters()).device)
     present = tokens != PAD
-    mask = None if bool(present.all()) else present
-    vectors = backbone(input_ids=tokens, attention_mask=mask).last_hidden_state
-    whole: Tensor = (vectors * present[..., None])[:, 1:].flatten(1)
-    return whole
+    backbone = getattr(model, "base_model", model)
+    return vectors_of_words(backbone, tokens, None if bool(present.all()) else present)
+
+
+def vectors_of_words(
+    backbone: nn.Module, tokens: Int[Tensor, "n S"], present: Bool[Tensor, "n S"] | None
+) -> Float[Tensor, "n D"]:
+    """The same of sentences as `tokens` after a [CLS]; D = (S - 1) d; None where no token is padding."""
+    vectors: Tensor = backbone(input_ids=tokens, attention_mask=present).last_hidden_state
+    known = vectors if present is None else vectors * present[..., None]
+    return known[:, 1:].flatten(1)
