@@ -1,7 +1,9 @@
 """Results that are shipped: read from reference/, taken into it from a results folder, and told in cells."""
 
 import json
+from collections.abc import Sequence
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +28,16 @@ PIXELS = 1.25
 def read_kept() -> list[dict[str, Any]]:
     """The results that are shipped, an experiment and scale each, Figure 1 at laptop scale first."""
     return [
-        {"scale": scale, **shipped, "earlier_seeds": design.earlier_seeds.get(scale, ())}
+        {"scale": scale, **shipped, "earlier_seeds": _earlier(design.earlier_seeds.get(scale, ()), shipped)}
         for scale in SCALES
         for name, design in builtin_designs().items()
         if (shipped := shipped_results(scale).get(name)) is not None
     ]
+
+
+def _earlier(rounds: Sequence[tuple[int, ...]], shipped: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """The seeds of rounds before that which is shipped, which may itself be followed by one that is not."""
+    return tuple(takewhile(lambda seeds: list(seeds) != seeds_of(shipped["result"]), rounds))
 
 
 def picture_name(name: str, scale: str) -> str:

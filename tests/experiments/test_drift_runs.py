@@ -7,14 +7,16 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns, every_drift_run
-from isoloss.experiments.experiment_jobs import shared
+from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns, Measured, every_drift_run
+from isoloss.experiments.drift_short import SHORT_DRIFT, with_drift
+from isoloss.experiments.relative_rates import STABLE_RATE, RelativeSchedule
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.schedules import Schedule
-from isoloss.experiments.suite.drift import drift, with_drift
+from isoloss.experiments.suite import builtin_designs
+from isoloss.experiments.suite.drift import drift
 from isoloss.experiments.suite.figure_1 import figure_1
 
-SMOKE, LAPTOP, NIGHT = (DRIFT_RUNS[name] for name in ("smoke", "laptop", "night"))
+SMOKE, LAPTOP = (DRIFT_RUNS[name] for name in ("smoke", "laptop"))
 
 
 def test_every_pace_has_its_checkpoints_at_the_same_times() -> None:
@@ -24,49 +26,60 @@ def test_every_pace_has_its_checkpoints_at_the_same_times() -> None:
         labels = dict(run.labels)
         if labels["drift"] != "drift":
             continue
-        schedule = Schedule(run.update_rule.learning_rate, run.batch_size)
+        schedule = RelativeSchedule(run.update_rule.share, run.batch_size)
         assert str(schedule) == labels["pace"]
         for step, time in zip(run.checkpoint_steps, LAPTOP.times, strict=True):
             assert schedule.time(step) == pytest.approx(time, abs=schedule.time_per_step)
-        assert (run.update_rule.momentum, run.update_rule.warm_up_share, run.architecture.dropout) == (
-            0,
-            0,
-            0,
-        )
+        assert run.architecture.dropout == 0
         assert run.averaging_horizon == schedule.horizon
     schedules = len(LAPTOP.schedules) + 1
-    assert len(runs) == (schedules + 1) * len(LAPTOP.widths) * len(scale.seeds)
+    assert len(runs) == (schedules + 1) * len(LAPTOP.widths) * len(LAPTOP.own_seeds)
 
 
-def test_in_short_three_paces_of_one_width_start_where_the_whole_does() -> None:
-    short = LAPTOP.in_short
-    assert (
-        short.schedules
-        == LAPTOP.short_schedules
-        == (Schedule(0.1, 32), Schedule(0.2, 64), Schedule(0.4, 128))
-    )
+def test_rates_and_batches_are_told_apart_by_three_rates_with_two_batches_each() -> None:
+    """At one rate batches are threefold apart, and each rate has the same two ratios of batch to rate."""
+    ratios = sorted({schedule.batch_size / schedule.learning_rate for schedule in LAPTOP.schedules})
+    rates = {schedule.learning_rate for schedule in LAPTOP.schedules}
+    assert ratios == [64, 192]
+    assert len(LAPTOP.schedules) == len(ratios) * len(rates) == 6
+
+
+def test_at_every_start_the_rate_is_measured_that_is_stable() -> None:
+    runs = drift(scale_named("laptop"), LAPTOP).runs
+    starts = {run.digest for run in runs if run.continues is None}
+    for run in runs:
+        if run.continues is None:
+            assert STABLE_RATE in [measured.quantity for measured in run.measured]
+        else:
+            assert run.update_rule.stable == STABLE_RATE
+            assert run.continues.run.digest in starts
+
+
+def test_what_a_user_asks_for_is_shares_of_the_stable_rate() -> None:
+    design = builtin_designs()["drift"]
+    planned = design.at(scale_named("smoke"), "0.3:64,0.15:16")
+    asked = {
+        (run.update_rule.share, run.batch_size)
+        for run in planned.runs
+        if dict(run.labels)["drift"] == "drift"
+    }
+    assert asked == {(0.3, 64), (0.15, 16)}
+
+
+def test_in_short_three_paces_of_one_width_share_the_figures_models() -> None:
+    scale = scale_named("laptop")
+    short = SHORT_DRIFT["laptop"]
+    assert short.schedules == (Schedule(0.1, 32), Schedule(0.2, 64), Schedule(0.4, 128))
     assert len({schedule.learning_rate / schedule.batch_size for schedule in short.schedules}) == 1
-    scale = scale_named("laptop")
-    task = scale.grammar.tasks[1]
-    of_whole, of_short = (every_drift_run(scale, drift, task) for drift in (LAPTOP, short))
-    origins = [{run.digest for run in runs if run.continues is None} for runs in (of_whole, of_short)]
-    assert origins[1] < origins[0]
-
-
-def test_without_short_paces_the_short_form_is_a_part_of_the_whole() -> None:
-    scale = scale_named("laptop")
-    task = scale.grammar.tasks[1]
-    settings = replace(LAPTOP, short_schedules=())
-    assert settings.in_short.schedules == (Schedule(0.2, 32), Schedule(0.1, 32), Schedule(0.4, 128))
-    assert settings.in_short.control == settings.control
-    whole = {run.digest for run in every_drift_run(scale, settings, task)}
-    assert {run.digest for run in every_drift_run(scale, settings.in_short, task)} < whole
+    figure = {run.digest for run in figure_1(scale).runs}
+    runs = every_drift_run(scale, short, Measured(scale.followed, scale.sizes.loss()))
+    assert {run.continues.run.digest for run in runs if run.continues} <= figure
 
 
 def test_beside_the_drift_an_experiment_judges_its_own_runs() -> None:
     scale = scale_named("laptop")
     alone = figure_1(scale)
-    both = with_drift(alone, scale, LAPTOP)
+    both = with_drift(alone, scale, SHORT_DRIFT["laptop"])
     own = [frame(run.name, run.first_seed, None) for run in alone.runs]
     drifting = [frame(run.name, run.first_seed, "drift") for run in both.runs[len(alone.runs) :]]
     for claim, before in zip(both.claims, alone.claims, strict=False):
@@ -82,14 +95,6 @@ def frame(name: str, seed: int, part: str | None) -> pl.DataFrame:
     numbers = {column: generator.random(8) + 1 for column in columns}
     place = {"run": [name] * 8, "seed": [seed] * 8, "width": [32] * 8, "step": 2 ** np.arange(8)}
     return pl.DataFrame({**place, **numbers, "drift": pl.Series([part] * 8, dtype=pl.String)})
-
-
-def test_nothing_is_trained_twice_for_figure_1() -> None:
-    scale = scale_named("laptop")
-    figure = {run.digest for run in figure_1(scale).runs}
-    descents = [run for run in drift(scale, LAPTOP).runs if run.continues is not None]
-    assert {run.continues.run.digest for run in descents} <= figure
-    assert len(shared(descents)) == len(descents) + len({run.continues.run.digest for run in descents})
 
 
 @pytest.mark.parametrize(

@@ -2,54 +2,68 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 
-from isoloss.experiments.drift_panels import drift_panels, example_panels, mean_over_seeds
-from isoloss.experiments.drift_runs import DRIFT_RUNS
+from isoloss.experiments.drift_panels import drift_panels, leaving, leaving_panels, mean_over_seeds
+from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns
+from isoloss.experiments.drift_short import CLAIMS as SHORT_CLAIMS
+from isoloss.experiments.drift_short import SHORT_DRIFT
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
     curves,
     distance_between_schedules,
     excess_loss,
     halvings_of_trace,
-    lag_of_larger_batches,
     points_per_halving,
     share_that_falls_without_noise,
     speed_over_theory,
     with_start,
 )
-from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.relative_rates import RelativeSchedule
+from isoloss.experiments.schedules import Pace, Schedule
 from isoloss.experiments.suite.drift import CLAIMS
 
-LAPTOP = DRIFT_RUNS["laptop"]
-START_TRACE, START_LOSS, START_ACCURACY = 16.0, 1.4, 0.85
+PACES = tuple(Schedule(*pace) for pace in ((0.2, 32), (0.1, 32), (0.4, 128), (0.2, 128), (0.4, 64)))
+LAPTOP = replace(SHORT_DRIFT["laptop"], widths=(32, 48), schedules=PACES)
+RELATIVE = DRIFT_RUNS["laptop"]
+START_TRACE, START_LOSS, START_ACCURACY, LARGEST = 16.0, 1.4, 0.85, 4.0
 
 
-def by_tau(schedule: Schedule, step: int) -> float:
+def by_tau(schedule: Pace, step: int) -> float:
     return START_TRACE / (1 + 20 * schedule.time(step)) ** 0.5
 
 
-def by_distance(schedule: Schedule, step: int) -> float:
+def by_distance(schedule: Pace, step: int) -> float:
     return START_TRACE / (1 + schedule.learning_rate * step / 50) ** 0.5
 
 
-def by_tau_without_the_batch(schedule: Schedule, step: int) -> float:
-    return by_tau(Schedule(schedule.learning_rate, 64), step)
+def by_tau_without_the_batch(schedule: Pace, step: int) -> float:
+    return by_tau(replace(schedule, batch_size=64), step)
 
 
 def runs(
-    trace: Callable[[Schedule, int], float], *, points: float = 0.0, excess: float = 1.0
+    trace: Callable[[Pace, int], float],
+    *,
+    points: float = 0.0,
+    excess: float = 1.0,
+    plan: DriftRuns = LAPTOP,
+    noise: float = 0.0,
 ) -> list[pl.DataFrame]:
-    """Each seed starts from a different trace; accuracy gains `points` per halving."""
-    frames = []
-    for width in LAPTOP.widths:
+    """Each seed starts from a different trace; accuracy gains `points` per halving.
+
+    `noise` is the deviation of each trace's logarithm.
+    """
+    frames, generator = [], np.random.default_rng(0)
+    for width in plan.widths:
         for seed in (1, 2, 3):
             factor = 1 + seed / 10
             model = {"language": "grammar", "width": width, "seed": seed, "saturated": True}
             start = {"trace": factor * START_TRACE, "loss": START_LOSS, "accuracy": START_ACCURACY}
+            start |= {"stable_rate": 2 / LARGEST}
             name = f"width-{width}-seed-{seed}"
             frames.append(
                 pl.DataFrame(
@@ -65,12 +79,12 @@ def runs(
                     ]
                 )
             )
-            drifting = [("drift", schedule, LAPTOP.steps(schedule)) for schedule in LAPTOP.schedules]
-            for part, schedule, steps in (*drifting, ("control", LAPTOP.control, LAPTOP.control_steps)):
+            drifting = [("drift", schedule, plan.steps(schedule)) for schedule in plan.schedules]
+            for part, schedule, steps in (*drifting, ("control", plan.control, plan.control_steps)):
                 setting = {"learning_rate": schedule.learning_rate, "batch_size": schedule.batch_size}
                 rows = []
                 for step in steps:
-                    at = factor * trace(schedule, step)
+                    at = factor * trace(schedule, step) * math.exp(noise * generator.normal())
                     gained = points / 100 * math.log2(START_TRACE / trace(schedule, step))
                     numbers = {"trace": at, "loss": START_LOSS, "accuracy": START_ACCURACY + gained}
                     raw = START_LOSS + excess * schedule.learning_rate * at / (4 * schedule.batch_size)
@@ -89,7 +103,6 @@ def runs(
 def test_on_one_curve_over_tau_all_claims_about_the_clock_hold() -> None:
     found = runs(by_tau)
     assert distance_between_schedules(found) == pytest.approx(0.0, abs=0.03)  # steps are integers
-    assert lag_of_larger_batches(found) == pytest.approx(0.0, abs=0.03)
     assert change_of_loss(found) == pytest.approx(0.0)
     assert excess_loss(found) == pytest.approx(0.0)
     assert halvings_of_trace(found) == pytest.approx(0.5 * math.log2(5), abs=0.02)
@@ -100,9 +113,8 @@ def test_on_one_curve_over_tau_all_claims_about_the_clock_hold() -> None:
 def test_where_the_noise_does_nothing_the_clock_fails() -> None:
     found = runs(by_distance)
     assert distance_between_schedules(found) > 0.5
-    assert lag_of_larger_batches(found) == pytest.approx(-2.0, abs=0.3)
     assert share_that_falls_without_noise(found) == pytest.approx(1.0)
-    assert lag_of_larger_batches(runs(by_tau_without_the_batch)) == pytest.approx(-2.0, abs=0.3)
+    assert distance_between_schedules(runs(by_tau_without_the_batch)) > 0.5
 
 
 def test_accuracy_and_excess_loss_are_read_off() -> None:
@@ -124,7 +136,7 @@ def test_a_change_of_loss_counts_wherever_it_is_largest() -> None:
 
 def test_every_claim_can_fail_and_none_is_judged_on_nothing() -> None:
     rising = runs(lambda schedule, step: START_TRACE * (1 + schedule.time(step)), points=-5.0, excess=0.1)
-    for claim in CLAIMS:
+    for claim in (*CLAIMS, *SHORT_CLAIMS):
         assert math.isnan(claim.statistic([])), claim.name
         assert math.isnan(claim.statistic([pl.DataFrame({"trace": [1.0]})])), claim.name
     assert halvings_of_trace(rising) < 0
@@ -133,15 +145,16 @@ def test_every_claim_can_fail_and_none_is_judged_on_nothing() -> None:
 
 
 def test_the_speed_is_held_against_the_predicted_one() -> None:
-    """A trace of 3 τ^(-1/4) falls by (3/4) τ^(-5/4), and here half as fast as predicted."""
-    schedule = LAPTOP.schedules[0]
+    """A trace of 3 t^(-1/4) falls by (3/4) t^(-5/4), t = λ²τ, and here half as fast as predicted."""
+    schedule = RELATIVE.schedules[0]
     found = []
-    for run in runs(lambda schedule, step: 3.0 * schedule.time(step) ** -0.25):
+    for run in runs(lambda schedule, step: 3.0 * schedule.time(step) ** -0.25, plan=RELATIVE):
         drifting = run["drift"][0] == "drift" and run["learning_rate"][0] == schedule.learning_rate
         if drifting and run["batch_size"][0] == schedule.batch_size:
             factor = 1 + run["seed"][0] / 10
-            rate = 2 * factor * 0.75 * schedule.time(run["step"][1]) ** -1.25
-            run = run.with_columns(predicted_descent=pl.Series([None, rate, None, None], dtype=pl.Float64))
+            rate = 2 * factor * 0.75 * schedule.time(run["step"][1]) ** -1.25 * LARGEST**2
+            predicted = [None, rate, None, None, None]
+            run = run.with_columns(predicted_descent=pl.Series(predicted, dtype=pl.Float64))
         found.append(run)
     assert speed_over_theory(found) == pytest.approx(-1.0, abs=1e-6)
 
@@ -215,15 +228,28 @@ def test_a_control_without_its_twin_is_left_out() -> None:
     assert math.isnan(share_that_falls_without_noise([*bereft, *others]))
 
 
-def test_fewer_examples_are_shown_where_they_were_measured() -> None:
-    table = pl.concat(runs(by_tau), how="diagonal_relaxed")
-    assert example_panels(table, (100,), 4000) == ()  # results from before
-    last = pl.col("step") == pl.col("step").max().over("run")
-    few = {"standardised_accuracy": 0.9, "accuracy_100": 0.5, "standardised_accuracy_100": 0.6}
-    table = table.with_columns(pl.when(last).then(pl.lit(at)).alias(name) for name, at in few.items())
-    shown = example_panels(table, (100,), 4000)
-    assert [panel.name for panel in shown] == ["examples-grammar-32", "examples-grammar-48"]
-    rows = shown[0].data
-    assert rows.n_unique(["pace", "examples"]) == len(rows) == 2 * (len(LAPTOP.schedules) + 2)
-    assert rows.filter(examples=100)["accuracy"].to_list() == pytest.approx([0.5] * (len(rows) // 2))
-    assert rows.filter(examples=4000)["standardised_accuracy"].unique().to_list() == pytest.approx([0.9])
+def test_of_most_seeds_one_run_that_leaves_decides_nothing() -> None:
+    found = runs(by_tau, plan=RELATIVE)
+    jumped = found[1].with_columns(pl.lit(99.0).alias("trace"), pl.lit(1.9).alias("loss"))
+    for claim in CLAIMS:
+        before, after = claim.statistic(found), claim.statistic([found[0], jumped, *found[2:]])
+        # Of three seeds the median moves to a neighbour, and these are alike.
+        assert after == pytest.approx(before, abs=0.01, nan_ok=True), claim.name
+    assert distance_between_schedules([found[0], jumped, *found[2:]], clock=RelativeSchedule) > 0.5
+
+
+def test_a_run_that_leaves_is_named_and_counted() -> None:
+    found = runs(by_tau, plan=RELATIVE)
+    gone = found[1].with_columns(pl.lit(START_LOSS * 1.13).alias("loss"))
+    table = pl.concat([found[0], gone, *found[2:]], how="diagonal_relaxed")
+    rows = leaving(table)
+    assert rows.filter("left")["run"].to_list() == [gone["run"][0]]
+    assert rows.filter("left")["rise"].to_list() == pytest.approx([0.13])
+    (panel,) = leaving_panels(table)
+    assert f"1 of 18 runs leave their minimum: {gone['run'][0]}." in panel.caption
+    assert panel.data.filter("left")["share_left"].to_list() == pytest.approx([1 / 3])
+    assert (
+        "0 of 18 runs leave their minimum."
+        in leaving_panels(pl.concat(found, how="diagonal_relaxed"))[0].caption
+    )
+    assert leaving_panels(pl.DataFrame()) == ()

@@ -9,7 +9,7 @@ from isoloss.experiments.schedules import (
     Schedule,
     checkpoint_steps,
     mean_step,
-    schedules,
+    rates_and_batches,
 )
 from isoloss.pretraining.descent import warmed_up
 
@@ -45,7 +45,7 @@ def test_what_makes_no_sgd_is_refused(rate: float, batch: int) -> None:
 @pytest.mark.parametrize("text", ["", "0.2", "0.2:32,", "0.2:3.5", "x:32"])
 def test_what_is_no_pace_is_named(text: str) -> None:
     with pytest.raises(BadInput, match="is no learning rate and batch"):
-        schedules(text)
+        rates_and_batches(text)
 
 
 def test_the_time_of_adamw_is_that_of_its_rates_and_average() -> None:

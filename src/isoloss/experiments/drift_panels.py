@@ -1,16 +1,20 @@
 """Pictures of the drift: trace and accuracy over τ, and the trace over the distance of descent, ηk."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from isoloss.experiments.branches import DRIFT, PART, START, VARIED
-from isoloss.experiments.drift_statistics import MODEL, AnyClock
+from isoloss.experiments.drift_statistics import MODEL, AnyClock, Centre, with_start
+from isoloss.experiments.relative_rates import RelativeSchedule
 from isoloss.experiments.schedules import Schedule
-from isoloss.panels import Axis, Colour, Lines, Panel, Table
+from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 
 TIME = Axis("time", "time of the drift, τ = η²k / 4B", logarithmic=True)
 DISTANCE = Axis("distance", "learning rate × steps, ηk", logarithmic=True)
+RELATIVE_TIME = Axis("time", "time of the drift, 4τ / η*² = (η/η*)²k / B", logarithmic=True)
+RELATIVE_DISTANCE = Axis("distance", "learning rate × steps, (η/η*)k", logarithmic=True)
+"""η* is the rate that is stable at the start."""
 TRACE = Axis("trace", "trace of the Hessian (Fisher form)", "trace_error", logarithmic=True)
 ACCURACY = Axis("accuracy", "linear probe accuracy", "accuracy_error")
 LOSS = Axis("loss", "exact pre-training loss (nats)", "loss_error")
@@ -18,54 +22,92 @@ RAW_LOSS = Axis("raw_loss", "loss of the raw weights (nats)", "raw_loss_error")
 BY_SCHEDULE = Colour("pace", "SGD's η and B")
 SEEDS = Axis("seeds", "seeds")
 MEANS = ("trace", "root_fisher", "accuracy", "loss", "raw_loss")
-EXAMPLES = Axis("examples", "labelled sentences", logarithmic=True)
-STANDARDISED = "standardised_accuracy"
-PROBES = ("accuracy", STANDARDISED)
-OF_STANDARDISED = Axis(STANDARDISED, "accuracy, standardised features", f"{STANDARDISED}_error")
+RISE = Axis("rise", "largest rise of the loss, as a share of it")
+FALLEN = Axis("fallen", "fall of the trace (halvings)")
+SHARE_LEFT = Axis("share_left", "share of the schedule's runs that leave")
+LEFT = 0.005
+"""Of the loss at the start: the premise of one loss."""
 
 
-def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    """For each model a panel over τ, and one with other axes; nothing if nothing has been measured."""
+@dataclass(frozen=True)
+class OverSeeds:
+    """How values of several seeds are summarised, the error of that, and both in words."""
+
+    centre: Centre
+    error: Centre
+    bars: str
+
+
+MEAN = OverSeeds(
+    pl.Expr.mean,
+    lambda values: values.std() / values.len().sqrt(),
+    "Dots are means over seeds, error bars their standard errors.",
+)
+MEDIAN = OverSeeds(
+    pl.Expr.median,
+    lambda values: 0.93 * (values.quantile(0.75) - values.quantile(0.25)) / values.len().sqrt(),
+    "Dots are medians over seeds, error bars their standard errors by the distance of the quartiles.",
+)
+"""Of n normal values, the median's standard error is 1.253 σ / √n and the quartiles are 1.349 σ apart."""
+
+
+def drift_panels(
+    table: pl.DataFrame, clock: AnyClock = Schedule, over_seeds: OverSeeds = MEAN
+) -> tuple[Panel, ...]:
+    """For each model a panel over τ, and one with other axes; nothing if nothing has been measured.
+
+    By a `RelativeSchedule`, the axes are in units of the curvature at the start.
+    """
     if table.is_empty() or PART not in table.columns:
         return ()
-    means = mean_over_seeds(table.filter(pl.col(PART).is_not_null()))
+    means = mean_over_seeds(table.filter(pl.col(PART).is_not_null()), clock, over_seeds)
+    axes = (RELATIVE_TIME, RELATIVE_DISTANCE) if clock is RelativeSchedule else (TIME, DISTANCE)
     return tuple(
         panel
         for rows in means.partition_by(MODEL, maintain_order=True)
-        for panel in _of_model(rows, *rows.select(MODEL).row(0))
+        for panel in _of_model(rows, rows.select(MODEL).row(0), axes, over_seeds.bars)
     )
 
 
-def example_panels(table: pl.DataFrame, fewer: Sequence[int], train: int) -> tuple[Panel, ...]:
-    """For each model both probes at the start and end of its schedules, with `train` and `fewer` sentences.
-
-    Nothing for results from before they were measured.
-    """
-    if table.is_empty() or not {PART, STANDARDISED} <= {*table.columns}:
+def leaving_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
+    """Which runs have left their minimum, by schedule; nothing if nothing has been measured."""
+    if table.is_empty() or not {PART, "loss", "trace"} <= {*table.columns}:
         return ()
-    numbers = {**{f"_{number}": number for number in fewer}, "": train}
-    ends = table.filter(pl.col(STANDARDISED).is_not_null())
+    rows = leaving(table)
+    if rows.is_empty():
+        return ()
+    gone = rows.filter("left")
+    named = f": {', '.join(gone['run'].to_list())}" if gone.height else ""
     by = [*MODEL, "pace"]
-    long = pl.concat(
-        ends.select(*by, *(pl.col(f"{p}{suffix}").alias(p) for p in PROBES), examples=pl.lit(number))
-        for suffix, number in numbers.items()
-    )
-    spread = [(pl.col(p).std() / pl.len().sqrt()).fill_null(0.0).alias(f"{p}_error") for p in PROBES]
-    means = long.group_by([*by, "examples"], maintain_order=True).agg(
-        *(pl.col(probe).mean() for probe in PROBES), *spread
-    )
-    charts = tuple(Lines(EXAMPLES, y, BY_SCHEDULE, "pace") for y in (ACCURACY, OF_STANDARDISED))
-    return tuple(
+    shares = pl.col("left").mean().over(by).alias("share_left")
+    return (
         Panel(
-            f"examples-{_key(*rows.select(MODEL).row(0))}",
-            f"How many labelled examples does it take? {_title(*rows.select(MODEL).row(0))}",
-            "The start and the last checkpoint of each schedule, with the paper's probe and with one on "
-            "features of mean 0 and deviation 1. Shown for comparison; the claims do not use it. Dots are "
-            "means over seeds, error bars their standard errors.",
-            charts,
-            rows,
-        )
-        for rows in means.partition_by(MODEL, maintain_order=True)
+            "leaving",
+            "Do runs leave their minimum?",
+            f"{gone.height} of {rows.height} runs leave their minimum{named}. One has left if the loss of "
+            f"its averaged weights is at any checkpoint more than {100 * LEFT:g} % above that of its start. "
+            "One dot a run, at its last checkpoint.",
+            (
+                Dots(RISE, FALLEN, BY_SCHEDULE),
+                Table((Axis("run", "run"), Axis("pace", "schedule"), RISE, FALLEN, SHARE_LEFT)),
+            ),
+            rows.with_columns(shares),
+        ),
+    )
+
+
+def leaving(table: pl.DataFrame) -> pl.DataFrame:
+    """A row a run: the largest `rise` of its loss, `fallen` of its trace at the end, and whether it `left`."""
+    runs = with_start(table.partition_by("run", maintain_order=True), ("loss", "trace"))
+    if runs.is_empty():
+        return runs
+    rise = (pl.col("loss") / pl.col("start_loss") - 1).max().alias("rise")
+    fallen = (pl.col("start_trace") / pl.col("trace")).log(2).last().alias("fallen")
+    drifting = runs.filter((pl.col(PART) == DRIFT) & pl.col("start_loss").is_not_null())
+    return (
+        drifting.group_by("run", "seed", *MODEL, "pace", maintain_order=True)
+        .agg(rise, fallen)
+        .with_columns(left=pl.col("rise") > LEFT)
     )
 
 
@@ -77,20 +119,23 @@ def _title(language: str, width: int) -> str:
     return f"{language[0].upper()}{language[1:]}, width {width}"
 
 
-def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Schedule) -> pl.DataFrame:
+def mean_over_seeds(
+    table: pl.DataFrame, clock: AnyClock = Schedule, over_seeds: OverSeeds = MEAN
+) -> pl.DataFrame:
     """A row per model, schedule and checkpoint: means over seeds with their standard errors, 0 for one seed.
 
+    Or medians, by `over_seeds`.
     Columns `time` and `distance`, both 0 at the start, and those of `MEANS` that have been measured.
     """
     known = [name for name in MEANS if name in table.columns]
     asked = [VARIED] if VARIED in table.columns else []
     by = [*MODEL, PART, *asked, "pace", "learning_rate", "batch_size", "step"]
-    spread = [(pl.col(n).std() / pl.len().sqrt()).fill_null(0.0).alias(f"{n}_error") for n in known]
+    spread = [over_seeds.error(pl.col(n)).fill_null(0.0).alias(f"{n}_error") for n in known]
     for name in by:
         if name not in table.columns:  # if only starts have been measured
             table = table.with_columns(pl.lit(None, pl.Float64).alias(name))
     means = table.group_by(by, maintain_order=True).agg(
-        *(pl.col(name).mean() for name in known), *spread, pl.len().alias("seeds")
+        *(over_seeds.centre(pl.col(name)) for name in known), *spread, pl.len().alias("seeds")
     )
     times, distances = [], []
     for row in means.iter_rows(named=True):
@@ -100,14 +145,17 @@ def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Schedule) -> pl.DataF
     return means.with_columns(pl.Series("time", times), pl.Series("distance", distances))
 
 
-def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Panel]:
-    where, key = _title(language, width), _key(language, width)
-    bars = "Dots are means over seeds, error bars their standard errors."
+def _of_model(
+    rows: pl.DataFrame, model: tuple[str, int], axes: tuple[Axis, Axis], bars: str
+) -> tuple[Panel, Panel]:
+    (where, key), (time, distance) = (_title(*model), _key(*model)), axes
     columns = [axis for axis in (TRACE, ACCURACY, LOSS, RAW_LOSS) if axis.column in rows.columns]
+    # Where accuracy was not followed, it is in the table alone.
+    over_time = [axis for axis in columns[:2] if not rows[axis.column].has_nulls()]
     charts = [
-        Lines(TIME, axis, BY_SCHEDULE, "pace", predicted="beginning", dashed=START) for axis in columns[:2]
+        Lines(time, axis, BY_SCHEDULE, "pace", predicted="beginning", dashed=START) for axis in over_time
     ]
-    over_distance = [Lines(DISTANCE, axis, BY_SCHEDULE, "pace") for axis in (TRACE, *columns[2:])]
+    over_distance = [Lines(distance, axis, BY_SCHEDULE, "pace") for axis in (TRACE, *columns[2:])]
     moved = rows.filter(pl.col(PART) != START)
     return (
         Panel(
@@ -123,7 +171,7 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
             f"distance-{key}",
             f"Or is it the distance descended that matters? {where}",
             "Without noise, descent would follow ηk, and all runs would lie on one curve here. " + bars,
-            (*over_distance, Table((Axis("pace", "schedule"), SEEDS, TIME, DISTANCE, *columns))),
+            (*over_distance, Table((Axis("pace", "schedule"), SEEDS, time, distance, *columns))),
             moved,
         ),
     )

@@ -2,43 +2,41 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from isoloss.errors import BadInput
 from isoloss.experiments.branches import CONTROL, DRIFT, HEADLINE, Branch, of_language, starts
 from isoloss.experiments.chosen_languages import second_grammar, third_grammar
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
+from isoloss.experiments.relative_rates import RATE, RelativeSchedule
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.schedules import Schedule, checkpoint_steps, mean_step
+from isoloss.experiments.schedules import Pace, checkpoint_steps, mean_step
 from isoloss.experiments.shared.language_runs import AnyRuns, ScaleName
 from isoloss.measurements.derived_traces import TraceDescentQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantity import AnyQuantity
-from isoloss.pretraining.sgd import SGD
 
 
 @dataclass(frozen=True)
 class DriftRuns:
     """SGD from the last checkpoints of models of `widths`, without momentum, decay, warm-up or dropout.
 
-    Every pace has its checkpoints at the same `times` τ. The control is the first of `paces`, its twin, with
-    a batch `control_factor` times as large: equal descent in as many steps, with hardly any noise. Its
-    checkpoints are at the first `control_checkpoints` of its twin's steps. At the second time, the fall of
-    the trace predicted from derivatives is measured on `rate_sentences` sentences, for the first pace from
-    models of the first width (0: not at all). The short form has `short_paces`, or the first three of
-    `paces`; by these alone go models of the first width on `other_languages`, by name. `own_seeds` replace
-    the scale's, but not in the short form, whose starts are another experiment's. Raises BadInput if these
-    cannot be compared.
+    Every pace of `schedules` has its checkpoints at the same `times`. The control is the first of them, its
+    twin, with a batch `control_factor` times as large: equal descent in as many steps, with hardly any noise.
+    Its checkpoints are at the first `control_checkpoints` of its twin's steps. At the second time, the fall
+    of the trace predicted from derivatives is measured on `rate_sentences` sentences, for the first pace from
+    models of the first width (0: not at all). By the first three paces alone go models of the first width on
+    `other_languages`, by name. `own_seeds` replace the scale's. Raises BadInput if these cannot be compared.
     """
 
     widths: tuple[int, ...]
-    schedules: tuple[Schedule, ...]
+    schedules: tuple[Pace, ...]
     times: tuple[float, ...]
     control_checkpoints: int
     control_factor: int = 32
     rate_sentences: int = 0
     other_languages: tuple[tuple[str, LanguagePlan], ...] = ()
-    short_schedules: tuple[Schedule, ...] = ()
     own_seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -57,24 +55,24 @@ class DriftRuns:
 
     @property
     def in_short(self) -> "DriftRuns":
-        """The first width and three paces, on the scale's language and seeds, without the prediction."""
+        """The first width and three paces, without the prediction or other languages."""
         return replace(
             self,
             widths=self.widths[:1],
-            schedules=self.short_schedules or self.schedules[:3],
+            schedules=self.schedules[:3],
             rate_sentences=0,
             other_languages=(),
-            own_seeds=None,
         )
 
     @property
-    def control(self) -> Schedule:
+    def control(self) -> Pace:
         """The pace of the control."""
-        twin = self.schedules[0]
-        return Schedule(twin.learning_rate, self.control_factor * twin.batch_size)
+        twin: Any = self.schedules[0]  # paces are dataclasses, which their protocol cannot say
+        slower: Pace = replace(twin, batch_size=self.control_factor * twin.batch_size)
+        return slower
 
-    def steps(self, schedule: Schedule) -> tuple[int, ...]:
-        """The steps of the checkpoints of one of `paces`.
+    def steps(self, schedule: Pace) -> tuple[int, ...]:
+        """The steps of the checkpoints of one of `schedules`.
 
         Raises BadInput if the pace is so fast that two times give the same step.
         """
@@ -88,68 +86,56 @@ class DriftRuns:
 
 SMOKE = DriftRuns(
     widths=(16,),
-    schedules=(Schedule(0.4, 8), Schedule(0.2, 8)),
-    times=(0.01, 0.02, 0.03),
+    schedules=(RelativeSchedule(1.0, 8), RelativeSchedule(0.5, 8)),
+    times=(0.2, 0.4, 0.8),
     control_checkpoints=2,
     rate_sentences=8,
 )
 
-LAPTOP = DriftRuns(
-    widths=(32, 48),
-    schedules=(
-        Schedule(0.2, 32),
-        Schedule(0.1, 32),
-        Schedule(0.4, 128),
-        Schedule(0.2, 128),
-        Schedule(0.4, 64),
-    ),
-    times=(0.0125, 0.03, 0.08, 0.2),
-    control_checkpoints=2,
-    rate_sentences=320,
-    short_schedules=(Schedule(0.1, 32), Schedule(0.2, 64), Schedule(0.4, 128)),
+HOT, COLD = 64, 192
+"""B / r of the two kinds of pace, r being the share of the stable rate: noise adds to the loss as r / B."""
+
+SIX = tuple(
+    RelativeSchedule(share, round(share * ratio)) for ratio in (HOT, COLD) for share in (1.0, 0.5, 0.25)
 )
-"""Paces whose η²/B differ eightfold: as far apart as ten minutes on two cores allow, since to one τ a pace
-takes 4Bτ/η² steps, and so 4τ(B/η)² sentences, and η/B must be small for SGD to add little to the loss.
-Of pilot runs the trace has more than halved by the last of `times`, and half of that by the first. The short
-form's paces add half as much noise to the loss (η/B) as the first of these. With seed 112 a run of that one
-came loose late, its trace rising again and KL tenfold, as it had not when rounding in a training step was
-another; one such run leaves half of Figure 1's claims on the drift undecided. Hence other paces there, and
-other seeds, with the claims as they were. In pilot runs of these with seeds 900 to 904 none came loose: from
-11.7-13.6 traces fell to 6.3-6.9, lying within a tenth of one another at each time, and KL ended within 0.0007
-nats of the start's."""
+"""Three rates, each with two batches: so that the exponents of η at one η / B, and of B at one η, are
+independent. η²/B differ twelvefold."""
 
-NIGHT_SEEDS = tuple(range(251, 261))
-
-NIGHT = DriftRuns(
+LAPTOP = DriftRuns(
     widths=(32,),
-    own_seeds=NIGHT_SEEDS,
-    schedules=(*LAPTOP.schedules, Schedule(0.05, 16)),
-    times=(0.0125, 0.03, 0.08, 0.2, 0.5, 1.0, 2.0),
-    control_checkpoints=4,
+    own_seeds=tuple(range(651, 657)),
+    schedules=SIX,
+    times=(0.3, 1.0, 2.5, 6.0, 16.0),
+    control_checkpoints=3,
+    control_factor=16,
+    rate_sentences=320,
+)
+"""The last time is τ = 0.3 on the grammar, by when the trace has halved in pilot runs. To one time, a pace
+takes as many sentences as (B / r)²: those with little noise take most. The rates of earlier rounds, 0.05 to
+0.4 for any language, were above 2 / λ on other grammars, and runs left their minima; here pilot runs with
+seeds 900 to 902 stayed within 0.2 % of the loss at the start. Hence other seeds, and medians over them in
+claims."""
+
+NIGHT = replace(
+    LAPTOP,
+    own_seeds=tuple(range(751, 771)),
+    times=(*LAPTOP.times, 40.0),
     rate_sentences=1000,
     other_languages=(
         ("second grammar", ReadyLanguage(second_grammar())),
         ("third grammar", ReadyLanguage(third_grammar())),
     ),
 )
-"""Three languages, η²/B sixteenfold apart on the first and fourfold on the others, and to ten times the
-laptop's last time. Every pace with every language would take twice as long, and a width of 64 two hours more,
-with which everything together would not fit into ten. Runs with seeds 241 to 250 also started from models of
-width 16, by three paces: those minima are sharper, and of ten seeds four were left within some hundred steps,
-losses rising by up to 12 %. Claims are about the worst of all models, so that three of seven effects stayed
-open. Of width 32 none was left. Hence that width alone, and other seeds, with the claims as they were."""
+"""Three languages, the others by the paces with much noise alone, and for two and a half times as long. Of
+earlier rounds, runs from width 16 left their minima, and with seeds 251 to 260 one of three paces on the
+second grammar did so for a while, which left the claims on one clock and one loss open: they were about means
+over seeds."""
 
-PAPER = DriftRuns(
+PAPER = replace(
+    LAPTOP,
     widths=(512, 1024),
-    schedules=(
-        Schedule(0.2, 256),
-        Schedule(0.1, 256),
-        Schedule(0.4, 1024),
-        Schedule(0.2, 1024),
-        Schedule(0.4, 512),
-    ),
-    times=(0.0125, 0.03, 0.08, 0.2),
-    control_checkpoints=3,
+    own_seeds=None,
+    schedules=tuple(replace(schedule, batch_size=8 * schedule.batch_size) for schedule in SIX),
     rate_sentences=1000,
 )
 """The paper's rate and batch (B.2: 1e-3 and 4,096) reach τ = 7e-6 in its 120,000 steps. No pilot has been run
@@ -164,21 +150,31 @@ DRIFT_RUNS: dict[ScaleName, DriftRuns] = {
 }
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What is measured `everywhere`, at the starts and at every checkpoint, and what less often.
+
+    All of averaged weights, but for `raw_loss`, which is of SGD's own at every checkpoint.
+    """
+
+    everywhere: tuple[AnyQuantity, ...]
+    raw_loss: ExactLossQuantity
+    at_the_ends: tuple[AnyQuantity, ...] = ()
+    at_the_starts: tuple[AnyQuantity, ...] = ()
+
+
 def drift_runs(
     drift: DriftRuns,
     runs: AnyRuns,
     seeds: Sequence[int],
-    quantities: Sequence[AnyQuantity],
-    raw_loss: ExactLossQuantity,
-    at_the_ends: Sequence[AnyQuantity] = (),
+    measured: Measured,
 ) -> tuple[PlannedRun, ...]:
     """The starts, which are the last checkpoints of `runs`, and SGD from each at every pace.
 
-    `quantities` are measured of the averaged weights at every checkpoint, `raw_loss` of SGD's raw weights;
-    `at_the_ends` are shown beside them, of the starts and of every pace's last checkpoint, if they have been
-    measured. Raises BadInput if no model has one of the widths.
+    Raises BadInput if no model has one of the widths.
     """
-    origins = starts(runs, drift.widths, seeds, quantities)
+    at_a_start = (*measured.everywhere, *measured.at_the_ends, *measured.at_the_starts)
+    origins = starts(runs, drift.widths, seeds, at_a_start)
     branches = (
         *(plain(schedule, drift.steps(schedule)) for schedule in drift.schedules),
         _control(drift.control, drift.control_steps),
@@ -187,34 +183,25 @@ def drift_runs(
         branch.run(
             start,
             (
-                *(MeasuredAt(quantity, branch.steps) for quantity in quantities),
-                MeasuredAt(raw_loss, branch.steps, weights="raw"),
-                *_predicted(drift, start.run, branch, raw_loss.seed),
-                *_beside(at_the_ends, branch.steps[-1]),
+                *(MeasuredAt(quantity, branch.steps) for quantity in measured.everywhere),
+                *(MeasuredAt(quantity, branch.steps[-1:]) for quantity in measured.at_the_ends),
+                MeasuredAt(measured.raw_loss, branch.steps, weights="raw"),
+                *_predicted(drift, start.run, branch, measured.raw_loss.seed),
             ),
         )
         for start in origins
         for branch in branches
     )
-    measured = tuple(
-        replace(run, measured=(*run.measured, *_beside(at_the_ends, run.steps)))
-        for run in (start.measured for start in origins)
-    )
-    return (*measured, *descents)
+    return (*(start.measured for start in origins), *descents)
 
 
-def plain(schedule: Schedule, steps: tuple[int, ...]) -> Branch:
+def plain(schedule: Pace, steps: tuple[int, ...]) -> Branch:
     """SGD as in the theorem: no momentum, decay, warm-up or dropout."""
-    rule = SGD(schedule.learning_rate, warm_up_share=0.0)
-    return Branch(DRIFT, schedule, rule, steps, str(schedule), schedule.key)
+    return Branch(DRIFT, schedule, schedule.rule, steps, str(schedule), schedule.key)
 
 
-def _control(schedule: Schedule, steps: tuple[int, ...]) -> Branch:
+def _control(schedule: Pace, steps: tuple[int, ...]) -> Branch:
     return replace(plain(schedule, steps), part=CONTROL, variant=f"control, {schedule}")
-
-
-def _beside(quantities: Sequence[AnyQuantity], step: int) -> tuple[MeasuredAt, ...]:
-    return tuple(MeasuredAt(quantity, (step,), needed=False) for quantity in quantities)
 
 
 def _predicted(drift: DriftRuns, origin: PlannedRun, branch: Branch, seed: int) -> tuple[MeasuredAt, ...]:
@@ -223,16 +210,13 @@ def _predicted(drift: DriftRuns, origin: PlannedRun, branch: Branch, seed: int) 
     if not first or not drift.rate_sentences:
         return ()
     step = drift.steps(schedule)[1]
-    distance = schedule.learning_rate * mean_step(step, schedule.horizon)
-    return (MeasuredAt(TraceDescentQuantity(drift.rate_sentences, distance, seed), (step,)),)
+    distance = mean_step(step, schedule.horizon)
+    return (MeasuredAt(TraceDescentQuantity(drift.rate_sentences, distance, seed, RATE), (step,)),)
 
 
-def every_drift_run(
-    scale: Scale, settings: DriftRuns, task: str, at_the_ends: Sequence[AnyQuantity] = ()
-) -> tuple[PlannedRun, ...]:
+def every_drift_run(scale: Scale, settings: DriftRuns, measured: Measured) -> tuple[PlannedRun, ...]:
     """The runs on the scale's grammar and on the settings' other languages; see `drift_runs`."""
-    sizes, short = scale.sizes, settings.in_short
-    quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task))
+    short = settings.in_short
     parts = (
         (HEADLINE, scale.grammar.language, settings),
         *((language, plan, short) for language, plan in settings.other_languages),
@@ -244,8 +228,6 @@ def every_drift_run(
             drift,
             replace(scale.grammar, language=plan),
             settings.own_seeds or scale.seeds,
-            quantities,
-            sizes.loss(),
-            at_the_ends,
+            measured,
         )
     )

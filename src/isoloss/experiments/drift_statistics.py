@@ -3,28 +3,32 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, permutations
+from itertools import groupby
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
 from isoloss.experiments.branches import CONTROL, DRIFT, PART, START
+from isoloss.experiments.relative_rates import RelativeSchedule
 from isoloss.experiments.schedules import Clock, Schedule
-
-BATCHES_APART = 4
-"""The ratio of two batch sizes at one learning rate whose speeds are compared."""
 
 MODEL = ("language", "width")
 """The columns that identify curves that can coincide: those from the same starts."""
 
+Centre = Callable[[pl.Expr], pl.Expr]
+"""Over seeds: `pl.Expr.mean`, or `pl.Expr.median`, which a run that leaves its minimum moves little."""
+
 AnyClock = Callable[[float, int], Clock]
 """From the columns `learning_rate` and `batch_size` to the clock that applies to a table's runs."""
+
+Rated = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
+"""From runs to the checkpoints of all paces, with SGD's own η as `learning_rate`."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One arm from the models of one width on one language, at its n checkpoints, as the mean over seeds.
+    """One arm from the models of one width on one language, at its n checkpoints, over all seeds.
 
     `steps` are the arm's own, from the start on; `fallen` is log2(quantity at the start / quantity), in
     halvings.
@@ -58,7 +62,11 @@ def with_start(
 
 
 def curves(
-    runs: Sequence[pl.DataFrame], *parts: str, of: str = "trace", clock: AnyClock = Schedule
+    runs: Sequence[pl.DataFrame],
+    *parts: str,
+    of: str = "trace",
+    clock: AnyClock = Schedule,
+    centre: Centre = pl.Expr.mean,
 ) -> list[Curve]:
     """A curve for each arm of these `parts`, for each model: of the quantity in the column `of`."""
     table = with_start(runs, (of,))
@@ -66,7 +74,7 @@ def curves(
         return []
     fallen = (pl.col(f"start_{of}") / pl.col(of)).log(2)
     by = [*MODEL, PART, "learning_rate", "batch_size", "pace"]
-    means = table.filter(pl.col(PART).is_in(parts)).group_by(*by, "step").agg(fallen.mean().alias("fallen"))
+    means = table.filter(pl.col(PART).is_in(parts)).group_by(*by, "step").agg(centre(fallen).alias("fallen"))
     return [_curve(rows, clock) for rows in means.sort(*by, "step").partition_by(by, maintain_order=True)]
 
 
@@ -109,58 +117,57 @@ def _curve(rows: pl.DataFrame, clock: AnyClock) -> Curve:
 
 
 def distance_between_schedules(
-    runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Schedule
+    runs: Sequence[pl.DataFrame],
+    of: str = "trace",
+    clock: AnyClock = Schedule,
+    centre: Centre = pl.Expr.mean,
 ) -> float:
     """Largest distance between two schedules at one time, over the mean fall at the last time.
 
     The largest value over models with at least two paces; nan if there are none, or if the trace of one has
     not fallen.
     """
-    found = [own for own in by_model(curves(runs, DRIFT, of=of, clock=clock)) if len(own) > 1]
+    found = [own for own in by_model(curves(runs, DRIFT, of=of, clock=clock, centre=centre)) if len(own) > 1]
     return float(np.max([largest_distance(own) for own in found])) if found else math.nan
 
 
-def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean log2 of how many times fewer steps the smaller batch takes to the same trace, minus log2 of 4.
+def change_of_loss(runs: Sequence[pl.DataFrame], centre: Centre = pl.Expr.mean) -> float:
+    """Largest change of a pace's mean loss since the start, at any checkpoint, over the loss at the start.
 
-    Over all pairs of paces with the same learning rate and that ratio of batch sizes, and their checkpoints
-    from the second on; those beyond the smaller batch's own checkpoints are left out.
+    Or of its median change, by the `centre`.
     """
-    ratios = [
-        ratio
-        for own in by_model(curves(runs, DRIFT))
-        for small, large in permutations(own, 2)
-        if small.schedule.learning_rate == large.schedule.learning_rate
-        and large.schedule.batch_size == BATCHES_APART * small.schedule.batch_size
-        for ratio in steps_apart(small, large)
-    ]
-    return float(np.mean(ratios)) - math.log2(BATCHES_APART) if ratios else math.nan
-
-
-def change_of_loss(runs: Sequence[pl.DataFrame]) -> float:
-    """Largest change of a pace's mean loss since the start, at any checkpoint, over the loss at the start."""
     table = with_start(runs, ("loss",))
     if table.is_empty():
         return math.nan
     by = ["language", "width", "pace", "step"]
-    means = table.filter(pl.col(PART) == DRIFT).group_by(by).agg(pl.col("loss", "start_loss").mean())
-    changes = (means["loss"] / means["start_loss"] - 1).abs().to_list()
+    change = centre(pl.col("loss")) / centre(pl.col("start_loss")) - 1
+    means = table.filter(pl.col(PART) == DRIFT).group_by(by).agg(change.abs().alias("change"))
+    changes = means["change"].to_list()
     return float(max(changes, default=math.nan))
 
 
-def halvings_of_trace(runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Schedule) -> float:
+def halvings_of_trace(
+    runs: Sequence[pl.DataFrame],
+    of: str = "trace",
+    clock: AnyClock = Schedule,
+    centre: Centre = pl.Expr.mean,
+) -> float:
     """Mean over paces of log2(trace at the start / at the last checkpoint); or of another quantity."""
-    return _mean([float(curve.fallen[-1]) for curve in curves(runs, DRIFT, of=of, clock=clock)])
+    return _mean(
+        [float(curve.fallen[-1]) for curve in curves(runs, DRIFT, of=of, clock=clock, centre=centre)]
+    )
 
 
-def share_that_falls_without_noise(runs: Sequence[pl.DataFrame]) -> float:
+def share_that_falls_without_noise(
+    runs: Sequence[pl.DataFrame], clock: AnyClock = Schedule, centre: Centre = pl.Expr.mean
+) -> float:
     """How far the control falls in the same number of steps at the same learning rate, relative to its twin.
 
     The twin is the pace whose first steps are the control's, with the smallest batch if there are several.
     Controls without a twin are left out; nan if none is left.
     """
     shares = []
-    for own in by_model(curves(runs, DRIFT, CONTROL)):
+    for own in by_model(curves(runs, DRIFT, CONTROL, clock=clock, centre=centre)):
         for control in (curve for curve in own if curve.part == CONTROL):
             rate, last = control.schedule.learning_rate, len(control.steps)
             twins = [
@@ -176,12 +183,29 @@ def share_that_falls_without_noise(runs: Sequence[pl.DataFrame]) -> float:
     return _mean(shares)
 
 
-def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
-    """log2 of the excess loss of raw over averaged weights, over η Tr H / 4B; sums over all checkpoints."""
+def in_own_units(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The checkpoints of all paces, whose learning rates are what they are."""
     table = with_start(runs)
+    return table if table.is_empty() else table.filter(pl.col(PART) == DRIFT)
+
+
+def relative_to_the_start(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The checkpoints of all paces, with rates from shares of the stable one, which become `share`."""
+    table = with_start(runs, ("trace", "loss", "accuracy", "stable_rate"))
     if table.is_empty():
+        return table
+    share = pl.col("learning_rate")
+    rates = share * pl.col("start_stable_rate")
+    return table.filter(pl.col(PART) == DRIFT).with_columns(
+        share.alias("share"), rates.alias("learning_rate")
+    )
+
+
+def excess_loss(runs: Sequence[pl.DataFrame], rated: Rated = in_own_units) -> float:
+    """log2 of the excess loss of raw over averaged weights, over η Tr H / 4B; sums over all checkpoints."""
+    rows = rated(runs)
+    if rows.is_empty():
         return math.nan
-    rows = table.filter(pl.col(PART) == DRIFT)
     excess = float((rows["raw_loss"] - rows["loss"]).sum())
     predicted = float((rows["learning_rate"] * rows["trace"] / (4 * rows["batch_size"])).sum())
     return math.log2(excess / predicted) if excess > 0 and predicted > 0 else math.nan
@@ -201,20 +225,19 @@ def speed_over_theory(runs: Sequence[pl.DataFrame]) -> float:
     """log2 of the speed at which the trace falls, over that predicted from derivatives; sums over runs.
 
     The measured speed at a checkpoint is Tr / τ times the slope of log Tr over log τ between the checkpoints
-    before and after it.
+    before and after it; τ is a `RelativeSchedule`'s time, times the square of the stable rate over 4.
     """
-    table = with_start(runs)
-    if "predicted_descent" not in table.columns:
-        return math.nan
     measured = predicted = 0.0
-    for run in table.filter(pl.col(PART) == DRIFT).partition_by("run", maintain_order=True):
-        rows = run.to_dicts()
-        for before, at, after in zip(rows, rows[1:], rows[2:], strict=False):
+    rows = relative_to_the_start(runs)
+    if "predicted_descent" not in rows.columns:
+        return math.nan
+    for run in rows.partition_by("run", maintain_order=True):
+        for before, at, after in zip(*(run[start:].to_dicts() for start in range(3)), strict=False):
             if at["predicted_descent"] is not None:
-                schedule = Schedule(at["learning_rate"], at["batch_size"])
-                slope = math.log(before["trace"] / after["trace"])
-                slope /= math.log(schedule.time(after["step"]) / schedule.time(before["step"]))
-                measured += slope * at["trace"] / schedule.time(at["step"])
+                schedule = RelativeSchedule(at["share"], at["batch_size"])
+                first, time, last = (schedule.time(each["step"]) for each in (before, at, after))
+                slope = math.log(before["trace"] / after["trace"]) / math.log(last / first)
+                measured += slope * at["trace"] / time * 4 / at["start_stable_rate"] ** 2
                 predicted += at["predicted_descent"]
     return math.log2(measured / predicted) if measured > 0 and predicted > 0 else math.nan
 

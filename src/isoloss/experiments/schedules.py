@@ -6,6 +6,8 @@ from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput
+from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 FEWEST_AVERAGED = 200
 RETURNS_AVERAGED = 40
@@ -47,6 +49,16 @@ class Clock(Protocol):
 
     def step_at(self, time: float) -> int:
         """The first step whose averaged weights have that time."""
+        ...
+
+
+@runtime_checkable
+class Pace(Clock, Protocol):
+    """A clock whose runs are plain SGD."""
+
+    @property
+    def rule(self) -> UpdateRuleSettings:
+        """How SGD is run at this rate."""
         ...
 
 
@@ -101,6 +113,11 @@ class Schedule:
         return f"rate-{self.learning_rate:g}-batch-{self.batch_size}"
 
     @property
+    def rule(self) -> SGD:
+        """SGD as in the theorem: no momentum, decay or warm-up."""
+        return SGD(self.learning_rate, warm_up_share=0.0)
+
+    @property
     def time_per_step(self) -> float:
         """η² / 4B: with it, Theorem 3.3's dθ/dt = -(1/4B) ∇_Γ Tr ∇²L, t = kη², is dθ/dτ = -∇_Γ Tr ∇²L."""
         return self.learning_rate**2 / (4 * self.batch_size)
@@ -131,7 +148,7 @@ class Schedule:
         >>> [Schedule(0.4, 128).step_at(time) for time in (0.1, 0.2)]
         [497, 835]
         """
-        return _first_step(self, time, self.horizon + math.ceil(time / self.time_per_step))
+        return first_step(self, time, self.horizon + math.ceil(time / self.time_per_step))
 
 
 @dataclass(frozen=True)
@@ -200,10 +217,10 @@ class AdamWSchedule:
         >>> AdamWSchedule(4e-3, 32).step_at(1e-3), AdamWSchedule(8e-3, 512).step_at(1e-3)
         (489, 234)
         """
-        return _first_step(self, time, 2 * self.horizon + math.ceil(time / self.time_per_step))
+        return first_step(self, time, 2 * self.horizon + math.ceil(time / self.time_per_step))
 
 
-def _first_step(schedule: Clock, time: float, last: int) -> int:
+def first_step(schedule: Clock, time: float, last: int) -> int:
     """The first step that has that time if it is before `last`; otherwise `last`."""
     first = 0
     while last - first > 1:
@@ -212,25 +229,24 @@ def _first_step(schedule: Clock, time: float, last: int) -> int:
     return last
 
 
-def schedules(text: str) -> tuple[Schedule, ...]:
+def rates_and_batches(text: str) -> tuple[tuple[float, int], ...]:
     """Learning rates and batches in the notation of the command line.
 
     Raises BadInput for any other text.
 
-    >>> [str(schedule) for schedule in schedules("0.2:32,0.4:128")]
-    ['η 0.2, B 32', 'η 0.4, B 128']
+    >>> rates_and_batches("0.2:32,0.4:128")
+    ((0.2, 32), (0.4, 128))
     """
     found = []
     for part in text.split(","):
         rate, _, batch = part.partition(":")
         try:
-            numbers = float(rate), int(batch)
+            found.append((float(rate), int(batch)))
         except ValueError as error:
             raise BadInput(
                 f"{part!r} is no learning rate and batch; write them with a colon, and commas between, such "
-                "as 0.2:32,0.4:128"
+                "as 0.5:64,0.25:32"
             ) from error
-        found.append(Schedule(*numbers))
     return tuple(found)
 
 

@@ -1,7 +1,7 @@
 """The trace of a checkpoint enlarged to another's shape (B.4), and how fast SGD's drift lowers it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from torch import nn
@@ -24,7 +24,9 @@ from isoloss.measurements.quantity import (
 from isoloss.models.enlarging import enlarged, enlargement_between, exact_form, paper_form
 from isoloss.models.shapes import Shape
 from isoloss.progress import Progress
+from isoloss.results.checkpoint import read_checkpoint
 from isoloss.results.record import Record
+from isoloss.results.store import ONLY_WHEN_CHANGED
 
 FormName = Literal["exact", "paper"]
 FORMS = {"exact": exact_form, "paper": paper_form}
@@ -75,7 +77,11 @@ class EnlargedTraceQuantity:
 
 @dataclass(frozen=True)
 class TraceDescentQuantity:
-    """`trace_descent_rate` on `sentences` sentences, after a descent of `distance` = ηk."""
+    """`trace_descent_rate` on `sentences` sentences, after a descent of `distance` = ηk.
+
+    With `rate_reading`, the distance is in steps of the rate that the checkpoint has under that reading, for
+    runs whose rate is not known beforehand.
+    """
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
@@ -84,6 +90,7 @@ class TraceDescentQuantity:
     sentences: int
     distance: float
     seed: int
+    rate_reading: str | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
 
     draw = draw_sentences
     column_names, columns = columns_in_order("predicted_descent")
@@ -91,10 +98,13 @@ class TraceDescentQuantity:
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        """`trace_descent_rate`."""
+        """`trace_descent_rate`. Raises Damaged where the checkpoint cannot be read."""
         (batch,) = drawn.batches
+        distance = self.distance
+        if self.rate_reading is not None:
+            distance *= read_checkpoint(subject.folder).readings[self.rate_reading]
         rate = trace_descent_rate(
-            model, subject.objective, batch, self.distance, seed=self.seed, progress=progress
+            model, subject.objective, batch, distance, seed=self.seed, progress=progress
         )
         unit = "nats per squared parameter and unit of η²k / 4B"
         return Measurement(

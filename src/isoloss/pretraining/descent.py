@@ -1,7 +1,8 @@
 """Optimisers with learning-rate schedules, checks of their settings, and the rule for gradients."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from jaxtyping import Float
@@ -106,12 +107,18 @@ class GradientRule:
     """An `UpdateRule` in which `gradient` computes the parameters' gradients and `descent` makes the update.
 
     `gradient` is called with cleared gradients, the batch and the step, and returns the detached loss
-    (`UpdateRule.step`).
+    (`UpdateRule.step`). `fixed` are readings that stay the same for the whole run.
     """
 
-    def __init__(self, descent: Descent, gradient: Callable[[Batch, int], Tensor]) -> None:
+    def __init__(
+        self,
+        descent: Descent,
+        gradient: Callable[[Batch, int], Tensor],
+        fixed: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         self.descent = descent
         self.gradient = gradient
+        self.fixed = fixed
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
         """See `UpdateRule.step`."""
@@ -121,8 +128,8 @@ class GradientRule:
         return loss
 
     def readings(self) -> dict[str, float]:
-        """See `UpdateRule.readings`: nothing beside the loss."""
-        return {}
+        """See `UpdateRule.readings`: those that are fixed."""
+        return dict(self.fixed)
 
     def state_dict(self) -> dict[str, Any]:
         """See `UpdateRule.state_dict`."""
@@ -133,9 +140,11 @@ class GradientRule:
         self.descent.load_state_dict(state)
 
 
-def plain_rule(training: Training, descent: Descent) -> GradientRule:
+def plain_rule(
+    training: Training, descent: Descent, fixed: Mapping[str, float] = MappingProxyType({})
+) -> GradientRule:
     """The rule that uses the batch's gradient unchanged."""
-    return GradientRule(descent, lambda batch, _: training.add_gradient(batch))
+    return GradientRule(descent, lambda batch, _: training.add_gradient(batch), fixed)
 
 
 def check_rate_and_decay(learning_rate: float, weight_decay: float) -> None:

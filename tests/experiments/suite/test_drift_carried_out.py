@@ -38,11 +38,17 @@ def test_the_drift_is_carried_out_and_drawn(tmp_path: Path) -> None:
     assert table["predicted_descent"].drop_nulls().len() == len(scale.seeds)
     assert table.filter(drift="drift")["raw_loss"].null_count() == 0
     undefined = {judged.claim.name for judged in result.judgements if math.isnan(judged.effect)}
-    assert undefined <= {"quarter-speed", "speed"}
-    kinds = ("clock", "distance", "examples")
-    assert [panel.name for panel in result.experiment.drawn(table)] == [
-        f"{kind}-grammar-16" for kind in kinds
-    ]
+    assert undefined <= {
+        "rate-exponent",
+        "batch-exponent",
+        "resistance",
+        "finite-steps",
+        "speed",
+        "excess-loss",
+    }
+    assert table.filter(drift="start")["stable_rate"].null_count() == 0
+    names = [panel.name for panel in result.experiment.drawn(table)]
+    assert names == ["clock-grammar-16", "distance-grammar-16", "leaving"]
 
 
 @pytest.mark.slow

@@ -8,11 +8,13 @@ from isoloss.experiments.branches import DRIFT, PART, VARIANT, VARIED, Branch, b
 from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import LOSS, TIME, TRACE, mean_over_seeds
-from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns, plain
+from isoloss.experiments.drift_runs import DriftRuns, plain
+from isoloss.experiments.drift_short import SHORT_DRIFT
 from isoloss.experiments.drift_statistics import MODEL, AnyClock, with_start
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Clock, Schedule, checkpoint_steps
+from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.update_rule import UpdateRuleSettings
@@ -147,15 +149,26 @@ def _sgd(rate: float) -> SGD:
 
 
 LIMIT_SEEDS = 3
-"""Number of the drift's seeds, from the first, that are used here."""
+"""Number of seeds."""
+
+OWN_SEEDS: dict[ScaleName, tuple[int, ...]] = {"night": (251, 252, 253)}
+"""Instead of the scale's first."""
+
+CHANGED: dict[ScaleName, Schedule] = {
+    "smoke": Schedule(0.4, 8),
+    "laptop": Schedule(0.2, 32),
+    "night": Schedule(0.2, 32),
+    "gpu": Schedule(0.2, 256),
+    "paper": Schedule(0.2, 256),
+}
+"""The pace that the arms differ from."""
 
 
-def drift_limits(scale: Scale, drift: DriftRuns) -> Experiment:
-    """The law's curve from a few of the drift's own runs, and the arms from the same starts."""
-    short, sizes = drift.in_short, scale.sizes
-    seeds = drift.own_seeds or scale.seeds
+def drift_limits(scale: Scale, short: DriftRuns) -> Experiment:
+    """The law's curve from a few runs of the drift in short, and the arms from the same starts."""
+    sizes, seeds = scale.sizes, OWN_SEEDS.get(scale.name, scale.seeds)
     quantities = (sizes.loss(), sizes.trace())
-    variants = limit_variants(drift.schedules[0])
+    variants = limit_variants(CHANGED[scale.name])
     branches = (
         *(plain(schedule, short.steps(schedule)) for schedule in short.schedules),
         *(variant.branch(short.times) for variant in variants),
@@ -179,7 +192,7 @@ def drift_limits(scale: Scale, drift: DriftRuns) -> Experiment:
 
 
 EXPERIMENT = Design(
-    lambda scale: drift_limits(scale, DRIFT_RUNS[scale.name]),
+    lambda scale: drift_limits(scale, SHORT_DRIFT[scale.name]),
     earlier_seeds={"laptop": ((111, 112, 113),), "night": ((241, 242, 243),)},
     takes_a_language=True,
     picture=Picture(

@@ -4,7 +4,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.drift_runs import DRIFT_RUNS
+from isoloss.experiments.drift_short import SHORT_DRIFT, with_drift
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import (
     ACCURACY,
@@ -36,7 +36,6 @@ from isoloss.experiments.statistics.along_runs import (
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.sizes import GapBetweenWidths
-from isoloss.experiments.suite.drift import with_drift
 from isoloss.measurements.references import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
 from isoloss.results.verdict import above, below
@@ -224,7 +223,7 @@ def _reference(table: pl.DataFrame) -> str:
 
 
 EXPERIMENT = Design(
-    lambda scale: with_drift(figure_1(scale), scale, DRIFT_RUNS[scale.name]),
+    lambda scale: with_drift(figure_1(scale), scale, SHORT_DRIFT[scale.name]),
     registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
     earlier_seeds={"laptop": ((111, 112, 113, 114, 115),), "night": (tuple(range(201, 211)),)},
     takes_a_language=True,

@@ -1,0 +1,94 @@
+"""Rates as shares of the stable one: measured at the start, and the time that goes with them."""
+
+from pathlib import Path
+
+import pytest
+
+from isoloss.errors import BadInput
+from isoloss.experiments.chosen_languages import headline_grammar
+from isoloss.experiments.relative_rates import (
+    RATE,
+    STABLE_RATE,
+    RelativeSchedule,
+    RelativeSGD,
+    relative_schedules,
+)
+from isoloss.experiments.schedules import Schedule
+from isoloss.measurements.quantity import Subject
+from isoloss.models.loading import load_masked_language_model
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.progress import silent
+from isoloss.results.checkpoint import read_checkpoint
+
+LANGUAGE = headline_grammar()
+MODEL = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
+
+
+def trained(folder: Path, rule: object, start: Path | None = None, steps: int = 4) -> Path:
+    """The last checkpoint of a run with two."""
+    weights = read_checkpoint(start).digest if start else None
+    specification = PretrainingSpecification(
+        MODEL,
+        rule,
+        LANGUAGE.digest,
+        steps,
+        16,
+        901 if start else 900,
+        (steps // 2, steps),
+        start_from=weights,
+    )
+    return pretrain(specification, LANGUAGE, folder, start_from=start).last.folder
+
+
+def test_the_rate_is_a_share_of_the_stable_one_where_the_run_starts(tmp_path: Path) -> None:
+    start = trained(tmp_path / "start", AdamW(3e-3, warm_up_steps=2))
+    model = load_masked_language_model(start)
+    subject = Subject("", MaskedObjective(), {}, LANGUAGE)
+    drawn = STABLE_RATE.draw(LANGUAGE, MaskedObjective(), silent)
+    stable = STABLE_RATE.measure(model, drawn, subject, silent).records[0].value
+    rule = RelativeSGD(0.5)
+    slow = read_checkpoint(trained(tmp_path / "slow", rule, start))
+    assert slow.readings[RATE] == pytest.approx(stable / 2, rel=1e-6)
+    # The same run by a rate that is given.
+    fixed = read_checkpoint(trained(tmp_path / "fixed", Schedule(slow.readings[RATE], 16).rule, start))
+    assert fixed.digest == slow.digest
+
+
+def test_a_run_that_goes_on_keeps_the_rate_of_its_start(tmp_path: Path) -> None:
+    start = trained(tmp_path / "start", AdamW(3e-3, warm_up_steps=2))
+    whole = read_checkpoint(trained(tmp_path / "whole", RelativeSGD(0.5), start))
+    last = trained(tmp_path / "broken", RelativeSGD(0.5), start)
+    (last / "model.safetensors").unlink()
+    again = read_checkpoint(trained(tmp_path / "broken", RelativeSGD(0.5), start))
+    assert (again.digest, again.readings) == (whole.digest, whole.readings)
+
+
+@pytest.mark.parametrize("schedule", [RelativeSchedule(0.5, 64), RelativeSchedule(0.125, 48)])
+def test_the_step_of_a_time_is_the_first_that_has_reached_it(schedule: RelativeSchedule) -> None:
+    for time in (0.06, 0.15, 0.4, 5.0):
+        step = schedule.step_at(time)
+        assert schedule.time(step - 1) < time <= schedule.time(step)
+
+
+def test_the_time_is_the_theorems_in_units_of_the_curvature() -> None:
+    """r² / B = (4 / η*²) η² / 4B with η = rη*."""
+    relative, stable = RelativeSchedule(0.5, 64), 0.25
+    absolute = Schedule(0.5 * stable, 64)
+    assert relative.time_per_step == pytest.approx(4 / stable**2 * absolute.time_per_step)
+
+
+@pytest.mark.parametrize(("share", "batch"), [(0.0, 8), (-0.5, 8), (float("nan"), 8), (0.5, 0)])
+def test_what_makes_no_sgd_is_refused(share: float, batch: int) -> None:
+    with pytest.raises(BadInput):
+        RelativeSchedule(share, batch)
+
+
+@pytest.mark.parametrize("text", ["", "0.2", "0.2:32,", "0.2:3.5", "x:32"])
+def test_what_is_no_pace_is_named(text: str) -> None:
+    with pytest.raises(BadInput, match="is no learning rate and batch"):
+        relative_schedules(text)
