@@ -97,7 +97,7 @@ def leaving_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 
 
 def leaving(table: pl.DataFrame) -> pl.DataFrame:
-    """A row a run: the largest `rise` of its loss, `fallen` of its trace at the end, and whether it `left`."""
+    """A row a run: its largest `rise` of the loss, how far the trace has `fallen`, and whether it `left`."""
     runs = with_start(table.partition_by("run", maintain_order=True), ("loss", "trace"))
     if runs.is_empty():
         return runs

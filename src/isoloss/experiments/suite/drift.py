@@ -210,7 +210,7 @@ def _with_rates(scale: Scale, text: str) -> Experiment:
 
 EXPERIMENT = Design(
     lambda scale: drift(scale, DRIFT_RUNS[scale.name]),
-    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    registered="b3601f09ccc695dac1eb841d72f4768839fe710a",
     earlier_seeds={
         "laptop": ((111, 112, 113, 114, 115), (171, 172, 173, 174, 175)),
         "night": (tuple(range(241, 251)), tuple(range(251, 261))),
