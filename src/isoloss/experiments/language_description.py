@@ -155,10 +155,8 @@ def _task(language: Language, task: Task, sentences: int, seed: int, progress: P
     most_common = drawn.labels == drawn.labels.mode().values
 
     def record(quantity: str, values: Tensor) -> Record:
-        e = mean_over_sentences(values.double())
-        return Record(
-            quantity, e.value, "fraction", e.standard_error, e.n, task_seed, settings={"task": task.name}
-        )
+        found = mean_over_sentences(values.double())
+        return found.record(quantity, "fraction", task_seed, settings={"task": task.name})
 
     room = measure_room(language, task, RoomSettings(3 * sentences, 4 * sentences, seed=seed))
     priced = price(language, task, 2 * sentences, seed)

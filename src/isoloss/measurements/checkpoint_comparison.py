@@ -172,15 +172,8 @@ class Comparison:
         else:
             whole = self.measured[first.name, name].records[0]
             quantity, unit = whole.quantity, whole.unit
-        return Record(
-            f"{quantity}_difference",
-            found.value,
-            unit,
-            found.standard_error,
-            found.n,
-            checkpoint=checkpoint.name,
-            settings={"reference": first.name},
-        )
+        settings = {"reference": first.name}
+        return found.record(f"{quantity}_difference", unit, None, checkpoint.name, settings)
 
 
 def carry_out(

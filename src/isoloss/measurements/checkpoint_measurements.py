@@ -24,7 +24,8 @@ from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_texts import task_features
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
-from isoloss.results.record import Record, Setting
+from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.record import Setting
 
 SHORTER = {"pretraining_loss": LOSS, "fisher_trace": TRACE}
 """What the two usual quantities of a text are called in a comparison; others by their own names."""
@@ -150,16 +151,13 @@ def _fine_tuned(
     inputs = fine_tuning_inputs(model, tokenizer, task, settings, longest)
     found = fine_tune_text_seed(model, tokenizer, task.classes, inputs, settings, seed, report)
     right = found.best.double()
-    record = Record(
-        "fine_tuning_best_accuracy_of_seed",
-        float(right.mean()),
-        "fraction",
-        float(right.std() / len(right) ** 0.5),
-        len(right),
-        seed,
-        checkpoint.name,
-        {"task": task.name, "best_epoch": found.best_epoch, "epochs": len(found.validation)},
-    )
+    said: dict[str, Setting] = {
+        "task": task.name,
+        "best_epoch": found.best_epoch,
+        "epochs": len(found.validation),
+    }
+    quantity = "fine_tuning_best_accuracy_of_seed"
+    record = mean_over_sentences(right).record(quantity, "fraction", seed, checkpoint.name, said)
     return Measurement([record], {"right": right})
 
 

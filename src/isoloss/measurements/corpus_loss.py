@@ -59,12 +59,10 @@ class ValidationLoss:
         """`validation_loss`, and `perplexity` exp(loss) with the propagated error; n counts documents."""
         loss = self.estimate
         perplexity = math.exp(loss.value)
+        of_tokens = Estimate(perplexity, perplexity * loss.standard_error, loss.n)
         return [
-            Record(name, value, unit, error, loss.n, self.seed, checkpoint, dict(settings))
-            for name, value, unit, error in (
-                ("validation_loss", loss.value, "nats", loss.standard_error),
-                ("perplexity", perplexity, "tokens", perplexity * loss.standard_error),
-            )
+            loss.record("validation_loss", "nats", self.seed, checkpoint, settings),
+            of_tokens.record("perplexity", "tokens", self.seed, checkpoint, settings),
         ]
 
 

@@ -11,7 +11,7 @@ from isoloss.languages.language import DistributionsAtPositions
 from isoloss.languages.sentences import Sentences
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences
-from isoloss.results.record import Record
+from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 
 BATCH = 256
@@ -91,12 +91,10 @@ def language_entropy(
         "mean_length": (mean_over_sentences(all_lengths.double()), "words"),
     }
     costly = isinstance(language, DistributionsAtPositions)
+    one_each: dict[str, Setting] = {"masked_positions": "one a sentence"} if costly else {}
     return [
-        Record(
-            *(quantity, e.value, unit, e.standard_error, e.n, seed),
-            settings={"masked_positions": "one a sentence"} if costly and "masked" in quantity else {},
-        )
-        for quantity, (e, unit) in estimates.items()
+        estimate.record(quantity, unit, seed, settings=one_each if "masked" in quantity else {})
+        for quantity, (estimate, unit) in estimates.items()
     ]
 
 

@@ -79,9 +79,7 @@ class EvaluationSet:
     def records(self) -> list[Record]:
         """The entropy, sentence-averaged, and also token-averaged if sentences differ in length."""
         estimates = _averages(f"{self.objective.quantity}_entropy", self.entropy, self.predictions)
-        return [
-            Record(name, e.value, "nats", e.standard_error, e.n, self.seed) for name, e in estimates.items()
-        ]
+        return [estimate.record(name, "nats", self.seed) for name, estimate in estimates.items()]
 
 
 @dataclass(frozen=True)
@@ -123,12 +121,8 @@ class ExactLoss:
         estimates = _averages(f"{name}_kl", self.kl, predictions)
         estimates |= _averages(f"{name}_loss", self.loss, predictions)
         estimates[f"{name}_loss_subset_deviation"] = deviation_over_subsets(self.loss)
-        return [
-            Record(
-                name, e.value, "nats", e.standard_error, e.n, self.evaluation.seed, checkpoint, dict(settings)
-            )
-            for name, e in estimates.items()
-        ]
+        seed = self.evaluation.seed
+        return [e.record(name, "nats", seed, checkpoint, settings) for name, e in estimates.items()]
 
 
 def exact_loss(

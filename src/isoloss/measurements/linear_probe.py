@@ -55,8 +55,8 @@ class Accuracy:
             f"{self.quantity}_deviation_over_seeds": self.deviation_over_seeds,
         }
         return [
-            Record(name, e.value, "fraction", e.standard_error, e.n, None, checkpoint, dict(settings))
-            for name, e in quantities.items()
+            estimate.record(name, "fraction", None, checkpoint, settings)
+            for name, estimate in quantities.items()
         ]
 
 
@@ -264,10 +264,9 @@ def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> 
         "posterior_accuracy": (posterior.argmax(dim=1) == test.labels).double(),
         "latent_agreement": posterior.max(dim=1).values,
     }
-    estimates = {name: mean_over_sentences(values) for name, values in quantities.items()}
     return [
-        Record(name, e.value, "fraction", e.standard_error, e.n, settings=dict(settings))
-        for name, e in estimates.items()
+        mean_over_sentences(values).record(name, "fraction", settings=settings)
+        for name, values in quantities.items()
     ]
 
 

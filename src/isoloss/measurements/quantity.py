@@ -47,9 +47,7 @@ class Subject(Generic[Source]):
         self, quantity: str, estimate: Estimate, unit: str, seed: int | None, **more: Setting
     ) -> Record:
         """An estimate as a record, with settings `more` in addition to the subject's own."""
-        settings = {**self.settings, **more}
-        error = estimate.standard_error
-        return Record(quantity, estimate.value, unit, error, estimate.n, seed, self.checkpoint, settings)
+        return estimate.record(quantity, unit, seed, self.checkpoint, {**self.settings, **more})
 
     def group_records(
         self, quantity: str, groups: Mapping[str, Estimate], unit: str, seed: int

@@ -79,11 +79,8 @@ class Room:
     @property
     def record(self) -> Record:
         """The room as a record."""
-        room = self.room
         settings: dict[str, Setting] = {"task": self.task, "examples": self.settings.train}
-        return Record(
-            "room", room.value, "fraction", room.standard_error, room.n, self.settings.seed, "", settings
-        )
+        return self.room.record("room", "fraction", self.settings.seed, settings=settings)
 
     @property
     def refusal(self) -> str | None:
@@ -197,7 +194,7 @@ def price(language: Language, task: Task, sentences: int = PRICED_SENTENCES, see
         return Record("price", value, "nats", None, counted, settings=settings)
     drawn = language.sample(sentences, torch.Generator().manual_seed(derived_seed(seed, "price")))
     estimate = mean_over_sentences(_divergences(context, context.kinds[drawn.ids]))
-    return Record("price", estimate.value, "nats", estimate.standard_error, estimate.n, seed, "", settings)
+    return estimate.record("price", "nats", seed, settings=settings)
 
 
 def _over_all(context: NarrowContext, kinds: int) -> tuple[float, int]:

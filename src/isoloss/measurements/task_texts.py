@@ -296,6 +296,4 @@ def majority_correct(task: TextTask) -> Float[Tensor, " n"]:
 def majority_record(task: TextTask, settings: dict[str, Setting]) -> Record:
     """`majority_accuracy` on the test texts, reached without reading a word; see `majority_correct`."""
     found = mean_over_sentences(majority_correct(task))
-    return Record(
-        "majority_accuracy", found.value, "fraction", found.standard_error, found.n, settings=dict(settings)
-    )
+    return found.record("majority_accuracy", "fraction", settings=settings)

@@ -1,6 +1,7 @@
 """An estimate: a number, its standard error, and the intervals and p-values that follow from them."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,7 @@ from scipy.special import stdtr, stdtrit
 from torch import Tensor
 
 from isoloss.errors import BadInput
+from isoloss.results.record import Record, Setting
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,22 @@ class Estimate:
         if self.standard_error == 0:
             return float(2.0 ** (1 - self.n))
         return 2 * float(stdtr(self.degrees_of_freedom, -abs(self.value - bound) / self.standard_error))
+
+    def record(
+        self,
+        quantity: str,
+        unit: str,
+        seed: int | None = None,
+        checkpoint: str = "",
+        settings: Mapping[str, Setting] | None = None,
+    ) -> Record:
+        """The estimate as a record.
+
+        >>> Estimate(2.0, 0.5, 3).record("loss", "nats").standard_error
+        0.5
+        """
+        error, said = self.standard_error, dict(settings or {})
+        return Record(quantity, self.value, unit, error, self.n, seed, checkpoint, said)
 
     @property
     def _is_known(self) -> bool:

@@ -48,10 +48,9 @@ class SentenceLosses:
 
     def records(self, seed: int, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
         """`pretraining_loss` and, if sentences differ in their number of predictions, `.._token_averaged`."""
-        found = {name: mean_over_sentences(values) for name, values in self.sentence_values().items()}
         return [
-            Record(name, e.value, "nats", e.standard_error, e.n, seed, checkpoint, dict(settings))
-            for name, e in found.items()
+            mean_over_sentences(values).record(name, "nats", seed, checkpoint, settings)
+            for name, values in self.sentence_values().items()
         ]
 
 
