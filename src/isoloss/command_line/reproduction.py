@@ -19,7 +19,7 @@ from isoloss.command_line.cost_table import (
 )
 from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction_request import Choice, choice, command_again
-from isoloss.command_line.terminal import progress_display
+from isoloss.command_line.terminal import print_failures, progress_display
 from isoloss.device import usable_device
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Job, Notice, Outcome
@@ -213,13 +213,6 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
     for notice in results.outcome.notices:
         console.print(f"{notice.job}: {notice.text}", markup=False, highlight=False)
     console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
-
-
-def print_failures(failures: Sequence[Notice]) -> None:
-    """What failed and why, on stderr."""
-    console = Console(stderr=True)
-    for failure in failures:
-        console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
 
 
 def _table(title: str, kind: Kind, judgements: Sequence[Judgement], beside: BesideShipped | None) -> Table:

@@ -4,16 +4,19 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
 from isoloss.progress import Progress
+
+if TYPE_CHECKING:
+    from isoloss.executors.job import Notice
 
 PLAIN_INTERVAL_SECONDS = 10.0
 PATIENCE_SECONDS = 0.3
@@ -111,3 +114,10 @@ class _Table(Console):
 def table_console() -> Console:
     """Standard output; unless it is a terminal, each of a table's rows is one line, however long."""
     return _Table(highlight=False, width=None if sys.stdout.isatty() else LINE)
+
+
+def print_failures(failures: "Sequence[Notice]") -> None:
+    """What failed and why, on stderr."""
+    console = Console(stderr=True)
+    for failure in failures:
+        console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)

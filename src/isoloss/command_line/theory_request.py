@@ -14,7 +14,7 @@ from rich.table import Table
 
 from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction_request import command_again, other_experiments
-from isoloss.command_line.terminal import progress_display
+from isoloss.command_line.terminal import print_failures, progress_display
 from isoloss.command_line.theory import TheoryOptions
 from isoloss.errors import BadInput
 from isoloss.executors.job import Job, Notice
@@ -48,7 +48,7 @@ def run_theory(request: TheoryOptions) -> int:
     for damage in filter(None, (statement.damage(folder) for statement in planned)):
         print(f"{damage}; it is computed again", file=sys.stderr)
     jobs = [
-        Job(statement.name, partial(_work, statement, folder), statement.entry.seconds)
+        Job(statement.name, partial(statement.carry_out, folder), statement.entry.seconds)
         for statement in planned
         if statement.saved(folder) is None
     ]
@@ -109,11 +109,6 @@ def _settings(entry: Entry, request: TheoryOptions) -> object:
     return replace(settings, length=length, samples=samples, longest_curve=min(samples, LONGEST_CURVE))
 
 
-def _work(statement: PlannedStatement, output: Path, progress: Progress) -> tuple[str, ...]:
-    statement.carry_out(output, progress)
-    return ()
-
-
 def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice], page: Path | None) -> None:
     """Every finding with its verdict, the corrections, what failed, and the site's page, on stderr."""
     console = Console(stderr=True)
@@ -129,8 +124,7 @@ def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice],
         for correction in statement.corrections:
             console.print(f"correction: {correction}", markup=False, highlight=False)
         console.print(f"results: {path}\n", markup=False, highlight=False, soft_wrap=True)
-    for failure in failures:
-        console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
+    print_failures(failures)
     if page:
         console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 

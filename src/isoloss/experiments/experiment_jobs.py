@@ -57,7 +57,7 @@ def experiment_jobs(
         key = _key(digest, sorted(quantity_digest(quantity, digest, of) for quantity, of in drawings))
         jobs.append(Job(_language_name(plan), work, preparing, key=key))
     for reference in references.values():
-        measure = partial(_measure_reference, reference, output)
+        measure = partial(reference.carry_out, output)
         after = _language_name(reference.language)
         key = _key(reference.digest)
         jobs.append(Job(_reference_name(reference), measure, preparing, after, key))
@@ -141,11 +141,6 @@ def prepare(
     for quantity, objective in drawings:
         drawn(quantity, language, plan.digest, objective, output, progress, messages.append)
     return tuple(messages)
-
-
-def _measure_reference(reference: PlannedReference, output: Path, progress: Progress) -> tuple[str, ...]:
-    reference.carry_out(output, progress)
-    return ()
 
 
 def _reference_name(reference: PlannedReference) -> str:

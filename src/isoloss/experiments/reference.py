@@ -52,10 +52,10 @@ class PlannedReference:
         damage = _stored(output).damage(self.digest)
         return damage and f"{damage}; it is measured again"
 
-    def carry_out(self, output: Path, progress: Progress) -> None:
-        """Measure it once."""
+    def carry_out(self, output: Path, progress: Progress) -> tuple[str, ...]:
+        """Measure it once; as a job, it has nothing to report."""
         if self.records(output):
-            return
+            return ()
         language = self.language.language(output, progress)
         if not isinstance(language, self.quantity.sources):
             raise BadInput(
@@ -67,6 +67,7 @@ class PlannedReference:
         subject = Subject("", objective, {}, language)
         measured = self.quantity.measure(NO_MODEL, examples, subject, progress)
         _stored(output).write(self.digest, measured.records)
+        return ()
 
 
 def _stored(output: Path) -> Measurements:

@@ -124,10 +124,11 @@ class PlannedStatement:
             return str(error).partition("; delete")[0]
         return ""
 
-    def carry_out(self, folder: Path, progress: Progress) -> None:
-        """Compute the statement into its file, unless it exists."""
+    def carry_out(self, folder: Path, progress: Progress) -> tuple[str, ...]:
+        """Compute the statement into its file, unless it exists; as a job, it has nothing to report."""
         if self.saved(folder) is None:
             write_statement(self.file(folder), self.entry.compute(self.settings, progress))
+        return ()
 
 
 def stored_statements(folder: Path, *, smoke: bool) -> tuple[tuple[Statement, ...], tuple[str, ...]]:
