@@ -6,12 +6,13 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shared.dyck_ways import ADVERSARY, AT, PLAIN
 from isoloss.experiments.suite.dyck_transfer import (
-    AT,
     CLAIMS,
     ERROR,
-    PLAIN,
     dyck_transfer,
+    error_per_doubling,
+    error_without_adversary,
     flattest_against_rest,
 )
 from isoloss.languages.dyck import dyck, mismatches
@@ -23,7 +24,7 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 from isoloss.results.tensors import drawn_of, tensors_of
 
-WAYS = (PLAIN, "flattened", "adversary")
+WAYS = (PLAIN, "flattened", ADVERSARY)
 
 
 def frames(
@@ -56,6 +57,14 @@ def test_every_claim_can_be_met_and_can_fail() -> None:
         assert not claim.claimed.low < claim.statistic(against) < claim.claimed.high, claim.name
         assert math.isnan(claim.statistic([])), claim.name
     assert flattest_against_rest(met) == pytest.approx(1.79, abs=0.01)
+
+
+def test_without_the_adversary_the_slope_is_that_of_the_other_ways() -> None:
+    """Error as the trace cubed among the others, whatever the adversary's is."""
+    for of_adversary in (1e-4, 1.0):
+        runs = frames((16.0, 8.0, 64.0), (0.8, 0.1, of_adversary), (0.509,) * 3)
+        assert error_without_adversary(runs) == pytest.approx(3)
+        assert abs(error_per_doubling(runs) - 3) > 0.5
 
 
 def test_the_ways_leave_one_beginning_and_end_together() -> None:
