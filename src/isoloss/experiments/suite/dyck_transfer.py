@@ -220,7 +220,7 @@ def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Pane
 
 EXPERIMENT = Design(
     lambda scale: dyck_transfer(scale, AT[scale.name]),
-    registered="433c6e5f0da0b4d97a6e1990a2fe12d3575680d0",
+    registered="2fbc558bfe4961e9b03f48c5524cbda04a4d3b36",
     earlier_seeds={
         "laptop": (tuple(range(141, 146)),),
         "night": (tuple(range(231, 241)), tuple(range(261, 271))),
