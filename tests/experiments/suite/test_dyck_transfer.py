@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
+from isoloss.experiments.dyck_ways import ADVERSARY, AT, PLAIN
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.shared.dyck_ways import ADVERSARY, AT, PLAIN
 from isoloss.experiments.suite.dyck_transfer import (
     CLAIMS,
     ERROR,
