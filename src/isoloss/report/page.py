@@ -172,9 +172,7 @@ def _html(page: Page, frame: Frame, files: Sequence[dict[str, str]], latex: str 
             "drawings": [_embedded(drawing) for drawing in panel.drawings],
             "wide": len(panel.drawings) > 1 or not panel.charts,
             "files": offered,
-            "columns": "stacked"
-            if panel.layout == "stacked"
-            else COLUMNS.get(len(panel.charts), "as-they-fit"),
+            "columns": layout,
             "file": f"{page.name}-{panel.name}",
         }
         for panel, offered, layout in zip(page.panels, files, layouts, strict=True)
