@@ -191,7 +191,7 @@ def in_own_units(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 def relative_to_the_start(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The checkpoints of all paces, with rates from shares of the stable one, which become `share`."""
-    table = with_start(runs, ("trace", "loss", "accuracy", "stable_rate"))
+    table = with_start(runs, ("trace", "stable_rate"))
     if table.is_empty():
         return table
     share = pl.col("learning_rate")
