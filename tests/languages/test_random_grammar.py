@@ -11,8 +11,11 @@ from isoloss.languages.random_grammar import (
     laptop_grammar,
     random_hierarchy_grammar,
     random_layered_grammar,
+    with_independent_halves,
     with_other_upper_rules,
 )
+from isoloss.languages.sentences import Sentences
+from isoloss.measurements.room_and_price import price
 
 
 def layered(**changes: int) -> Grammar:
@@ -143,3 +146,50 @@ def test_a_second_language_shares_the_lower_rules_and_no_whole_level_above(
 def test_what_has_no_second_language_is_refused(grammar: Grammar, shared: int, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         with_other_upper_rules(grammar, shared, seed=0)
+
+
+ALL_PAIRS = {
+    "symbols_per_level": 3,
+    "rules_per_symbol": 3,
+    "roots": 3,
+    "levels": 2,
+    "words_per_preterminal": 1,
+}
+
+
+@pytest.mark.parametrize("dependence", [0.0, 0.3, 1.0])
+def test_halves_depend_by_the_share_that_is_asked(dependence: float) -> None:
+    """All 81 sentences: the joint distribution of the halves is the mixture, labels are the same."""
+    grammar = hierarchy(5, **ALL_PAIRS)
+    before, after = pcfg(grammar), pcfg(with_independent_halves(grammar, dependence))
+    ids = torch.cartesian_prod(*[torch.arange(3)] * 4)
+    every = Sentences(ids, torch.full((81,), 4))
+    whole, mixed = (language.log_probability(every).exp().view(9, 9) for language in (before, after))
+    product = whole.sum(1, keepdim=True) * whole.sum(0, keepdim=True)
+    torch.testing.assert_close(mixed, dependence * whole + (1 - dependence) * product, rtol=1e-9, atol=1e-12)
+    labels = [language.tasks()[0].label(every).labels for language in (before, after)]
+    assert torch.equal(*labels)
+    assert (mixed - product).abs().max() > 0.005 or dependence == 0
+
+
+def test_a_root_that_independent_halves_determine_has_no_price() -> None:
+    prices = []
+    for dependence in (0.0, 0.3, 1.0):
+        language = pcfg(with_independent_halves(hierarchy(5, **ALL_PAIRS), dependence))
+        prices.append(price(language, language.tasks()[0]).value)
+    assert prices[0] == pytest.approx(0, abs=1e-12)
+    assert 1e-5 < prices[1] < prices[2] / 3
+
+
+@pytest.mark.parametrize(
+    ("grammar", "dependence", "message"),
+    [
+        (hierarchy(5, **ALL_PAIRS), 1.5, "a share from 0 to 1"),
+        (hierarchy(), 0.5, "the roots have 12 right sides, and 4 symbols below them make 16 pairs"),
+    ],
+)
+def test_halves_that_cannot_be_made_independent_are_refused(
+    grammar: Grammar, dependence: float, message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        with_independent_halves(grammar, dependence)

@@ -133,6 +133,50 @@ def with_other_upper_rules(grammar: Grammar, shared_levels: int, seed: int) -> G
     return replace(grammar, rules=tuple(rules), source=f"{grammar.source}, with other upper rules {seed}")
 
 
+def with_independent_halves(grammar: Grammar, dependence: float) -> Grammar:
+    """The same right sides, where the two halves of a sentence depend on each other as little as is asked.
+
+    The roots' pairs have a joint distribution J(a, b), their probabilities times their roots'. It is mixed
+    with the product of its two marginals: `dependence` · J + (1 - `dependence`) · J(a) J(b). At 1 nothing
+    changes. At 0 the halves are independent, and no word of one says anything of the other: a root that both
+    determine costs no loss to ignore (its price is 0), while the words, the halves' own distributions and,
+    where each pair has one root, the labels stay what they are. Raises BadInput unless each pair of symbols
+    below the roots is one's right side, as in a `random_hierarchy_grammar` that uses all pairs.
+
+    >>> rules = ["S -> R [0.5] | Q [0.5]", "R -> A A [1]", "Q -> B B [1]", "A -> 'a' [1]", "B -> 'b' [1]"]
+    >>> from isoloss.languages.notation import parse_grammar
+    >>> with_independent_halves(parse_grammar(chr(10).join(rules)), 0.5)
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: the roots have 2 right sides, and 2 symbols below them make 4 pairs; each must be one
+    """
+    if not 0 <= dependence <= 1:
+        raise BadInput(
+            f"halves depend on each other by a share from 0 to 1 of what they did, not {dependence:g}"
+        )
+    roots, lower, *_ = [*_layers(grammar), ()]
+    root = {rule.right[0]: rule.probability for rule in grammar.rules if rule.left == grammar.start}
+    of_roots = [rule for rule in grammar.rules if rule.left in roots]
+    if len({rule.right for rule in of_roots}) != len(lower) ** 2 or len(of_roots) != len(lower) ** 2:
+        raise BadInput(
+            f"the roots have {len(of_roots)} right sides, and {len(lower)} symbols below them make "
+            f"{len(lower) ** 2} pairs; each must be one"
+        )
+    joint = {rule.right: root[rule.left] * rule.probability for rule in of_roots}
+    left, right = ({s: sum(p for pair, p in joint.items() if pair[n] == s) for s in lower} for n in (0, 1))
+    mixed = {
+        pair: dependence * p + (1 - dependence) * left[pair[0]] * right[pair[1]] for pair, p in joint.items()
+    }
+    total = {symbol: sum(mixed[rule.right] for rule in of_roots if rule.left == symbol) for symbol in roots}
+
+    def changed(rule: Rule) -> Rule:
+        if rule.left == grammar.start:
+            return replace(rule, probability=total[rule.right[0]])
+        return replace(rule, probability=mixed[rule.right] / total[rule.left]) if rule.left in roots else rule
+
+    source = f"{grammar.source}, halves dependent by {dependence:g}"
+    return replace(grammar, rules=tuple(map(changed, grammar.rules)), source=source)
+
+
 def laptop_grammar(seed: int) -> Grammar:
     """A small language for laptops: 8 words, 2 roots, 3 levels of 2 symbols, sentences of 8 words."""
     return random_layered_grammar(
