@@ -147,7 +147,7 @@ def with_independent_halves(grammar: Grammar, dependence: float) -> Grammar:
     >>> from isoloss.languages.notation import parse_grammar
     >>> with_independent_halves(parse_grammar(chr(10).join(rules)), 0.5)
     Traceback (most recent call last):
-    isoloss.errors.BadInput: the roots have 2 right sides, and 2 symbols below them make 4 pairs; each must be one
+    isoloss.errors.BadInput: the roots have 2 right sides, and 2 symbols below them make 4 pairs; ...
     """
     if not 0 <= dependence <= 1:
         raise BadInput(
