@@ -44,7 +44,7 @@ class ReproduceOptions:
     """Allow figure-1 to use a task that the words alone, or a guess, can solve, which is refused otherwise;
     with --language but no --task, the prefix of half the longest sentence."""
     settings: Annotated[str | None, tyro.conf.arg(metavar="RATE:BATCH,...", help_behavior_hint="")] = None
-    """SGD learning rates and batch sizes, such as 0.2:32,0.4:128, instead of the scale's; for drift only."""
+    """SGD rates, as shares of the stable one, and batch sizes, such as 0.5:32,1:64; for drift only."""
     runs: Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
     """Only these runs of one experiment, such as width-32-seed-1; all by default."""
     processes: Number = None
