@@ -1,6 +1,7 @@
 """Random layered grammars, as the paper's pre-training language (Section A.1), and unambiguous ones."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -142,17 +143,9 @@ def with_independent_halves(grammar: Grammar, dependence: float) -> Grammar:
     determine costs no loss to ignore (its price is 0), while the words, the halves' own distributions and,
     where each pair has one root, the labels stay what they are. Raises BadInput unless each pair of symbols
     below the roots is one's right side, as in a `random_hierarchy_grammar` that uses all pairs.
-
-    >>> rules = ["S -> R [0.5] | Q [0.5]", "R -> A A [1]", "Q -> B B [1]", "A -> 'a' [1]", "B -> 'b' [1]"]
-    >>> from isoloss.languages.notation import parse_grammar
-    >>> with_independent_halves(parse_grammar(chr(10).join(rules)), 0.5)
-    Traceback (most recent call last):
-    isoloss.errors.BadInput: the roots have 2 right sides, and 2 symbols below them make 4 pairs; ...
     """
     if not 0 <= dependence <= 1:
-        raise BadInput(
-            f"halves depend on each other by a share from 0 to 1 of what they did, not {dependence:g}"
-        )
+        raise BadInput(f"halves keep a share from 0 to 1 of their dependence, not {dependence:g}")
     roots, lower, *_ = [*_layers(grammar), ()]
     root = {rule.right[0]: rule.probability for rule in grammar.rules if rule.left == grammar.start}
     of_roots = [rule for rule in grammar.rules if rule.left in roots]
@@ -162,11 +155,11 @@ def with_independent_halves(grammar: Grammar, dependence: float) -> Grammar:
             f"{len(lower) ** 2} pairs; each must be one"
         )
     joint = {rule.right: root[rule.left] * rule.probability for rule in of_roots}
-    left, right = ({s: sum(p for pair, p in joint.items() if pair[n] == s) for s in lower} for n in (0, 1))
+    left, right = (_totals((pair[n], p) for pair, p in joint.items()) for n in (0, 1))
     mixed = {
         pair: dependence * p + (1 - dependence) * left[pair[0]] * right[pair[1]] for pair, p in joint.items()
     }
-    total = {symbol: sum(mixed[rule.right] for rule in of_roots if rule.left == symbol) for symbol in roots}
+    total = _totals((rule.left, mixed[rule.right]) for rule in of_roots)
 
     def changed(rule: Rule) -> Rule:
         if rule.left == grammar.start:
@@ -175,6 +168,13 @@ def with_independent_halves(grammar: Grammar, dependence: float) -> Grammar:
 
     source = f"{grammar.source}, halves dependent by {dependence:g}"
     return replace(grammar, rules=tuple(map(changed, grammar.rules)), source=source)
+
+
+def _totals(weights: Iterable[tuple[Symbol | str, float]]) -> dict[Symbol | str, float]:
+    totals: dict[Symbol | str, float] = defaultdict(float)
+    for item, weight in weights:
+        totals[item] += weight
+    return totals
 
 
 def laptop_grammar(seed: int) -> Grammar:
