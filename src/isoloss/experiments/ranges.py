@@ -189,6 +189,8 @@ def _frame(
             return 1000
         if name.startswith("untrained") or name.endswith("untrained"):
             return ACCURACY - A_DOUBLING * float(untrained)
+        if name.startswith("kl_") or name.endswith(("_kl", "_steps")):
+            return None  # of damaged or fine-tuned models, which no world says anything of
         if name == "entropy":
             return ENTROPY
         if name == "kl" or name.endswith("loss"):

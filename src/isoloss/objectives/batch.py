@@ -87,18 +87,40 @@ def sentence_averaged_loss(logits: Float[Tensor, "m v"], batch: Batch) -> Float[
 
     With soft targets p, of -Σ_w p_w log f_w instead.
     """
-    one_each = len(batch.rows) == len(batch)  # one prediction per sentence: the two means are the same
     if batch.soft_targets is not None:
         tokens = batch.soft_targets.shape[1]
-        losses = -(logits.log_softmax(-1)[:, :tokens] * batch.soft_targets.to(logits.dtype)).sum(-1)
-        if one_each:
-            return losses.mean()
-    elif one_each:
+        log_model = logits.log_softmax(-1)[:, :tokens]
+        return _sentence_average(-(log_model * batch.soft_targets.to(logits.dtype)).sum(-1), batch)
+    if _one_each(batch):
         return nn.functional.cross_entropy(logits, batch.targets)
-    else:
-        losses = nn.functional.cross_entropy(logits, batch.targets, reduction="none")
-    counts = torch.bincount(batch.rows, minlength=len(batch)).to(losses.dtype)
-    return (losses / counts[batch.rows]).sum() / len(batch)
+    return _sentence_average(nn.functional.cross_entropy(logits, batch.targets, reduction="none"), batch)
+
+
+def soft_target_entropy(batch: Batch) -> Float[Tensor, ""]:
+    """What `sentence_averaged_loss` of soft targets p is for a model that is p itself: E[-Σ_w p_w log p_w].
+
+    Raises BadInput for a batch without soft targets.
+
+    >>> ids, place = torch.tensor([[1, 5]]), torch.tensor([0])
+    >>> batch = Batch(ids, ids > 0, place, place, place).with_soft_targets(torch.tensor([[0.5, 0.5]]))
+    >>> round(float(soft_target_entropy(batch)), 4)
+    0.6931
+    """
+    if batch.soft_targets is None:
+        raise BadInput("a batch of drawn words does not tell their entropy; train on soft labels")
+    return _sentence_average(torch.special.entr(batch.soft_targets).sum(-1), batch)
+
+
+def _one_each(batch: Batch) -> bool:
+    """Whether every sentence has one prediction, so that the means over both are the same."""
+    return len(batch.rows) == len(batch)
+
+
+def _sentence_average(values: Float[Tensor, " m"], batch: Batch) -> Float[Tensor, ""]:
+    if _one_each(batch):
+        return values.mean()
+    counts = torch.bincount(batch.rows, minlength=len(batch)).to(values.dtype)
+    return (values / counts[batch.rows]).sum() / len(batch)
 
 
 def sentences_between(batch: Batch, start: int, stop: int) -> Batch:

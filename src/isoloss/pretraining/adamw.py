@@ -22,8 +22,8 @@ class AdamW:
     Unspecified settings are those of the implementation it names (Izsak et al. 2021): epsilon 1e-6, no
     gradient clipping, and weight decay on weight matrices and embeddings but not on biases and layer norms.
     The warm-up is 1,000 steps on generated languages and 5,000 on real text. Without weight decay it is Adam.
-    `decay` is the learning-rate decay: "none", so that checkpoints are comparable, or the released code's
-    "linear". State: two numbers per parameter. Uses torch's fused kernel.
+    `decay` is the learning-rate decay: "none", so that checkpoints are comparable, the released code's
+    "linear", or "cosine". State: two numbers per parameter. Uses torch's fused kernel.
     """
 
     learning_rate: float = 1e-3

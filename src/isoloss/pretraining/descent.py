@@ -13,8 +13,9 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
 from isoloss.pretraining.update_rule import Training
 
-Decay = Literal["none", "linear"]
-"""What the rate does after the warm-up: stay (the paper), or fall linearly (its released code)."""
+Decay = Literal["none", "linear", "cosine"]
+"""What the rate does after the warm-up: stay (the paper), fall linearly (its released code), or as a cosine
+(Loshchilov and Hutter 2017), which stays high for longer and ends more gently."""
 
 
 class Descent:
@@ -43,10 +44,7 @@ class Descent:
         """Set each group's learning rate for step `step`."""
         groups = [group for optimiser in self.optimisers for group in optimiser.param_groups]
         for group, rate in zip(groups, self.full_rates, strict=True):
-            if self.decay == "linear":
-                group["lr"] = linearly_decayed(rate, self.warm_up_steps, self.steps, step)
-            else:
-                group["lr"] = warmed_up(rate, self.warm_up_steps, step)
+            group["lr"] = scheduled_rate(rate, self.warm_up_steps, self.steps, step, self.decay)
 
     def update(self, step: int) -> None:
         """Step `step` of every optimiser."""
@@ -93,14 +91,19 @@ def warmed_up(learning_rate: float, warm_up_steps: int, step: int) -> float:
     return learning_rate * min(1.0, step / warm_up_steps) if warm_up_steps else learning_rate
 
 
-def linearly_decayed(learning_rate: float, warm_up_steps: int, steps: int, step: int) -> float:
-    """As `warmed_up`, with linear decay after the warm-up to 0 one step after the run's last.
+def scheduled_rate(learning_rate: float, warm_up_steps: int, steps: int, step: int, decay: Decay) -> float:
+    """As `warmed_up`; with a decay, down to 0 one step after the run's last, as a line or half a cosine.
 
-    >>> [linearly_decayed(1.0, 2, 5, step) for step in range(1, 6)]
+    >>> [scheduled_rate(1.0, 2, 5, step, "linear") for step in range(1, 6)]
     [0.5, 1.0, 0.75, 0.5, 0.25]
+    >>> [round(scheduled_rate(1.0, 2, 5, step, "cosine"), 3) for step in range(1, 6)]
+    [0.5, 1.0, 0.854, 0.5, 0.146]
     """
+    warm = warmed_up(learning_rate, warm_up_steps, step)
+    if decay == "none" or step <= warm_up_steps:
+        return warm
     left = (steps + 1 - step) / (steps + 1 - warm_up_steps)
-    return warmed_up(learning_rate, warm_up_steps, step) * min(1.0, left)
+    return warm * (left if decay == "linear" else (1 - math.cos(math.pi * left)) / 2)
 
 
 class GradientRule:

@@ -1,0 +1,176 @@
+"""Fine-tuning to a second language that shares the lower levels: how fast, and what is forgotten."""
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from isoloss.languages.language import Language
+from isoloss.languages.sibling import sibling
+from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences, exact_loss
+from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
+from isoloss.objectives.batch import PretrainingObjective
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.next_word import NextWordObjective
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.stream import Stream
+from isoloss.pretraining.update_rule import Training
+from isoloss.progress import Progress
+from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.record import Record
+from isoloss.seeds import derived_seed
+
+COLUMNS = (
+    "second_steps",
+    "second_kl",
+    "forgotten_kl",
+    "averaged_kl",
+    "averaged_second_kl",
+    "merged_second_kl",
+)
+
+
+@dataclass(frozen=True)
+class KnownLanguages:
+    """Sentences of both languages with the distributions of their predictions."""
+
+    first: KnownSentences
+    second: KnownSentences
+
+
+@dataclass(frozen=True)
+class SecondLanguageQuantity:
+    """What becomes of a model as it is fine-tuned to the language's `sibling`, twice on different sentences.
+
+    `rule` trains copies on drawn words of the second language, as in practice, for `steps` of `batch_size`
+    sentences; KL on the second language is measured at steps 0, `every`, 2 `every` and so on. Recorded are
+
+    - `second_steps`: steps until KL on the second language has fallen to `target`, interpolated in its
+      logarithm between measured steps; all of them where it does not, which then take more;
+    - `second_kl` and `forgotten_kl`: KL on the second and on the first language at the end;
+    - `averaged_kl`, `averaged_second_kl`: both, of the average of the weights before and after (Wortsman et
+      al. 2022, "Robust fine-tuning of zero-shot models");
+    - `merged_second_kl`: on the second, of the average of the two fine-tuned copies (Wortsman et al. 2022,
+      "Model soups").
+
+    Means over the two copies, but for the last. Memory: the model four times, and the optimiser's state.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = KnownLanguages
+
+    sentences: int
+    seed: int
+    rule: AdamW
+    steps: int
+    batch_size: int
+    every: int
+    target: float
+    sibling_seed: int = 1
+    objective: MaskedObjective | NextWordObjective = MaskedObjective()  # noqa: RUF009  (frozen)
+
+    @property
+    def _loss(self) -> ExactLossQuantity:
+        return ExactLossQuantity(self.sentences, self.seed, self.objective)
+
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KnownLanguages:
+        """See `Quantity`."""
+        both = (source, sibling(source, self.sibling_seed))
+        return KnownLanguages(*(self._loss.draw(each, objective, progress) for each in both))
+
+    def measure(
+        self, model: PreTrainedModel, drawn: KnownLanguages, subject: Subject[Language], progress: Progress
+    ) -> Measurement:
+        """See the class."""
+        second = sibling(subject.source, self.sibling_seed)
+        steps, tuned = [], []
+        for number in (0, 1):
+            progress("fine-tuning to a second language", number, 2)
+            copied = copy.deepcopy(model)
+            steps.append(
+                self._tuned(copied, second, drawn, derived_seed(self.seed, "second language", number))
+            )
+            tuned.append(copied)
+        averaged = [average_of(model, each) for each in tuned]
+        found = {
+            "second_steps": _mean(steps),
+            "second_kl": _mean([self._kl(each, drawn.second) for each in tuned]),
+            "forgotten_kl": _mean([self._kl(each, drawn.first) for each in tuned]),
+            "averaged_kl": _mean([self._kl(each, drawn.first) for each in averaged]),
+            "averaged_second_kl": _mean([self._kl(each, drawn.second) for each in averaged]),
+            "merged_second_kl": self._error_over_sentences(average_of(*tuned), drawn.second),
+        }
+        return Measurement(
+            [
+                subject.record(name, found[name], "steps" if name == "second_steps" else "nats", self.seed)
+                for name in COLUMNS
+            ]
+        )
+
+    def _tuned(self, model: PreTrainedModel, second: Language, drawn: KnownLanguages, seed: int) -> float:
+        """Fine-tune `model` in place; returns the step at which the target is reached."""
+        training = Training(model, self.objective, second, seed, self.steps, self.batch_size)
+        rule = self.rule.build(training)
+        curve = [(0, self._kl(model, drawn.second))]
+        stream = Stream(second, self.objective, self.batch_size, seed)
+        model.train()
+        with stream.batches(0, self.steps) as batches:
+            for step in range(1, self.steps + 1):
+                rule.step(next(batches).to(model.device), step)
+                if step % self.every == 0 or step == self.steps:
+                    curve.append((step, self._kl(model, drawn.second)))
+        return first_step_at(curve, self.target)
+
+    def _kl(self, model: nn.Module, known: KnownSentences) -> float:
+        return float(exact_loss(model, self.objective, self._loss.evaluation(known)).kl.mean())
+
+    def _error_over_sentences(self, model: nn.Module, known: KnownSentences) -> Estimate:
+        return mean_over_sentences(exact_loss(model, self.objective, self._loss.evaluation(known)).kl)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors(*COLUMNS)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`."""
+        columns: Columns = {}
+        for name, record in zip(COLUMNS, records, strict=True):
+            columns |= value_and_error(name, record)
+        return columns
+
+
+def first_step_at(curve: Sequence[tuple[int, float]], target: float) -> float:
+    """The step at which the logarithm of a curve, linear between its points, first falls to the target's.
+
+    The last step if it does not.
+
+    >>> first_step_at([(0, 1.0), (10, 0.25), (20, 0.125)], target=0.5)
+    5.0
+    """
+    if curve[0][1] <= target:
+        return float(curve[0][0])
+    for (before, high), (after, low) in pairwise(curve):
+        if low <= target:
+            return before + (after - before) * math.log(high / target) / math.log(high / low)
+    return float(curve[-1][0])
+
+
+def average_of(first: PreTrainedModel, second: PreTrainedModel) -> PreTrainedModel:
+    """A new model with the mean of two models' weights, parameter by parameter."""
+    averaged = copy.deepcopy(first)
+    with torch.no_grad():
+        for weight, other in zip(averaged.parameters(), second.parameters(), strict=True):
+            weight.lerp_(other, 0.5)
+    return averaged
+
+
+def _mean(values: Sequence[float]) -> Estimate:
+    return mean_over_sentences(torch.tensor(values, dtype=torch.float64))

@@ -1,0 +1,64 @@
+"""Damage to the weights against what second order says, and rounding against its definition."""
+
+import copy
+
+import pytest
+import torch
+
+from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.errors import BadInput
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.measurements.quantity import Subject
+from isoloss.measurements.weight_damage import WeightDamageQuantity, rounded, rounded_to
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.soft_labels import SoftLabels
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.stream import Stream
+from isoloss.pretraining.update_rule import Training
+from isoloss.progress import silent
+
+
+def test_rounding_is_to_the_nearest_of_the_levels() -> None:
+    weights = torch.randn(5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for bits in (2, 4, 8):
+        levels = torch.arange(-(2 ** (bits - 1)) + 1, 2 ** (bits - 1)).double() / (2 ** (bits - 1) - 1)
+        scale = weights.abs().amax(1, keepdim=True)
+        distances = (weights[:, :, None] - scale[:, :, None] * levels).abs()
+        assert torch.allclose((rounded_to(weights, bits) - weights).abs(), distances.amin(2))
+    with pytest.raises(BadInput, match="take at least 2"):
+        rounded_to(weights, bits=1)
+
+
+def test_a_model_is_rounded_while_the_context_is_open() -> None:
+    model = torch.nn.Linear(6, 4)
+    before = copy.deepcopy(model.state_dict())
+    with rounded(model, bits=4):
+        assert all(len(row.unique()) <= 15 for row in model.weight)
+        assert not torch.equal(model.weight, before["weight"])
+        assert torch.equal(model.bias, before["bias"])
+    assert torch.equal(model.weight, before["weight"])
+
+
+def test_small_noise_costs_half_its_variance_times_the_trace() -> None:
+    language = pcfg(laptop_grammar(0))
+    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
+    model = architecture.build(len(language.vocabulary), language.maximum_length, seed=0)
+    training = Training(model, SoftLabels(), language, 0, 400, 64)
+    rule = AdamW(5e-3, warm_up_steps=20, weight_decay=0.0, decay="cosine").build(training)
+    with Stream(language, SoftLabels(), 64, 0).batches(0, 400) as batches:
+        for step in range(1, 401):
+            rule.step(next(batches), step)
+    noise = 0.002
+    quantity = WeightDamageQuantity(200, 1, noises=(1e-9, noise), bits=(8,), draws=40)
+    drawn = quantity.draw(language, SoftLabels(), silent)
+    subject = Subject("model", SoftLabels(), {}, language)
+    columns = quantity.columns(quantity.measure(model, drawn, subject, silent).records)
+    sentences = language.sample(500, torch.Generator().manual_seed(2))
+    batch = MaskedObjective().draw(sentences, torch.Generator().manual_seed(3))
+    trace = fisher_trace(model, [batch], MaskedObjective()).estimate
+    rise = float(columns[f"kl_noise_{noise:g}"]) - float(columns["kl_noise_1e-09"])  # type: ignore[arg-type]
+    assert rise == pytest.approx(noise**2 / 2 * trace.value, rel=0.2)
+    assert set(columns) == set(quantity.column_names)

@@ -1,0 +1,77 @@
+"""Polishing down to a divergence: that it stops there, stays there, and resumes there."""
+
+import copy
+
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.soft_labels import SoftLabels
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.polishing import Polished
+from isoloss.pretraining.stream import Stream
+from isoloss.pretraining.update_rule import Training
+
+LANGUAGE = pcfg(laptop_grammar(0))
+SETTINGS = Polished(0.05, AdamW(5e-3, warm_up_steps=10, weight_decay=0.0), smoothing=0.5)
+
+
+def training(objective: MaskedObjective | SoftLabels) -> Training:
+    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
+    model = architecture.build(len(LANGUAGE.vocabulary), LANGUAGE.maximum_length, seed=0)
+    return Training(model, objective, LANGUAGE, 0, 400, 64)
+
+
+def test_a_model_stands_still_once_it_has_come_to_the_divergence() -> None:
+    of = training(SoftLabels())
+    rule = SETTINGS.build(of)
+    weights: list[list[torch.Tensor]] = []
+    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
+        for step in range(1, 401):
+            loss = rule.step(next(batches), step)
+            if rule.is_polished:
+                weights.append([weight.detach().clone() for weight in of.model.parameters()])
+    assert weights
+    assert all(map(torch.equal, weights[0], weights[-1]))
+    evaluation = EvaluationSet.draw(LANGUAGE, 500, seed=1)
+    kl = float(exact_loss(of.model, MaskedObjective(), evaluation).kl.mean())
+    assert 0.025 < kl < 0.075
+    assert rule.readings()["divergence"] <= 0.05
+    assert float(loss) == pytest.approx(float(evaluation.entropy.mean()) + kl, rel=0.2)
+    resumed = SETTINGS.build(of)
+    resumed.load_state_dict(copy.deepcopy(rule.state_dict()))
+    assert resumed.is_polished
+    assert resumed.divergence == rule.divergence
+
+
+def test_words_drawn_do_not_tell_the_divergence() -> None:
+    rule = SETTINGS.build(training(MaskedObjective()))
+    with (
+        pytest.raises(BadInput, match="train on soft labels"),
+        Stream(LANGUAGE, MaskedObjective(), 64, 0).batches(0, 1) as batches,
+    ):
+        rule.step(next(batches), 1)
+
+
+@pytest.mark.parametrize("settings", [{"divergence": 0.0}, {"divergence": 0.1, "smoothing": 1.0}])
+def test_settings_that_polish_nothing_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(BadInput):
+        Polished(**settings)  # type: ignore[arg-type]
+
+
+def test_a_model_below_the_divergence_goes_on_for_the_least_number_of_steps() -> None:
+    of = training(SoftLabels())
+    rule = Polished(10.0, AdamW(5e-3, warm_up_steps=1, weight_decay=0.0), least_steps=3).build(of)
+    moved = []
+    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 5) as batches:
+        for step in range(1, 6):
+            before = [weight.detach().clone() for weight in of.model.parameters()]
+            rule.step(next(batches), step)
+            moved.append(not all(map(torch.equal, before, of.model.parameters())))
+    assert moved == [True, True, False, False, False]
