@@ -55,8 +55,8 @@ def _flatter_is_no_better(name: str, what: str, column: str) -> Claim:
     return Claim(
         name=name,
         sentence=(
-            f"Of models that know the same, the flatter do no better: {what} does not fall by half a point as "
-            "the trace doubles."
+            f"Of models that know the same, the flatter do no better: {what} does not fall by half a point "
+            "as the trace doubles."
         ),
         paper=BETTER,
         measure=SLOPE.format(what=what),
@@ -342,5 +342,6 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
 
 EXPERIMENT = Design(
     flatten_polish,
+    registered="6a4aa9b6d083cdcc3b6483968b82326b8c5dbb28",
     picture=Picture("equal-knowledge", "Accuracy and damage over the trace, of models that know the same"),
 )
