@@ -1,0 +1,183 @@
+"""When does flatness matter? Its effect at equal knowledge, over what the loss pays for the features."""
+
+import math
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from isoloss.experiments.chosen_languages import decided_grammar
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.design import Design
+from isoloss.experiments.equal_knowledge import EqualKnowledge
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
+from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.statistics.polished_models import POLISHED, STAGE, PerDoubling, in_points
+from isoloss.experiments.statistics.seed_bootstrap import Frames
+from isoloss.experiments.suite.flatten_polish import BETTER, DECIDED, MARGIN, PREMISES, SMOKE
+from isoloss.languages.pcfg import PCFG, pcfg
+from isoloss.languages.random_grammar import with_independent_halves
+from isoloss.panels import Colour, Dots, Panel
+from isoloss.results.verdict import below, within
+
+BY_LANGUAGE = Colour("language", "price")
+TASK = "prefix-8"
+
+
+@dataclass(frozen=True)
+class Priced:
+    """How far the halves of the decided grammar's sentences depend on each other, and its root's price."""
+
+    dependence: float
+    price: float
+    entropy: float
+
+    @property
+    def language(self) -> PCFG:
+        """The language: all but the roots' probabilities is the decided grammar's."""
+        return pcfg(with_independent_halves(decided_grammar().grammar, self.dependence))
+
+    @property
+    def name(self) -> str:
+        """By its price, in nats."""
+        return f"price {self.price:.2g}"
+
+    def models(self, as_in: EqualKnowledge) -> EqualKnowledge:
+        """The models, sharpened within a window as far above this language's entropy as there."""
+        low, high = (bound - ENTROPY + self.entropy for bound in as_in.sharpened.loss_window)
+        sharpened = replace(as_in.sharpened, loss_window=(low, high))
+        return replace(as_in, name=self.name, language=ReadyLanguage(self.language), sharpened=sharpened)
+
+
+ENTROPY = 1.4604
+"""Above which the flagship's window of sharpening was set, in nats."""
+PRICES = (
+    Priced(0.0, 0.0, 1.4768),
+    Priced(0.025, 1.11e-5, 1.4768),
+    Priced(0.08, 1.13e-4, 1.4767),
+    Priced(0.25, 1.10e-3, 1.4758),
+    Priced(1.0, 1.80e-2, 1.4598),
+)
+"""Prices of nothing, of the KL that models are polished to, and of 10, 100 and 1,000 times that."""
+
+
+def of_price(runs: Frames, priced: Priced) -> list[pl.DataFrame]:
+    """The runs on that language."""
+    return [run for run in runs if "language" in run.columns and run["language"][0] == priced.name]
+
+
+@dataclass(frozen=True)
+class AtPrice:
+    """The effect of a doubling of the trace at equal knowledge on one language; see `PerDoubling`."""
+
+    priced: Priced
+    effect: PerDoubling
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        return self.effect(of_price(runs, self.priced))
+
+
+@dataclass(frozen=True)
+class Between:
+    """The effect where the task's features are for nothing, less that where the loss pays most for them."""
+
+    effect: PerDoubling
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        unpaid, paid = (self.effect(of_price(runs, priced)) for priced in (PRICES[0], PRICES[-1]))
+        return unpaid - paid if math.isfinite(unpaid - paid) else math.nan
+
+
+SLOPE = (
+    "least-squares slope of the probe's accuracy over log2 trace, among the polished models of one start; an "
+    "intercept for every start"
+)
+IN_POINTS = PerDoubling("accuracy", in_points)
+
+CLAIMS = (
+    *PREMISES,
+    Claim(
+        name="no-better-where-features-are-paid",
+        sentence="Where the loss pays for the task's features, flatness at equal knowledge adds nothing.",
+        paper=BETTER,
+        measure=f"{SLOPE}; on the language whose root has a price of 0.018 nats",
+        unit="percentage points a doubling",
+        claimed=within(MARGIN),
+        statistic=AtPrice(PRICES[-1], IN_POINTS),
+        reason="a quarter to an eighth of what the paper's runs gain as their trace halves",
+    ),
+    Claim(
+        name="better-where-features-are-for-nothing",
+        sentence="Where the loss pays nothing for the task's features, the flatter model has them.",
+        paper=BETTER,
+        measure=f"{SLOPE}; on the language whose root has no price",
+        unit="percentage points a doubling",
+        claimed=below(-MARGIN),
+        statistic=AtPrice(PRICES[0], IN_POINTS),
+        reason="the margin within which an effect is called none",
+    ),
+    Claim(
+        name="flatness-matters-less-as-price-rises",
+        sentence="Flatness matters more where the loss pays nothing for the features than where it pays.",
+        paper=BETTER,
+        measure=f"{SLOPE}; without a price minus at a price of 0.018 nats",
+        unit="percentage points a doubling",
+        claimed=below(-MARGIN),
+        statistic=Between(IN_POINTS),
+        reason="the margin within which an effect is called none",
+    ),
+)
+
+NARROW = replace(DECIDED, architectures=DECIDED.architectures[:1])
+
+AT: dict[ScaleName, tuple[EqualKnowledge, tuple[int, ...]]] = {
+    "smoke": (SMOKE, (3, 4)),
+    "laptop": (NARROW, tuple(range(641, 646))),
+    "night": (NARROW, tuple(range(701, 711))),
+    "gpu": (DECIDED, (1, 2, 3)),
+    "paper": (DECIDED, (1, 2, 3)),
+}
+"""At laptop scale on two languages. A pilot start with seed 900 on that without a price came to 3e-6 nats."""
+
+
+def flatness_map(scale: Scale) -> Experiment:
+    """The flagship's models on languages that differ in the price of the label alone."""
+    as_in, seeds = AT[scale.name]
+    chosen = (PRICES[0], PRICES[-1]) if scale.name in ("smoke", "laptop") else PRICES
+    sizes = scale.sizes
+    followed = (sizes.loss(as_in.predicted), sizes.trace())
+    downstream = (sizes.probe_of(TASK), *sizes.probes_beside(TASK))
+    runs: tuple[PlannedRun, ...] = tuple(
+        run for priced in chosen for run in priced.models(as_in).runs(seeds, followed, downstream)
+    )
+    return Experiment(
+        name="flatness-map",
+        title="When does flatness matter?",
+        question=Question.FLATNESS,
+        text=(
+            "Models that know the same differ in flatness alone (`flatten-polish`). If flatness makes "
+            "features, it should do so where the loss does not: where nothing of the label helps to predict "
+            "a word. On these languages labels and both halves of a sentence are the same; only how much the "
+            "halves tell of each other differs, and with it what a model loses by ignoring the root: from "
+            "nothing to 0.018 nats, three orders above what the models lack.",
+        ),
+        runs=runs,
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, scale),
+    )
+
+
+def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
+    if STAGE not in table.columns or "accuracy" not in table.columns:
+        return ()
+    rows = table.filter(pl.col(STAGE) == POLISHED)
+    caption = f"One dot per polished model. {trace_bars(scale.sizes)}"
+    plots = (Dots(TRACE, ACCURACY, BY_LANGUAGE),)
+    return (Panel("map", "Accuracy over the trace at equal knowledge, by price", caption, plots, rows),)
+
+
+EXPERIMENT = Design(flatness_map)
