@@ -180,4 +180,4 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     return (Panel("map", "Accuracy over the trace at equal knowledge, by price", caption, plots, rows),)
 
 
-EXPERIMENT = Design(flatness_map)
+EXPERIMENT = Design(flatness_map, registered="d6fdd0d17b0d70c8d984d0b708d47843323b22bd")
