@@ -136,6 +136,36 @@ def test_intervals_stay_within_the_limit_and_agree_with_p_values(limit, share):
             )
 
 
+@pytest.mark.parametrize("value", [0.001, 0.3, 40.0])
+@pytest.mark.parametrize("error", [0.0005, 0.2, 1e5])
+def test_intervals_of_what_cannot_be_negative_stay_above_zero_and_agree_with_p_values(value, error):
+    estimate = Estimate(value, error, 5)
+    for confidence in (0.9, 0.99):
+        low, high = estimate.interval(confidence, lowest=0.0)
+        assert 0 <= low < value < high
+        if error < value:
+            assert [estimate.p_value(end, lowest=0.0) for end in (low, high)] == pytest.approx(
+                [1 - confidence] * 2
+            )
+    assert estimate.p_value(0.0, lowest=0.0) == 0
+    assert np.isnan(Estimate(0.0, error, 5).interval(0.9, lowest=0.0)).all()
+
+
+def test_of_positive_numbers_the_log_scale_covers_more_often():
+    """Means of skewed positive numbers, whose plain intervals reach below zero."""
+    draws = np.random.default_rng(4).lognormal(0, 1, size=(4000, 6))
+    truth, covered, plainly, below = math.exp(0.5), 0, 0, 0
+    for values in draws:
+        estimate = Estimate(float(values.mean()), float(values.std(ddof=1)) / 6**0.5, 6)
+        low, high = estimate.interval(0.95, lowest=0.0)
+        covered += low <= truth <= high
+        low, high = estimate.interval(0.95)
+        plainly += low <= truth <= high
+        below += low < 0
+    assert below > 400
+    assert covered > plainly
+
+
 def test_near_the_middle_of_the_scale_the_limit_changes_little():
     estimate = Estimate(0.01, 0.005, 5)
     assert estimate.interval(0.95, limit=2.0) == pytest.approx(estimate.interval(0.95), rel=1e-3)

@@ -27,7 +27,7 @@ from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
 from isoloss.executors.runner import run_jobs
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.experiments.carry_out import damaged_files, is_complete, is_records_alone
-from isoloss.experiments.claims import Judgement, Kind
+from isoloss.experiments.claims import Judgement, Role
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_jobs import job_names, shared
 from isoloss.experiments.experiment_result import (
@@ -37,6 +37,7 @@ from isoloss.experiments.experiment_result import (
     experiment_damage,
 )
 from isoloss.experiments.paper_settings import settings_of
+from isoloss.experiments.ranges import refuse_what_decides_nothing
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
@@ -52,7 +53,7 @@ from isoloss.results.run_folder import is_older
 from isoloss.results.verdict import Verdict
 from isoloss.stored_runs.stored_run import damaged_names
 
-KINDS: tuple[Kind, ...] = ("premise", "effect")
+ROLES: tuple[Role, ...] = ("premise", "effect", "withdrawn")
 
 
 def reproduce_experiments(request: ReproduceOptions) -> int:
@@ -74,6 +75,8 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
         if groups:
             print_settings(groups)
         return 0
+    for experiment in chosen.experiments if request.scale != UNJUDGED else ():
+        refuse_what_decides_nothing(experiment)
     damaged = _report_what_is_there(chosen, request.folder)
     with only_process_in(request.folder), progress_display() as progress:
         results = carry_out_experiments(
@@ -193,17 +196,17 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
     console = Console(stderr=True)
     beside = [beside_shipped(result, scale) for result in results.experiments]
     for result, shipped in zip(results.experiments, beside, strict=True):
-        for kind in KINDS:
-            if of_kind := [judged for judged in result.judgements if judged.claim.kind == kind]:
+        for role in ROLES:
+            if of_role := [judged for judged in result.judgements if judged.claim.role == role]:
                 title = f"{spoken(result.experiment.name)}, {scale} scale"
-                console.print(_table(title, kind, of_kind, shipped))
+                console.print(_table(title, role, of_role, shipped))
         if result.not_judged and scale != UNJUDGED:
             console.print(result.not_judged, highlight=False)
     everything = [judged for result in results.experiments for judged in result.judgements]
-    for kind in KINDS if scale != UNJUDGED else ():
-        found = counts(verdicts_on(kind, everything))
+    for role in ("premise", "effect") if scale != UNJUDGED else ():
+        found = counts(verdicts_on(role, everything))
         counted = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
-        console.print(f"{kind}s: {counted}", highlight=False)
+        console.print(f"{role}s: {counted}", highlight=False)
     for shipped in filter(None, beside):
         console.print(shipped.sentence, highlight=False)
     if scale == UNJUDGED:
@@ -215,9 +218,9 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
     console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(title: str, kind: Kind, judgements: Sequence[Judgement], beside: BesideShipped | None) -> Table:
+def _table(title: str, role: Role, judgements: Sequence[Judgement], beside: BesideShipped | None) -> Table:
     table = Table(title=title, title_justify="left")
-    table.add_column(kind)
+    table.add_column(role)
     table.add_column("measured", justify="right")
     table.add_column("interval", justify="right")
     table.add_column("claimed", justify="right")
@@ -227,7 +230,7 @@ def _table(title: str, kind: Kind, judgements: Sequence[Judgement], beside: Besi
     for judged in judgements:
         effect = f"{_digits(judged.effect)} {judged.claim.unit}".rstrip()
         interval = f"{_digits(judged.low)} to {_digits(judged.high)}"
-        verdict = f"{judged.verdict}{_what_would_decide(judged)}"
+        verdict = _told(judged)
         row = [judged.claim.sentence, effect, interval, str(judged.claim.claimed), verdict]
         if beside is not None:
             row.append(_against(beside.shipped.claims.get(judged.claim.name), judged.effect))
@@ -235,14 +238,15 @@ def _table(title: str, kind: Kind, judgements: Sequence[Judgement], beside: Besi
     return table
 
 
-def _what_would_decide(judged: Judgement) -> str:
+def _told(judged: Judgement) -> str:
+    """The verdict, and where it is open what would decide it; of what is withdrawn, why it is."""
     if judged.claim.withdrawn:
-        return f" (withdrawn: {judged.claim.withdrawn})"
+        return judged.claim.withdrawn
     if judged.verdict != Verdict.INCONCLUSIVE:
-        return ""
+        return str(judged.verdict)
     if judged.seeds_needed is None:
-        return " (no number of seeds in sight would decide)"
-    return f" ({judged.seeds_needed} seeds would decide)"
+        return f"{judged.verdict} (no number of seeds in sight would decide)"
+    return f"{judged.verdict} ({judged.seeds_needed} seeds would decide)"
 
 
 def _against(shipped: ShippedInterval | None, effect: float) -> str:

@@ -35,6 +35,9 @@ class Question(StrEnum):
 
 
 Kind = Literal["premise", "effect"]
+"""What a claim is registered as."""
+Role = Literal["premise", "effect", "withdrawn"]
+"""What it is judged as."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,9 @@ class Claim:
     runs on which the claim is judged. A `premise` is a condition under which the effects are expected, such
     as a common loss, rather than a discovery, and is judged on its own. `reason` justifies a bound other than
     0 as the smallest effect of interest. `limit` is the largest possible value of the statistic: 1 for a
-    correlation, 2 for the difference of two. `answers` is the question that it answers, its experiment's by
-    default. `withdrawn` says why its verdict, which is still shown, decides nothing.
+    correlation, 2 for the difference of two; `lowest` the least, 0 for a range. `answers` is the question
+    that it answers, its experiment's by default. `withdrawn` says why nothing is tested by it: its
+    number is still shown, but it is no longer one of the effects.
     """
 
     name: str
@@ -61,6 +65,12 @@ class Claim:
     limit: float = math.inf
     answers: Question | None = None
     withdrawn: str = ""
+    lowest: float = -math.inf
+
+    @property
+    def role(self) -> Role:
+        """Premise or effect, or neither any more."""
+        return "withdrawn" if self.withdrawn else self.kind
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,8 @@ class Judgement:
 
     `confidence` is the level at which Holm's procedure tests this claim, so that the interval excludes the
     bounds of the claimed region exactly if the verdict is not inconclusive; `p_value` is adjusted by the same
-    procedure, to be compared with 1 - `CONFIDENCE`. `runs` counts all runs judged.
+    procedure, to be compared with 1 - `CONFIDENCE`. `family` counts the effects tested together, 1 for a
+    premise, which is judged alone, and for what is withdrawn. `runs` counts all runs judged.
     """
 
     claim: Claim
@@ -77,6 +88,7 @@ class Judgement:
     confidence: float
     p_value: float
     runs: int
+    family: int = 1
 
     @property
     def effect(self) -> float:
@@ -120,7 +132,7 @@ class Judgement:
 
     @property
     def _interval(self) -> tuple[float, float]:
-        return self.estimate.interval(self.confidence, self.claim.limit)
+        return self.estimate.interval(self.confidence, self.claim.limit, self.claim.lowest)
 
 
 def judge(
@@ -129,10 +141,11 @@ def judge(
     """Judge all `claims` of one figure on its `runs`, one frame per run with its seed in the column `seed`.
 
     The error of a statistic is computed over resamples of the seeds that contribute to it (`SeedBootstrap`);
-    its interval and p-value are those of `Estimate`, on Fisher's scale if the claim has a limit. Effects are
-    corrected for multiple testing by Holm's procedure, which bounds the probability of any wrong verdict, not
-    that of any interval missing its target, by 1 - `CONFIDENCE`. Each premise is judged at `CONFIDENCE` on
-    its own.
+    its interval and p-value are those of `Estimate`, on a scale on which the statistic has no bounds. Effects
+    are corrected for multiple testing by Holm's procedure, which bounds the probability of any wrong verdict,
+    not that of any interval missing its target, by 1 - `CONFIDENCE`. They are one family: so the verdicts of
+    an experiment are the same, whatever else is carried out with it. Each premise is judged at `CONFIDENCE`
+    on its own, and so is what has been withdrawn.
 
     Frames without a seed, i.e. references, are in every resample. A claim is inconclusive if fewer than two
     seeds contribute, if its statistic is undefined, with all seeds or without a contributing one, and if it
@@ -154,17 +167,19 @@ def judge(
         estimate = bootstrap.estimate(claim.statistic)
         judged.append(Judgement(claim, estimate, CONFIDENCE, _p_value(claim, estimate), bootstrap.seeded))
         progress("judging", done, len(claims), claim.name)
-    effects = [place for place, claim in enumerate(claims) if claim.kind == "effect"]
+    effects = [place for place, claim in enumerate(claims) if claim.role == "effect"]
     p_values = [judged[place].p_value for place in effects]
     levels, adjusted = holm_levels(p_values, 1 - CONFIDENCE), holm_adjusted(p_values)
     for place, level, p_value in zip(effects, levels, adjusted, strict=True):
-        judged[place] = replace(judged[place], confidence=1 - level, p_value=p_value)
+        judged[place] = replace(
+            judged[place], confidence=1 - level, p_value=p_value, family=len(effects)
+        )
     return judged
 
 
 def _p_value(claim: Claim, estimate: Estimate) -> float:
     """An interval excludes all bounds of a region if it excludes the nearest one."""
-    return max(estimate.p_value(bound, claim.limit) for bound in claim.claimed.bounds)
+    return max(estimate.p_value(bound, claim.limit, claim.lowest) for bound in claim.claimed.bounds)
 
 
 def holm_adjusted(p_values: Sequence[float]) -> list[float]:

@@ -47,6 +47,16 @@ class ExperimentResult:
     left_out: tuple[int, ...] = ()
 
     @property
+    def tested(self) -> tuple[Judgement, ...]:
+        """What is said of premises and effects, without the claims that were withdrawn."""
+        return tuple(judged for judged in self.judgements if judged.claim.role != "withdrawn")
+
+    @property
+    def withdrawn(self) -> tuple[Judgement, ...]:
+        """The rest."""
+        return tuple(judged for judged in self.judgements if judged.claim.role == "withdrawn")
+
+    @property
     def not_judged(self) -> str:
         """A sentence on the seeds that verdicts are not about; empty where they are about all."""
         if not (self.left_out and self.experiment.claims):

@@ -27,6 +27,16 @@ WORLDS = (
     "nothing."
 )
 
+FAMILY = (
+    "The {effects} effects of this page are one family: by Holm's procedure, the probability that any of their "
+    "verdicts is wrong is at most 5 %. So they are the same, whatever else is carried out with them; over "
+    "several pages together, that probability is larger."
+)
+NOT_TESTED = (
+    "Registered, and withdrawn since: they are not among the effects that are judged. Their numbers are shown "
+    "for what they are worth, each with the 95 % interval that it has by itself."
+)
+
 
 @dataclass(frozen=True)
 class ExperimentPage:
@@ -51,7 +61,7 @@ class ExperimentPage:
             title=experiment.title,
             text=experiment.text,
             panels=panels,
-            judgements=result.judgements,
+            judgements=result.tested,
             sections=tuple(self._sections(result, complete)),
             notices=(*problems, *notices_of(result)),
         )
@@ -86,6 +96,10 @@ class ExperimentPage:
             sections.append(
                 Section("What the claims could have said", WORLDS, _possible(experiment, possible))
             )
+        if effects := sum(claim.role == "effect" for claim in experiment.claims):
+            sections.append(Section("What is judged together", FAMILY.format(effects=effects)))
+        if result.withdrawn:
+            sections.append(Section("Withdrawn claims", NOT_TESTED, _withdrawn(result.withdrawn)))
         sections.append(Section("Every number", markup=_numbers(result.table, experiment.name)))
         if experiment.runs:
             text = (
@@ -146,6 +160,18 @@ def _possible(experiment: Experiment, possible: Mapping[str, Range]) -> Markup:
     ]
     titles = ("claim", "claimed", "accuracy is −log2 trace", "accuracy is −log2 KL", "neither", "the claim")
     return html_table(titles, rows)
+
+
+def _withdrawn(judgements: Sequence[Judgement]) -> Markup:
+    """A row per claim: its number, what was claimed, and why nothing is tested by it."""
+    rows = [
+        [
+            *map(cell, (judged.claim.sentence, judged.effect, judged.low, judged.high)),
+            *map(cell, (str(judged.claim.claimed), judged.claim.withdrawn)),
+        ]
+        for judged in judgements
+    ]
+    return html_table(("claim", "here", "from", "to", "claimed", "why"), rows)
 
 
 def _beside(judgements: Sequence[Judgement], beside: BesideShipped) -> Markup:
@@ -238,7 +264,7 @@ def _beside_the_paper(result: ExperimentResult) -> Section:
     link = Markup('<p><a href="{}.html">Its page</a></p>').format(experiment.name)
     return Section(
         f"{spoken(experiment.name)}: {experiment.title}",
-        markup=_claims(result.judgements) + link,
+        markup=_claims(result.tested) + link,
         rows=theirs + here,
     )
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from isoloss.experiments.claims import Judgement, Kind, Question
+from isoloss.experiments.claims import Judgement, Question, Role
 from isoloss.report.frame import Link
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding
@@ -110,9 +110,9 @@ def gallery(experiments: Sequence[Card]) -> tuple[Card, ...]:
     return tuple(finest or pictured)[:PICTURES_SHOWN]
 
 
-def verdicts_on(kind: Kind, judgements: Sequence[Judgement]) -> list[Verdict]:
-    """The verdicts on the claims of that kind."""
-    return [judged.verdict for judged in judgements if judged.claim.kind == kind]
+def verdicts_on(role: Role, judgements: Sequence[Judgement]) -> list[Verdict]:
+    """The verdicts on the claims that are judged as that."""
+    return [judged.verdict for judged in judgements if judged.claim.role == role]
 
 
 def counts(verdicts: Sequence[Verdict]) -> dict[Verdict, int]:

@@ -157,7 +157,7 @@ def _overview(
             picture=_picture(page),
             question=result.experiment.question,
             place=result.experiment.gallery,
-            judgements=result.judgements,
+            judgements=result.tested,
         )
         for result, page in zip(site.results, experiments, strict=True)
     )

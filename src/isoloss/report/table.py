@@ -129,7 +129,7 @@ _COLUMNS = "".join(rf">{{\raggedright\arraybackslash}}p{{{share:.2f}\textwidth}}
 def claims_as_latex(judgements: Sequence[Judgement], name: str) -> str:
     """A table that spans both columns, effects before premises; its label is `tab:NAME-claims`."""
     effects, premises = (
-        [judged for judged in judgements if judged.claim.kind == kind] for kind in ("effect", "premise")
+        [judged for judged in judgements if judged.claim.role == role] for role in ("effect", "premise")
     )
     parts = [_rows(part) for part in (effects, premises) if part]
     caption = (

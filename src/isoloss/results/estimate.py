@@ -12,6 +12,9 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.results.record import Record, Setting
 
+LARGEST_EXPONENT = 700.0
+"""Of intervals on the scale of logarithms: beyond it, a number is too large for a float."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -30,7 +33,8 @@ class Estimate:
     Given its limit, intervals and p-values are computed on Fisher's scale z = artanh(r / limit), with the
     error dz = dr / limit / (1 - (r / limit)²), and transformed back. In simulations of correlations of -0.5
     to -0.3, intervals on the original scale cover 92 to 96 % at a nominal 95 %, and these 94 to 99.7 %. Near
-    0 the two agree.
+    0 the two agree. Of a statistic that cannot be below `lowest`, such as a range, they are computed on the
+    scale log(v - lowest), and so lie above it too.
     """
 
     value: float
@@ -42,7 +46,9 @@ class Estimate:
         if math.isnan(self.degrees_of_freedom):
             object.__setattr__(self, "degrees_of_freedom", self.n - 1.0)
 
-    def interval(self, confidence: float, limit: float = math.inf) -> tuple[float, float]:
+    def interval(
+        self, confidence: float, limit: float = math.inf, lowest: float = -math.inf
+    ) -> tuple[float, float]:
         """The bounds whose p-value is above 1 - `confidence`; nan, nan where nothing bounds them.
 
         >>> [round(end, 3) for end in Estimate(2.0, 0.5, 3).interval(0.95)]
@@ -51,7 +57,12 @@ class Estimate:
         [1.02, 2.98]
         >>> [round(end, 3) for end in Estimate(0.9, 0.05, 5).interval(0.95, limit=1.0)]
         [0.63, 0.976]
+        >>> [round(end, 3) for end in Estimate(0.1, 0.05, 5).interval(0.95, lowest=0.0)]
+        [0.025, 0.401]
         """
+        if self._is_bounded_below(lowest):
+            low, high = self._on_log_scale(lowest).interval(confidence)
+            return lowest + math.exp(low), lowest + math.exp(min(high, LARGEST_EXPONENT))
         if self._is_skewed(limit):
             low, high = self._on_fishers_scale(limit).interval(confidence)
             return limit * math.tanh(low), limit * math.tanh(high)
@@ -61,12 +72,17 @@ class Estimate:
         reach = -float(stdtrit(self.degrees_of_freedom, level / 2)) * self.standard_error
         return self.value - reach, self.value + reach
 
-    def p_value(self, bound: float, limit: float = math.inf) -> float:
+    def p_value(self, bound: float, limit: float = math.inf, lowest: float = -math.inf) -> float:
         """Two-sided, for an expectation of `bound`; 1 if nothing is known.
 
         >>> round(Estimate(2.0, 0.5, 3).p_value(0.0), 4), Estimate(2.0, 0.0, 3).p_value(0.0)
         (0.0572, 0.25)
         """
+        if self._is_bounded_below(lowest):
+            on_log_scale = self._on_log_scale(lowest)
+            if bound <= lowest:
+                return 0.0 if math.isfinite(on_log_scale.value) else 1.0
+            return on_log_scale.p_value(math.log(bound - lowest))
         if self._is_skewed(limit):
             transformed = self._on_fishers_scale(limit)
             if abs(bound) >= limit:
@@ -101,6 +117,16 @@ class Estimate:
     def _is_skewed(self, limit: float) -> bool:
         """Whether Fisher's scale applies; units that agree exactly are judged by sign, on any scale."""
         return math.isfinite(limit) and self.standard_error != 0
+
+    def _is_bounded_below(self, lowest: float) -> bool:
+        """Whether the logarithm applies; as for the other scale, not to units that agree exactly."""
+        return math.isfinite(lowest) and self.standard_error != 0
+
+    def _on_log_scale(self, lowest: float) -> "Estimate":
+        above = self.value - lowest
+        if not above > 0:
+            return Estimate(math.nan, math.nan, self.n, self.degrees_of_freedom)
+        return Estimate(math.log(above), self.standard_error / above, self.n, self.degrees_of_freedom)
 
     def _on_fishers_scale(self, limit: float) -> "Estimate":
         share = self.value / limit
