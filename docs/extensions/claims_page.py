@@ -27,9 +27,14 @@ lies among the numbers claimed, *not supported* where none of it does, and *inco
 that is not 0 is the smallest effect of interest, and the claim says why it lies there.
 
 *Premises* are conditions under which the effects are to be seen, such as one common loss, and no
-discoveries: each is judged by itself, at {100 * CONFIDENCE:g} %. The *effects* of one figure are judged
-together, by Holm's procedure: with probability {100 * CONFIDENCE:g} % at least, none of them is called
-supported or not supported wrongly.
+discoveries: each is judged by itself, at {100 * CONFIDENCE:g} %. The *effects* of one experiment are
+one family, judged together by Holm's procedure: with probability {100 * CONFIDENCE:g} % at least,
+none of them is called supported or not supported wrongly. A claim that is *withdrawn* is no longer among
+them, and says why.
+
+What an effect would be, were accuracy exactly −log2 of the trace, exactly −log2 of KL, or independent of
+both, is on each experiment's page. An effect that could not fail, or could not hold, whichever it is, is
+refused before anything is run, and so is one that is another's number under a second name.
 """
 
 
@@ -49,7 +54,7 @@ def _entry(claim: Claim) -> str:
         f"**{claim.sentence}** (`{claim.name}`, {claim.kind})\n\n"
         f"- statistic: {claim.measure}\n"
         f"- claimed: {f'{claim.claimed} {claim.unit}'.strip()}{because}\n"
-        f"- the paper: {claim.paper}\n"
+        f"- the paper: {claim.paper}\n" + (f"- withdrawn: {claim.withdrawn}\n" if claim.withdrawn else "")
     )
 
 

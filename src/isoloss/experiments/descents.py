@@ -40,7 +40,7 @@ class DescentRuns:
     the paper pre-trains (B.2). There is no dropout: the theorem is about SGD on the loss itself, and the
     paper does not say. The first of `checkpoint_steps` may be early, to show where SGD starts; claims are
     judged on those after the warm-up. `averaging_horizon` is the number of steps over which checkpoint
-    weights are averaged. `own_seeds` replace those of the runs that it continues.
+    weights are averaged.
     """
 
     width: int
@@ -50,7 +50,6 @@ class DescentRuns:
     checkpoint_steps: tuple[int, ...]
     averaging_horizon: int | None = None
     start: Literal["last checkpoint", "fresh weights"] = "last checkpoint"
-    own_seeds: tuple[int, ...] | None = None
 
     @property
     def drift_time(self) -> float:
@@ -84,8 +83,7 @@ def descent_runs(
         widths = ", ".join(str(width_of(model)) for model in runs.architectures)
         raise BadInput(f"no model of width {descent.width} is there to continue; choose {widths}")
     continued = descent.start == "last checkpoint"
-    own_seeds = descent.own_seeds or runs.own_seeds
-    origins = runs_of_sizes(replace(runs, architectures=chosen[:1], own_seeds=own_seeds), seeds, ())
+    origins = runs_of_sizes(replace(runs, architectures=chosen[:1]), seeds, ())
     return tuple(
         PlannedRun(
             name=f"sgd-{origin.name}",
@@ -130,13 +128,10 @@ NIGHT = Descents(
         width=32,
         steps=8000,
         checkpoint_steps=_STEPS,
-        own_seeds=tuple(range(351, 391)),
     ),
     hidden_markov=replace(LAPTOP.hidden_markov, width=64, steps=8000, checkpoint_steps=_STEPS),
 )
-"""Twice that time. On the grammar seeds 241 to 250 left Figure 10's effects open, and so did 251 to 266; by
-the spread between the latter, 28 and 36 would decide two. Hence forty others, with everything else as it
-was."""
+"""Twice that time."""
 
 SMOKE = Descents(
     grammar=DescentRuns(16, SGD(0.01), batch_size=32, steps=20, checkpoint_steps=(1, 10, 20)),

@@ -33,9 +33,10 @@ class Design:
 
     `plan` makes the experiment at a scale. `registered` is the commit whose docs/claims.md has the claims as
     they are judged; it is older than the first run with a seed that is reported, and is never changed after
-    it. `earlier_seeds` are those of earlier rounds, of which claims were left open. `takes_a_language`: the
-    scale's grammar may be replaced by a user's language; `needs_room`: only by one with a task that neither
-    a guess nor the words alone can solve. `with_rates` plans it with a user's learning rates and batches.
+    it. `seeds` replace the scale's where claims were registered anew; `earlier_seeds` are those of earlier
+    rounds, of which claims were left open or changed. `takes_a_language`: the scale's grammar may be replaced
+    by a user's language; `needs_room`: only by one with a task that neither a guess nor the words alone can
+    solve. `with_rates` plans it with a user's learning rates and batches.
 
     >>> from isoloss.experiments.scale import scale_named
     >>> from isoloss.experiments.suite import builtin_designs
@@ -45,6 +46,7 @@ class Design:
 
     plan: Callable[[Scale], Experiment]
     registered: str = ""
+    seeds: Mapping[ScaleName, Seeds] = field(default_factory=dict)
     earlier_seeds: Mapping[ScaleName, tuple[Seeds, ...]] = field(default_factory=dict)
     takes_a_language: bool = False
     needs_room: bool = False
@@ -54,6 +56,7 @@ class Design:
 
     def at(self, scale: Scale, rates: str | None = None) -> Experiment:
         """The experiment at a scale, with a user's learning rates and batches where it takes them."""
+        scale = scale.with_seeds(self.seeds.get(scale.name))
         made = self.with_rates(scale, rates) if rates and self.with_rates else self.plan(scale)
         return replace(made, registered=self.registered, pilot_seeds=scale.pilot_seeds)
 

@@ -80,8 +80,11 @@ def over_steps(*axes: Axis, by: Colour, caption: str = "") -> Callable[[pl.DataF
 PROJECTED = "projected_accuracy"
 """The column of the probe on features of the same dimension for all widths."""
 
-UNTRAINED = "untrained_projected_accuracy"
+UNTRAINED_PROJECTED = "untrained_projected_accuracy"
 """The column of that probe on each run's model before its first step."""
+
+UNTRAINED = "untrained_accuracy"
+"""The same of the probe on all features as they are."""
 
 PANEL = "panel"
 """The column that identifies the panel of a row."""
@@ -104,7 +107,7 @@ class ShownTask:
 
     def seeds(self, scale: Scale) -> tuple[int, ...]:
         """The seeds of its runs."""
-        return self.runs.own_seeds or scale.seeds
+        return scale.seeds
 
     def probe(self, sizes: MeasurementSizes) -> AccuracyQuantity:
         """The linear probe for the task."""
@@ -124,16 +127,22 @@ class ShownTask:
             for run in self.probed_runs(scale, steps)
         )
 
-    def size_probes(self, sizes: MeasurementSizes) -> tuple[MeasuredAt, MeasuredAt]:
-        """How sizes are compared: features of the same dimension, and those of untrained models.
+    def size_probes(self, sizes: MeasurementSizes) -> tuple[MeasuredAt, ...]:
+        """What sizes are compared by beside the plain probe: features of one dimension, and untrained models.
 
         All widths are projected to the dimension of the narrowest's features, by one matrix per width.
         """
         narrowest = min(width_of(model) for model in self.runs.architectures)
         projection = Projected(narrowest * self.runs.language.maximum_length, sizes.seed)
         projected = sizes.probe_of(self.task, PROJECTED, projection)
-        untrained = ControlQuantity(projected, BeforeTraining(), UNTRAINED)
-        return MeasuredAt(projected, self.runs.compared_steps), MeasuredAt(untrained, (self.runs.steps,))
+        controls = (
+            ControlQuantity(projected, BeforeTraining(), UNTRAINED_PROJECTED),
+            ControlQuantity(self.probe(sizes), BeforeTraining(), UNTRAINED),
+        )
+        return (
+            MeasuredAt(projected, self.runs.compared_steps),
+            *(MeasuredAt(control, (self.runs.steps,)) for control in controls),
+        )
 
     def reference(self, sizes: MeasurementSizes) -> PlannedReference:
         """Chance and ceiling of the task, a row of the table."""

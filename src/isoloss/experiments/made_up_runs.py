@@ -96,7 +96,7 @@ class _MadeUp:
         if name.endswith(("_error", "_deviation")):
             return 0.004
         if name == "parameters":
-            return _parameters(self.run.architecture, self.run.language.words)
+            return _parameters(self.run.architecture, self.run.language.words)  # type: ignore[arg-type]
         if name.endswith(COUNTS):
             return 1000
         if name.startswith("kl_") or name.endswith(("_kl", "_steps")):
@@ -116,7 +116,7 @@ class _MadeUp:
 
     def _accuracy(self, name: str, measured: MeasuredAt) -> object:
         """Of a probe, of a count of its errors, or of a model before training."""
-        digest = _quantity(measured.quantity, _RunKey(self.run))
+        digest = _quantity(measured.quantity, _RunKey(self.run))  # type: ignore[arg-type]
         neither = self._falling(digest, (0.0, 0.0), OF_KL)
         if name.startswith("untrained") or name.endswith("untrained"):
             behind = float(neither.mean()) if self.world is World.NEITHER else LEARNT
@@ -136,7 +136,9 @@ class _MadeUp:
 
     def _falling(self, what: str, fall: tuple[float, float], error: float) -> Float[np.ndarray, " n"]:
         """In doublings: a line over the doublings of steps with what variant, seed and run add to it."""
-        of_variant = _generator(self.of_variants, _variant(_RunKey(self.run)), what).normal(0, BETWEEN_VARIANTS)
+        of_variant = _generator(self.of_variants, _variant(_RunKey(self.run)), what).normal(
+            0, BETWEEN_VARIANTS
+        )
         of_seed = _generator(self.number, self.run.first_seed, what).normal(0, BETWEEN_SEEDS)
         generator = _generator(self.number, self.run.digest, what)
         level = of_variant + of_seed + generator.normal(0, BETWEEN_RUNS)

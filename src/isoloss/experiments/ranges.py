@@ -127,7 +127,7 @@ def refuse_what_decides_nothing(experiment: Experiment) -> None:
 
 
 def _draw_on(draws: _Draws, claims: Sequence[Claim], begun: int) -> list[Claim]:
-    """Make up more experiments for those claims that none yet has shown to decide; those that none shows to."""
+    """Make up more experiments for claims that none yet has shown to decide; those that none shows to."""
     asked, done = list(claims), begun
     while True:
         found = {claim.name: draws.range_of(claim) for claim in asked} if done else {}

@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy
+from isoloss.experiments.statistics.along_runs import RANGE_OF_KL, MeanWithinRuns, divergence_over_entropy
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.results.verdict import below
 
 ASSOCIATION = 0.25
@@ -19,6 +20,22 @@ WHY_ASSOCIATION = (
 )
 UNDECIDABLE = "undecidable by design"
 """Of a claim that no measurement could fulfil, or fail, whatever accuracy follows; see `claim_ranges`."""
+KL_WINDOW = 0.25
+"""Widest spread of KL(distribution || model), in doublings, that still counts as one KL."""
+WHY_KL_WINDOW = (
+    "accuracy fell by 3.7 percentage points for each doubling of KL within AdamW's runs of an earlier round, "
+    "so that it then moves by less than one"
+)
+FALL_OF_ONE_KL = 1 - 2**-KL_WINDOW
+"""The same as a share of KL by which it falls."""
+SLOPE_AT_ONE_KL = -1.0
+"""Smallest slope, in percentage points per doubling of the trace, that counts as an effect of flatness."""
+WHY_SLOPE = (
+    "about a quarter of what accuracy fell by for each doubling of KL within AdamW's runs of an earlier round"
+)
+KL_IN_PAPER = (
+    "“Even with the log of the KL divergence [...] the models are saturating” (A.7; no number given)"
+)
 DIVERGENCE_WINDOW = 0.004
 """Largest share of the entropy that counts as having converged as the paper's models did."""
 WHY_WINDOW = "four times the paper's 0.12 %, and about what its losses lie above its entropy"
@@ -46,6 +63,56 @@ def final_loss_is_one(name: str, models: str) -> Claim:
         statistic=gap_at_the_end,
         kind="premise",
         reason="four times the paper's 0.12 %",
+        lowest=0.0,
+    )
+
+
+def one_kl(name: str, whose: str, statistic: Statistic = RANGE_OF_KL) -> Claim:
+    """The premise that within a run KL stays what it is; `whose` begins the sentence, such as "PCFG: "."""
+    return Claim(
+        name=name,
+        answers=Question.LOSS,
+        sentence=f"{whose}Within a run, after saturation, KL(distribution || model) stays one KL.",
+        paper=KL_IN_PAPER,
+        measure="mean over runs of log2(largest / smallest KL) of the run's checkpoints",
+        unit="doublings",
+        claimed=below(KL_WINDOW),
+        statistic=statistic,
+        kind="premise",
+        reason=WHY_KL_WINDOW,
+        lowest=0.0,
+    )
+
+
+def sizes_have_one_kl(name: str, whose: str, statistic: Statistic) -> Claim:
+    """The premise that models of all sizes end at one KL."""
+    return Claim(
+        name=name,
+        answers=Question.LOSS,
+        sentence=f"{whose}At the end KL(distribution || model) is the same for models of all sizes.",
+        paper=KL_IN_PAPER,
+        measure="log2(largest / smallest) of the widths' mean KL at the last checkpoint",
+        unit="doublings",
+        claimed=below(KL_WINDOW),
+        statistic=statistic,
+        kind="premise",
+        reason=WHY_KL_WINDOW,
+        lowest=0.0,
+    )
+
+
+def flatter_is_better_at_one_kl(name: str, sentence: str, among: str, statistic: Statistic) -> Claim:
+    """That at one KL accuracy rises as the trace falls; `among` are the regression's points, in words."""
+    return Claim(
+        name=name,
+        answers=Question.FLATNESS,
+        sentence=sentence,
+        paper="flatness explains what the loss does not (Section 4; no number given at one KL)",
+        measure=f"slope of accuracy over log2(trace) beside log2(KL), by least squares over {among}",
+        unit="percentage points per doubling of the trace",
+        claimed=below(SLOPE_AT_ONE_KL),
+        statistic=statistic,
+        reason=WHY_SLOPE,
     )
 
 
@@ -64,4 +131,5 @@ def final_loss_is_near(name: str) -> Claim:
         statistic=MeanWithinRuns(divergence_over_entropy),
         kind="premise",
         reason="the largest share in the paper",
+        lowest=0.0,
     )

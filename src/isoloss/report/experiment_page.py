@@ -12,8 +12,9 @@ from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment import Experiment, Facts, facts_of
 from isoloss.experiments.experiment_jobs import planned_languages
 from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.made_up_runs import World
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.ranges import Range, World, claim_ranges
+from isoloss.experiments.ranges import Range, claim_ranges
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
 from isoloss.report.frame import Link
 from isoloss.report.offered_files import json_link, run_files, run_folder
@@ -28,13 +29,13 @@ WORLDS = (
 )
 
 FAMILY = (
-    "The {effects} effects of this page are one family: by Holm's procedure, the probability that any of their "
-    "verdicts is wrong is at most 5 %. So they are the same, whatever else is carried out with them; over "
-    "several pages together, that probability is larger."
+    "The {effects} effects of this page are one family: by Holm's procedure, the probability that any of "
+    "their verdicts is wrong is at most 5 %. So they are the same, whatever else is carried out with them; "
+    "over several pages together, that probability is larger."
 )
 NOT_TESTED = (
-    "Registered, and withdrawn since: they are not among the effects that are judged. Their numbers are shown "
-    "for what they are worth, each with the 95 % interval that it has by itself."
+    "Registered, and withdrawn since: they are not among the effects that are judged. Their numbers are "
+    "shown for what they are worth, each with the 95 % interval that it has by itself."
 )
 
 

@@ -70,7 +70,8 @@ def test_what_is_not_learnt_is_a_share_of_the_entropy() -> None:
 
 def test_the_last_doubling_begins_between_two_checkpoints() -> None:
     run = frame(step=[1, 3, 12], kl=[0.5, 0.3, 0.1], loss=[1.5, 1.3, 1.1])
-    assert LastDoubling("kl")([run]) == pytest.approx((0.2 - 0.1) / 1.1)  # step 6 is half way from 3 to 12
+    assert LastDoubling("kl", "loss")([run]) == pytest.approx(0.1 / 1.1)  # step 6 is half way from 3 to 12
+    assert LastDoubling("kl")([run]) == pytest.approx(0.5)
     assert math.isnan(LastDoubling("kl")([run.tail(1)]))
 
 

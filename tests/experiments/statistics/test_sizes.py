@@ -6,10 +6,12 @@ import pytest
 from isoloss.experiments.statistics.along_runs import in_doublings
 from isoloss.experiments.statistics.sizes import (
     GapBetweenWidths,
+    GapBetweenWidthsInDoublings,
     OfNarrowest,
     SlopeOverSizes,
     last_doubling_of_width,
     mean_by_width,
+    relative_fall_with_width,
     saturated_width,
 )
 
@@ -44,6 +46,19 @@ def test_without_a_common_loss_or_a_second_size_there_is_nothing_to_compare() ->
     slope = SlopeOverSizes(in_doublings("trace"))
     assert math.isnan(slope([small]))
     assert math.isnan(slope([small, run_of(64, 1, [2.0, 1.8], [1.0, 1.0])]))
+    at_the_end = SlopeOverSizes(in_doublings("trace"), at_one_step=True)
+    assert at_the_end([small, run_of(64, 1, [2.0, 1.8], [1.0, 0.5])]) == pytest.approx(-1.0)
+    assert math.isnan(at_the_end([small]))
+
+
+def test_kl_of_the_widths_is_compared_in_doublings_and_shares() -> None:
+    runs = [run_of(width, 1, [2.0], [1.0]) for width in (16, 32, 64)]
+    runs = [run.with_columns(kl=pl.lit(kl)) for run, kl in zip(runs, (0.016, 0.004, 0.003), strict=True)]
+    assert GapBetweenWidthsInDoublings("kl")(runs) == pytest.approx(math.log2(16 / 3))
+    assert relative_fall_with_width(runs) == pytest.approx(0.25)
+    assert math.isnan(relative_fall_with_width(runs[:1]))
+    wider = runs[2].with_columns(width=pl.lit(128))  # two doublings for the same fall
+    assert relative_fall_with_width([*runs[:2], wider]) == pytest.approx(1 - 0.75**0.5)
 
 
 def test_means_are_those_of_the_last_checkpoints() -> None:

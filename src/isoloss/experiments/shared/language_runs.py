@@ -38,8 +38,7 @@ class LanguageRuns(Generic[Model]):
     claim of a common loss can fail. `evaluated` says which predictions the exact loss uses,
     `averaging_horizon` over how many steps checkpoint weights are averaged (None: not at all). Sizes are
     matched in loss among the checkpoints from `compared_from` on, or else the saturated ones: by the time the
-    smallest model plateaus, the largest may have long passed that loss. `own_seeds` replace the scale's if
-    this language's settings, but not those of others, were changed after runs had been reported.
+    smallest model plateaus, the largest may have long passed that loss.
     """
 
     language: LanguagePlan
@@ -52,7 +51,6 @@ class LanguageRuns(Generic[Model]):
     saturated_from: int
     evaluated: ExactObjective = MaskedObjective()  # noqa: RUF009  (frozen)
     averaging_horizon: int | None = None
-    own_seeds: tuple[int, ...] | None = None
     compared_from: int | None = None
 
     def __post_init__(self) -> None:
@@ -72,7 +70,6 @@ class LanguageRuns(Generic[Model]):
             checkpoint_steps=log_spaced_steps(10, 40),
             saturated_from=20,
             averaging_horizon=None,
-            own_seeds=None,
             compared_from=None,
         )
 
@@ -89,7 +86,7 @@ AnyRuns = LanguageRuns[AnyModel]
 def runs_of_sizes(
     runs: AnyRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
 ) -> tuple[PlannedRun, ...]:
-    """One run for each size and seed, in the order of the architectures; `own_seeds` replace `seeds`."""
+    """One run for each size and seed, in the order of the architectures."""
     return tuple(
         PlannedRun(
             name=f"width-{width_of(architecture)}-seed-{seed}",
@@ -106,7 +103,7 @@ def runs_of_sizes(
             averaging_horizon=runs.averaging_horizon,
         )
         for architecture in runs.architectures
-        for seed in runs.own_seeds or seeds
+        for seed in seeds
     )
 
 

@@ -86,6 +86,22 @@ class RelativeRange:
         return float(np.ptp(values) / values.mean()) if len(values) else float("nan")
 
 
+@dataclass(frozen=True)
+class RangeInDoublings:
+    """How often the largest value of a column is the smallest doubled."""
+
+    column: str
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class.
+
+        >>> RangeInDoublings("kl")([pl.DataFrame({"kl": [0.008, 0.002, 0.004]})])
+        2.0
+        """
+        (values,) = complete_rows(runs, (self.column,))
+        return float(np.log2(values.max() / values.min())) if len(values) else float("nan")
+
+
 def divergence_over_entropy(runs: Frames) -> float:
     """KL(distribution || model) at the last checkpoint, as a share of the entropy."""
     loss, kl = complete_rows(runs, ("loss", "kl"))
@@ -120,21 +136,22 @@ class FromStep:
 
 @dataclass(frozen=True)
 class LastDoubling:
-    """How much a column still falls over the last doubling of steps, relative to the loss at the end.
+    """How much a column still falls over the last doubling of steps, relative to `beside` at the end.
 
-    At the start of the doubling, the column is interpolated linearly in the step's logarithm; nan for a run
-    without an earlier checkpoint.
+    Relative to what it was at the start of the doubling for None. There, the column is interpolated linearly
+    in the step's logarithm; nan for a run without an earlier checkpoint.
     """
 
     column: str
+    beside: str | None = None
 
     def __call__(self, runs: Frames) -> float:
         """See the class."""
-        step, values, loss = complete_rows(runs, ("step", self.column, "loss"))
+        step, values, other = complete_rows(runs, ("step", self.column, self.beside or self.column))
         if len(step) < 2 or step[0] > step[-1] / 2:
             return float("nan")
         before = np.interp(np.log2(step[-1]) - 1, np.log2(step), values)
-        return float((before - values[-1]) / loss[-1])
+        return float((before - values[-1]) / (other[-1] if self.beside else before))
 
 
 def theil_sen_slope(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
@@ -160,6 +177,9 @@ IMPROVEMENT_BY_FLATTENING = MeanWithinRuns(Slope(in_points("accuracy"), over=in_
 
 RANGE_OF_LOSS = MeanWithinRuns(RelativeRange("loss"))
 """Within how small a share of itself the loss stays along a run."""
+
+RANGE_OF_KL = MeanWithinRuns(RangeInDoublings("kl"))
+"""How often KL(distribution || model) halves along a run, which the loss hides: the entropy dwarfs it."""
 
 
 def slope_within_seeds(rows: pl.DataFrame, y: pl.Expr, x: pl.Expr) -> float:

@@ -31,6 +31,8 @@ LOSS_WINDOW = 0.005
 """Widest spread of losses, as a share of the mean loss, that still counts as one loss. The paper's own
 window, 3.204 to 3.208 nats, is 0.0012 wide in these terms, and its losses lie 0.0025 to 0.004 above its
 entropy: what is not learnt yet is of that order, and so is what may differ."""
+PAPER_WINDOW = 0.0012
+"""The paper's own, as a share of the loss (Figure 1)."""
 
 Comparison = Callable[[float, float], float]
 """From a run's number and the reference run's to one number."""
@@ -120,11 +122,16 @@ def falling(losses: StepCurve) -> StepCurve:
 
 def pairs_at_same_loss(runs: Sequence[pl.DataFrame], rule: str, reference: str) -> Iterator[SameLoss]:
     """Each run of `rule` with the reference run of its seed; those without a common loss are left out."""
-    named = [(run, *_rule_and_seed(FrameKey(run))) for run in runs]
+    named = [(run, *rule_and_seed(run)) for run in runs]
     references = {seed: run for run, of_rule, seed in named if of_rule == reference}
     for run, of_rule, seed in named:
         if of_rule == rule and seed in references and (found := at_same_loss(run, references[seed])):
             yield found
+
+
+def rule_and_seed(run: pl.DataFrame) -> tuple[str, int | None]:
+    """What a run is labelled with: its update rule, and its seed."""
+    return _rule_and_seed(FrameKey(run))
 
 
 @lru_cache(maxsize=2048)

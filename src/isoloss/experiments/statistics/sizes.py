@@ -18,12 +18,15 @@ class SlopeOverSizes:
     """Mean over seeds of the slope of a column per doubling of parameters, all sizes at one loss.
 
     The loss is the lowest that the seed's runs of all widths reach; between checkpoints, the column is
-    interpolated. Seeds whose widths have no loss in common are left out; nan if none is left. `less` names a
-    column with one number per run, e.g. for the untrained model, whose slope is subtracted.
+    interpolated. The entropy being the same for all, so is KL there. `at_one_step` takes the last checkpoints
+    instead, whatever their losses. Seeds whose widths have no loss in common are left out; nan if none is
+    left. `less` names a column with one number per run, e.g. for the untrained model, whose slope is
+    subtracted.
     """
 
     of: Scaled
     less: str | None = None
+    at_one_step: bool = False
 
     def __call__(self, runs: Frames) -> float:
         """See the class."""
@@ -36,15 +39,27 @@ class SlopeOverSizes:
 def _slope(asked: SlopeOverSizes, *by_width: FrameKey) -> float | None:
     """One seed's slope, the same in all resamples that have the seed; None without a common loss."""
     runs = [key.frame for key in by_width]
-    matched = matched_losses(runs) if len(runs) > 1 else None
-    if matched is None:
+    values = (
+        _at_last_step(asked.of.column, runs) if asked.at_one_step else _at_one_loss(asked.of.column, runs)
+    )
+    if values is None:
         return None
-    places = zip(runs, matched.points, strict=True)
-    values = [RunAtLoss(run, point).value(asked.of.column).value for run, point in places]
     scaled = asked.of.scale(np.array(values))
     if asked.less is not None:
         scaled -= asked.of.scale(_of_each(runs, asked.less))
     return theil_sen_slope(np.log2(_of_each(runs, "parameters")), scaled)
+
+
+def _at_one_loss(column: str, runs: Frames) -> list[float] | None:
+    matched = matched_losses(runs) if len(runs) > 1 else None
+    if matched is None:
+        return None
+    places = zip(runs, matched.points, strict=True)
+    return [RunAtLoss(run, point).value(column).value for run, point in places]
+
+
+def _at_last_step(column: str, runs: Frames) -> list[float] | None:
+    return [float(run[column].drop_nulls()[-1]) for run in runs] if len(runs) > 1 else None
 
 
 def _of_each(runs: Frames, column: str) -> Float[np.ndarray, " n"]:
@@ -73,6 +88,18 @@ class GapBetweenWidths:
         return float(np.ptp(means) / means.mean()) if len(means) > 1 else float("nan")
 
 
+@dataclass(frozen=True)
+class GapBetweenWidthsInDoublings:
+    """How often the smallest of the widths' mean values at the last checkpoint doubles to the largest."""
+
+    column: str
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class; nan for fewer than two widths."""
+        means = list(mean_by_width(runs, self.column).values())
+        return float(np.log2(max(means) / min(means))) if len(means) > 1 else float("nan")
+
+
 def saturated_width(runs: Frames) -> int:
     """The smallest width from which on all mean final losses are within `LOSS_WINDOW` of the lowest."""
     losses = mean_by_width(runs, "loss")
@@ -91,6 +118,18 @@ def last_doubling_of_width(runs: Frames) -> float:
         return float("nan")
     before, widest = list(kl)[-2:]
     return float((kl[before] - kl[widest]) / loss[widest] / np.log2(widest / before))
+
+
+def relative_fall_with_width(runs: Frames) -> float:
+    """By which share of itself the mean KL at the last checkpoint falls for a doubling of the largest widths.
+
+    From the second-largest to the largest, on the scale of logarithms; nan for fewer than two widths.
+    """
+    kl = mean_by_width(runs, "kl")
+    if len(kl) < 2:
+        return float("nan")
+    before, widest = list(kl)[-2:]
+    return float(1 - (kl[widest] / kl[before]) ** (1 / np.log2(widest / before)))
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ from isoloss.experiments.descents import (
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ShownTask, task_10, task_c
-from isoloss.experiments.scale import Scale
-from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT_BY_FLATTENING
-from isoloss.experiments.suite.figure_2 import one_loss_over_steps
+from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.standard_claims import flatter_is_better_at_one_kl
+from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, IMPROVEMENT_BY_FLATTENING
+from isoloss.experiments.statistics.partial_slope import PartialSlope
+from isoloss.experiments.suite.figure_2 import one_kl_over_steps, one_loss_over_steps
 from isoloss.results.verdict import above, below
 
 POINTS_PER_HALVING = 2.0
@@ -63,6 +65,7 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
     """Figure 4's claims for one panel; `paper_gain` is the rise of accuracy stated in the paper."""
     return (
         one_loss_over_steps(task, "“after the validation pre-training loss converges” (Section 4)"),
+        one_kl_over_steps(task),
         Claim(
             name=f"{task.key}-flatter",
             sentence=f"{task.title}: along SGD the trace of the Hessian falls.",
@@ -74,7 +77,16 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
         ),
         Claim(
             name=f"{task.key}-better",
-            sentence=f"{task.title}: as the trace falls along SGD, accuracy rises.",
+            sentence=f"{task.title}: along SGD accuracy rises.",
+            paper=paper_gain,
+            measure="mean over runs of the Theil-Sen slope of accuracy per doubling of steps",
+            unit="percentage points per doubling",
+            claimed=above(0.0),
+            statistic=task.statistic(IMPROVEMENT),
+        ),
+        Claim(
+            name=f"{task.key}-better-by-two-points",
+            sentence=f"{task.title}: along SGD accuracy rises by two percentage points as the trace halves.",
             paper=paper_gain,
             measure="mean over runs of the Theil-Sen slope of accuracy per halving of the trace",
             unit="percentage points per halving",
@@ -82,18 +94,30 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
             statistic=task.statistic(IMPROVEMENT_BY_FLATTENING),
             reason=WHY_POINTS,
         ),
+        flatter_is_better_at_one_kl(
+            f"{task.key}-flatter-is-better-at-one-kl",
+            f"{task.title}: of SGD's checkpoints that know the distribution equally well, the flatter do "
+            "better.",
+            "SGD's checkpoints after its warm-up, with an intercept for each run",
+            task.statistic(PartialSlope("run")),
+        ),
     )
 
 
 EXPERIMENT = Design(
     lambda scale: figure_4(scale, DESCENTS[scale.name]),
     registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    seeds=FRESH_SEEDS,
     earlier_seeds={
-        "laptop": ((111, 112, 113, 114, 115),),
+        "laptop": (
+            tuple(range(111, 116)),
+            tuple(range(171, 176)),
+        ),
         "night": (
             tuple(range(201, 211)),
             (*range(201, 211), *range(241, 251)),
             (*range(201, 211), *range(251, 267)),
+            (*range(201, 211), *range(351, 391)),
         ),
     },
     picture=Picture("pcfg-c", "Loss, trace and accuracy along SGD"),

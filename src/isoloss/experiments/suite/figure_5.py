@@ -10,20 +10,20 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, BY_WIDTH, KL, TRACE, task_b
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, NIGHT_WIDTHS
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
-from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.standard_claims import flatter_is_better_at_one_kl
 from isoloss.experiments.statistics.along_runs import in_doublings
-from isoloss.experiments.statistics.rank_correlation import PartialRanking
+from isoloss.experiments.statistics.partial_slope import PartialSlope
 from isoloss.experiments.statistics.sizes import SlopeOverSizes
-from isoloss.experiments.suite.figure_3 import AT_ONE_LOSS, GAIN_BY_SIZE, PROBED_BY_SIZE
+from isoloss.experiments.suite.figure_3 import AT_ONE_KL
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.models.enlarging import enlargement_between
 from isoloss.models.shapes import TABLE_4, Shape, laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.panels import Axis, Dots, Panel
-from isoloss.results.verdict import above, below
+from isoloss.results.verdict import below
 
 FORMS = ("exact", "paper")
 EXACT = Axis("trace_exact", "trace, enlarged (exact form)", "trace_exact_error", logarithmic=True)
@@ -96,7 +96,7 @@ def figure_5(scale: Scale, compared: SizeComparison) -> Experiment:
             "of the trace by the number of copies k, which is larger for smaller models. A variant that "
             "leaves the function exactly unchanged divides that part by k instead. Both are shown. Where "
             "they disagree about the order of sizes, that order is decided by the construction, not by the "
-            "models.",
+            "models. Whether larger models do better is judged with Figure 3.",
         ),
         runs=tuple(replace(run, saturated_from=steps[0]) for run in grammar_runs(of_sizes, measured)),
         claims=CLAIMS,
@@ -124,55 +124,54 @@ def _panels(table: pl.DataFrame, scale: Scale, compared: SizeComparison) -> tupl
     )
 
 
-def _larger_is_flatter(form: str) -> Claim:
+def _larger_is_flatter(form: str, where: str, how: str, statistic: SlopeOverSizes) -> Claim:
     return Claim(
-        name=f"larger-is-flatter-{form}",
-        sentence=f"At one loss and enlarged to one shape ({form} form), larger models are flatter.",
+        name=f"larger-is-flatter-{form}{where}",
+        sentence=f"Enlarged to one shape ({form} form), larger models are flatter {how}.",
         paper="the trace falls from 19.8 to 12.6, 0.65 doublings (Section 4, Figure 5)",
         measure=(
             "mean over seeds of the slope of log2(enlarged trace) per doubling of parameters, each model's "
-            f"own; {AT_ONE_LOSS}"
+            f"own; {'all at the last checkpoint' if statistic.at_one_step else AT_ONE_KL}"
         ),
         unit="doublings per doubling",
         claimed=below(0.0),
-        statistic=SlopeOverSizes(in_doublings(f"trace_{form}")),
+        statistic=statistic,
     )
 
 
-def _flatter_is_better(form: str) -> Claim:
-    return Claim(
-        name=f"flatter-is-better-{form}",
-        answers=Question.FLATNESS,
-        sentence=f"Among models alike in loss, enlarged to one shape ({form} form), the flatter do better.",
-        paper="the trace “correlates with downstream performance” (Figure 5; no number given)",
-        measure="partial Spearman of −enlarged trace with accuracy given KL, over the dots of all sizes",
-        unit="",
-        claimed=above(ASSOCIATION),
-        statistic=PartialRanking(f"trace_{form}", given=("kl",)),
-        reason=WHY_ASSOCIATION,
-        limit=1.0,
+def _claims(form: str) -> tuple[Claim, ...]:
+    """Of one of the forms in which models are enlarged."""
+    trace = in_doublings(f"trace_{form}")
+    return (
+        _larger_is_flatter(form, "", "at the end of training", SlopeOverSizes(trace, at_one_step=True)),
+        _larger_is_flatter(form, "-at-one-kl", "at one KL", SlopeOverSizes(trace)),
+        flatter_is_better_at_one_kl(
+            f"flatter-is-better-{form}",
+            f"Among models that know the distribution equally well, enlarged to one shape ({form} form), the "
+            "flatter do better.",
+            "the dots of all sizes, with an intercept for each seed",
+            PartialSlope("seed", of=f"trace_{form}"),
+        ),
     )
 
 
-CLAIMS = (
-    *(_larger_is_flatter(form) for form in FORMS),
-    Claim(
-        name="larger-is-better",
-        sentence="At one loss larger models do better downstream.",
-        paper="accuracy rises from 40.4 to 50.5 % (Section 4, Figure 5)",
-        measure=PROBED_BY_SIZE,
-        unit="percentage points per doubling",
-        claimed=above(0.0),
-        statistic=GAIN_BY_SIZE,
-    ),
-    *(_flatter_is_better(form) for form in FORMS),
-)
+CLAIMS = tuple(claim for form in FORMS for claim in _claims(form))
 
 
 EXPERIMENT = Design(
     lambda scale: figure_5(scale, AT[scale.name]),
     registered="02cf7414fde792a6a4017a1b9d4771cdf5ef9f1f",
-    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),), "night": (tuple(range(201, 211)),)},
+    seeds=FRESH_SEEDS,
+    earlier_seeds={
+        "laptop": (
+            tuple(range(111, 116)),
+            tuple(range(171, 176)),
+        ),
+        "night": (
+            tuple(range(201, 211)),
+            tuple(range(241, 251)),
+        ),
+    },
     picture=Picture("enlarged", "Accuracy over the trace of models of several widths in one parameter space"),
     of_the_paper=True,
 )

@@ -4,7 +4,7 @@ from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import OWN_TASK, second_text_task, task_6, task_a
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.suite.figure_3 import PAPER, larger_is_better, size_panels
 
 
@@ -22,7 +22,7 @@ def figure_8(scale: Scale) -> Experiment:
         ),
         runs=tuple(run for task in tasks for run in task.projected_runs(scale)),
         references=tuple(task.reference(scale.sizes) for task in tasks),
-        claims=tuple(larger_is_better(task, PAPER) for task in tasks),
+        claims=tuple(claim for task in tasks for claim in larger_is_better(task, PAPER)),
         panels=lambda table: size_panels(tasks, table, scale),
     )
 
@@ -30,14 +30,17 @@ def figure_8(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     figure_8,
     registered="02cf7414fde792a6a4017a1b9d4771cdf5ef9f1f",
+    seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (
-            (111, 112, 113, 114, 115),
+            tuple(range(111, 116)),
             (*range(111, 116), *range(161, 166)),
+            (*range(161, 166), *range(171, 176)),
         ),
         "night": (
             tuple(range(201, 211)),
             (*range(201, 211), *range(241, 251)),
+            (*range(201, 211), *range(241, 251), *range(271, 289)),
         ),
     },
     picture=Picture("pcfg-a", "Loss and accuracy over widths, on another task"),

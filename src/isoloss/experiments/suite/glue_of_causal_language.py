@@ -271,6 +271,7 @@ def _controls(task: ComparedTask, table: pl.DataFrame) -> str:
 EXPERIMENT = Design(
     glue_of_causal_language,
     registered="bf18e408c1a05a59532e72ff65e53554ea5b2e20",
+    seeds={"laptop": tuple(range(161, 166)), "night": tuple(range(271, 289))},
     earlier_seeds={"night": (tuple(range(201, 211)),)},
     of_the_paper=True,
 )

@@ -206,7 +206,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
     """What comes after step `usual_end`, where other runs end; `rise` is the column of the sensitivity."""
     slope, since = (
         "mean over runs of the Theil-Sen slope of",
-        f"per doubling of steps from {usual_end:,} on",
+        "per doubling of steps from where the other runs end",
     )
     return (
         Claim(

@@ -11,16 +11,23 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, STEP, TRACE
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
-from isoloss.experiments.scale import Scale
-from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.standard_claims import (
+    ASSOCIATION,
+    WHY_ASSOCIATION,
+    flatter_is_better_at_one_kl,
+)
+from isoloss.experiments.statistics.partial_slope import PartialSlope
 from isoloss.experiments.statistics.rank_correlation import rank_correlation
 from isoloss.experiments.statistics.same_loss import (
+    LOSS_WINDOW,
     doublings,
     mean_at_same_loss,
-    pairs_at_same_loss,
     percentage_points,
     rows_at_same_loss,
 )
+from isoloss.experiments.statistics.same_step import MeanAtSameStep, at_same_steps
+from isoloss.experiments.suite.table_1 import AT_ONE_KL, AT_ONE_STEP
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
 from isoloss.results.verdict import above, below
 
@@ -43,45 +50,84 @@ def flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def _flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
-    pairs = [pair for rule in (*PEERS, REGULARISED) for pair in pairs_at_same_loss(runs, rule, ADAMW)]
-    traces, accuracies = (
-        np.array([compare(pair.run.value(name).value, pair.reference.value(name).value) for pair in pairs])
-        for name, compare in (("trace", doublings), (ACCURACY, percentage_points))
+    by_rule = {run["rule"][0]: run for run in runs}
+    reference = by_rule.pop(ADAMW, None)
+    found = [] if reference is None else [_against(run, reference) for run in by_rule.values()]
+    pairs = [pair for pair in found if pair is not None]
+    return rank_correlation(-np.array([trace for trace, _ in pairs]), np.array([gain for _, gain in pairs]))
+
+
+def _against(run: pl.DataFrame, reference: pl.DataFrame) -> tuple[float, float] | None:
+    """Doublings of the trace and gain of accuracy, means over the pair's steps; None without one."""
+    rows = at_same_steps(run, reference, ("trace", ACCURACY, "loss"))
+    if not rows:
+        return None
+    apart = [doublings(row["trace"], row["trace_reference"]) for row in rows]
+    gained = [percentage_points(row[ACCURACY], row[f"{ACCURACY}_reference"]) for row in rows]
+    return float(np.mean(apart)), float(np.mean(gained))
+
+
+def _is_flatter(rule: str, why: str) -> tuple[Claim, Claim]:
+    pair = (rule, ADAMW, "trace", doublings)
+    return (
+        Claim(
+            name=f"{rule.lower()}-flatter",
+            sentence=f"At the same step and loss {rule} is at a flatter minimum than AdamW.",
+            paper=why,
+            measure=f"mean over seeds of log2(trace / AdamW's trace), {AT_ONE_STEP}",
+            unit="doublings",
+            claimed=below(0.0),
+            statistic=MeanAtSameStep(*pair),
+        ),
+        Claim(
+            name=f"{rule.lower()}-flatter-at-one-kl",
+            sentence=f"At the same KL {rule} is at a flatter minimum than AdamW.",
+            paper=why,
+            measure=f"mean over seeds of log2(trace / AdamW's trace), {AT_ONE_KL}",
+            unit="doublings",
+            claimed=below(0.0),
+            statistic=mean_at_same_loss(*pair),
+        ),
     )
-    return rank_correlation(-traces, accuracies)
 
 
-def _is_flatter(rule: str, why: str) -> Claim:
-    return Claim(
-        name=f"{rule.lower()}-flatter",
-        sentence=f"At the same loss {rule} is at a flatter minimum than AdamW.",
-        paper=why,
-        measure="mean over seeds of log2(trace / AdamW's trace) at the pair's common loss",
-        unit="doublings",
-        claimed=below(0.0),
-        statistic=mean_at_same_loss(rule, ADAMW, "trace", doublings),
-    )
-
-
+FOR_THE_REGULARISER = f"{OURS}: Section D asks for an explicit regulariser"
+GAIN = (REGULARISED, ADAMW, ACCURACY, percentage_points)
 CLAIMS = (
-    _is_flatter(REGULARISED, f"{OURS}: Section D asks for an explicit regulariser"),
+    *_is_flatter(REGULARISED, FOR_THE_REGULARISER),
     Claim(
         name="flatness-regularised-better",
-        sentence="At the same loss flatness-regularised training does better downstream than AdamW.",
-        paper=f"{OURS}: Section D asks for an explicit regulariser",
-        measure="mean over seeds of accuracy at the pair's common loss, minus AdamW's",
+        sentence="At the same step and loss flatness-regularised training does better downstream than AdamW.",
+        paper=FOR_THE_REGULARISER,
+        measure=f"mean over seeds of accuracy minus AdamW's, {AT_ONE_STEP}",
         unit="percentage points",
         claimed=above(0.0),
-        statistic=mean_at_same_loss(REGULARISED, ADAMW, ACCURACY, percentage_points),
+        statistic=MeanAtSameStep(*GAIN),
     ),
-    *(_is_flatter(rule, OURS) for rule in PEERS),
+    Claim(
+        name="flatness-regularised-better-at-one-kl",
+        sentence="At the same KL flatness-regularised training does better downstream than AdamW.",
+        paper=FOR_THE_REGULARISER,
+        measure=f"mean over seeds of accuracy minus AdamW's, {AT_ONE_KL}",
+        unit="percentage points",
+        claimed=above(0.0),
+        statistic=mean_at_same_loss(*GAIN),
+    ),
+    *(claim for rule in PEERS for claim in _is_flatter(rule, OURS)),
+    flatter_is_better_at_one_kl(
+        "flatter-is-better-at-one-kl",
+        "Among models of all rules that know the distribution equally well, the flatter do better.",
+        "all rules' and AdamW's checkpoints within 0.5 % of the seed's lowest loss, with an intercept for "
+        "each seed",
+        PartialSlope("seed", window=LOSS_WINDOW),
+    ),
     Claim(
         name="flatter-rules-do-better",
-        sentence="Among update rules at AdamW's loss, the flatter minimum does better downstream.",
+        sentence="Among update rules at AdamW's step and loss, the flatter minimum does better downstream.",
         paper=f"{OURS}: the paper's main claim (Section 4), across rules",
         measure=(
             "mean over seeds of Spearman's correlation over rules of −log2(trace / AdamW's) with accuracy "
-            "minus AdamW's"
+            f"minus AdamW's, {AT_ONE_STEP}"
         ),
         unit="",
         claimed=above(ASSOCIATION),
@@ -109,7 +155,6 @@ TABLE = (
 
 def update_rules(scale: Scale) -> Experiment:
     """Muon, Lion, SOAP, Sophia and the flatness regulariser against AdamW, each at the pair's common loss."""
-    scale = scale.with_seeds(scale.compared.own_seeds)
     task = scale.grammar.tasks[1]
     measured = (scale.sizes.loss(), scale.sizes.trace(), scale.sizes.probe_of(task))
     rules = scale.compared.peers
@@ -121,10 +166,11 @@ def update_rules(scale: Scale) -> Experiment:
             "The paper compares sizes, steps and the adversary, and always pre-trains with AdamW. Other "
             "update rules lead to other minima. Here each rule trains the same architecture on the same "
             "sentences.",
-            "A rule's run and AdamW's run with the same seed are compared where each first falls to the "
-            "lowest loss that both reach, interpolated between checkpoints. A faster rule is thus compared "
-            "with AdamW at a later step, so part of the difference is the effect of steps alone; the table "
-            "lists the steps.",
+            "A rule's run and AdamW's run with the same seed are compared twice: at the same step, over the "
+            "last doubling of steps and where their losses lie within 0.5 % of each other, within which a "
+            "faster rule knows more of the distribution; and where each first falls to the lowest KL that "
+            "both reach, interpolated between checkpoints, at an earlier step of the faster. The tables and "
+            "dots are of the second and list the steps.",
         ),
         runs=adamw_runs(scale, measured) + rule_runs(scale, rules, measured),
         claims=CLAIMS,
@@ -189,5 +235,15 @@ def against_reference(pairs: pl.DataFrame) -> pl.DataFrame:
 EXPERIMENT = Design(
     update_rules,
     registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
-    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),), "night": (tuple(range(241, 251)),)},
+    seeds=FRESH_SEEDS,
+    earlier_seeds={
+        "laptop": (
+            tuple(range(111, 116)),
+            tuple(range(171, 176)),
+        ),
+        "night": (
+            tuple(range(241, 251)),
+            tuple(range(351, 377)),
+        ),
+    },
 )
