@@ -256,7 +256,7 @@ def _reference(table: pl.DataFrame) -> str:
 
 EXPERIMENT = Design(
     lambda scale: with_drift(figure_1(scale), scale, SHORT_DRIFT[scale.name]),
-    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (

@@ -65,7 +65,7 @@ def figure_10(scale: Scale, descents: Descents) -> Experiment:
 
 EXPERIMENT = Design(
     lambda scale: figure_10(scale, DESCENTS[scale.name]),
-    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (

@@ -122,7 +122,7 @@ def later_is_better_at_one_kl(task: ShownTask) -> Claim:
 
 EXPERIMENT = Design(
     figure_2,
-    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (

@@ -217,7 +217,7 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
 
 EXPERIMENT = Design(
     figure_3,
-    registered="02cf7414fde792a6a4017a1b9d4771cdf5ef9f1f",
+    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (

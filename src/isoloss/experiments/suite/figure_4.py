@@ -106,7 +106,7 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
 
 EXPERIMENT = Design(
     lambda scale: figure_4(scale, DESCENTS[scale.name]),
-    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (

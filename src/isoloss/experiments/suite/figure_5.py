@@ -160,7 +160,7 @@ CLAIMS = tuple(claim for form in FORMS for claim in _claims(form))
 
 EXPERIMENT = Design(
     lambda scale: figure_5(scale, AT[scale.name]),
-    registered="02cf7414fde792a6a4017a1b9d4771cdf5ef9f1f",
+    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (

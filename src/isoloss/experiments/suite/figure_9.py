@@ -156,7 +156,7 @@ def saturates_beside_the_loss(task: ShownTask) -> tuple[Claim, ...]:
 
 EXPERIMENT = Design(
     figure_9,
-    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (

@@ -286,7 +286,7 @@ def _complete(run: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 
 EXPERIMENT = Design(
     lambda scale: flatness_measures(scale, AT[scale.name]),
-    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": ((111, 112, 113, 114, 115), tuple(range(171, 176))),

@@ -90,7 +90,7 @@ def table_2(scale: Scale) -> Experiment:
 
 EXPERIMENT = Design(
     table_2,
-    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (

@@ -234,7 +234,7 @@ def against_reference(pairs: pl.DataFrame) -> pl.DataFrame:
 
 EXPERIMENT = Design(
     update_rules,
-    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (
