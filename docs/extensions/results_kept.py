@@ -40,6 +40,17 @@ def _earlier(rounds: Sequence[tuple[int, ...]], shipped: dict[str, Any]) -> tupl
     return tuple(takewhile(lambda seeds: list(seeds) != seeds_of(shipped["result"]), rounds))
 
 
+def not_yet_run(kept: dict[str, Any]) -> str:
+    """A sentence where the result is of an earlier round than the claims that are registered now."""
+    fresh = builtin_designs()[kept["result"]["name"]].seeds.get(kept["scale"])
+    if fresh is None or set(fresh) == set(seeds_of(kept["result"])):
+        return ""
+    return (
+        " **These are the results of an earlier round**: claims have been registered anew since, for seeds "
+        f"{min(fresh)} to {max(fresh)}, and have [not yet been run](claims.md)."
+    )
+
+
 def picture_name(name: str, scale: str) -> str:
     """What the documentation calls an experiment's picture."""
     return f"{name}.png" if scale == "laptop" else f"{name}-{scale}.png"

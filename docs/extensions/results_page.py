@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from results_kept import ROOT, SCALES, cells, keep, of_kind, picture_name, read_kept, seeds_of
+from results_kept import ROOT, SCALES, cells, keep, not_yet_run, of_kind, picture_name, read_kept, seeds_of
 from results_quoted import DRIFT_PAGE, README, with_drift, with_results
 from results_rounds import all_rounds_told, ranges, rounds_told
 
@@ -79,7 +79,7 @@ def _section(kept: dict[str, Any]) -> str:
             f"What `{kept['command']}`{after} gave at commit `{kept['commit'][:12]}` in {kept['seconds']:,} "
             f"seconds{beside}, of seeds {ranges(seeds)}, which no choice was made on; "
             f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}."
-            f"{_counted(effects)}{rounds_told(kept)}\n",
+            f"{_counted(effects)}{rounds_told(kept)}{not_yet_run(kept)}\n",
             *picture,
             *([_table(effects)] if effects else _how_far(result)),
             *(
