@@ -8,6 +8,7 @@ from results_kept import ROOT, cells, of_kind, seeds_of, verdict_of
 
 README, DRIFT_PAGE = ROOT / "README.md", ROOT / "docs" / "drift.md"
 PLACES = {
+    "equal": "<!-- what flatness alone does -->\n",
     "caption": "<!-- what the picture shows -->\n",
     "table": "<!-- what make reproduce gave -->\n",
     "speed": "<!-- how fast the trace fell -->\n",
@@ -44,7 +45,8 @@ def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
     )
     told = textwrap.fill(f"{pictured} {flatness_alone(kept)} {MORE}", 125, break_on_hyphens=False)
     table = f"{readme_table(first)}\n{DRIFT_PICTURE}\n\n{told}\n"
-    return _placed(_placed(readme, "caption", readme_caption(first[0])), "table", table)
+    page = _placed(_placed(readme, "caption", readme_caption(first[0])), "table", table)
+    return _placed(page, "equal", equal_knowledge(kept))
 
 
 def readme_caption(kept: dict[str, Any]) -> str:
@@ -71,6 +73,19 @@ def readme_table(kept: Sequence[dict[str, Any]]) -> str:
         here = [f"{measured}: {verdict}" for _, _, measured, _, verdict in said]
         rows.append(f"| {' | '.join([*said[0][:2], *here])} |")
     return "\n".join(rows) + "\n"
+
+
+def equal_knowledge(kept: Sequence[dict[str, Any]]) -> str:
+    """What models that know the same differ in, at the largest scale kept, for README: a line a claim."""
+    (*_, last) = (each for each in kept if each["result"]["name"] == "flatten-polish")
+    result = last["result"]
+    lines = []
+    for claim in (*of_kind(result, "premise"), *of_kind(result, "effect")):
+        sentence, _, measured, _, verdict = cells(claim)
+        line = f"{sentence[:-1]}: {measured}, {verdict.partition(';')[0]}."
+        lines.append(textwrap.fill(line, 120, initial_indent="- ", subsequent_indent="  "))
+    seeds = _in_words(len(seeds_of(result)))
+    return "\n".join([f"At `{last['scale']}`, of {seeds} seeds:", "", *lines]) + "\n"
 
 
 def flatness_alone(kept: Sequence[dict[str, Any]]) -> str:

@@ -135,7 +135,7 @@ def stored_names() -> str:
         lines.append(f"{digest} measurement {settings_as_json(quantity)['is']}")
     for reference in REFERENCES:
         planned = PlannedReference("reference", ReadyLanguage(language), reference)
-        lines.append(f"{planned.file(Path()).stem} reference {settings_as_json(reference)['is']}")
+        lines.append(f"{planned.digest} reference {settings_as_json(reference)['is']}")
     return "\n".join(lines) + "\n"
 
 
