@@ -117,7 +117,8 @@ class _MadeUp:
     def _accuracy(self, name: str, measured: MeasuredAt) -> object:
         """Of a probe, of a count of its errors, or of a model before training."""
         digest = _quantity(measured.quantity, _RunKey(self.run))  # type: ignore[arg-type]
-        neither = self._falling(digest, (0.0, 0.0), OF_KL)
+        examples = name.rpartition("_")[2]  # one quantity may be of several numbers of examples
+        neither = self._falling(digest + examples * examples.isdigit(), (0.0, 0.0), OF_KL)
         if name.startswith("untrained") or name.endswith("untrained"):
             behind = float(neither.mean()) if self.world is World.NEITHER else LEARNT
             return ACCURACY - A_DOUBLING * behind
