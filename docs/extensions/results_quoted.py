@@ -17,15 +17,20 @@ PLACES = {
 """Of what these pages say of the results, the line that each part stands below."""
 
 END = "<!-- until here -->\n"
-CAPTION_CLAIMS = ("later-is-flatter", "later-is-better", "trace-ranks-better")
+CAPTION_CLAIMS = ("later-is-flatter", "later-is-better")
 """The claims whose verdicts stand below README's picture."""
+
+EQUAL_CLAIMS = (
+    *("know-the-same", "differ-in-flatness", "flatter-is-no-better"),
+    *("noise-harms-the-sharper", "rounding-harms-the-sharper"),
+)
+"""The claims on models of equal knowledge whose verdicts stand at README's beginning."""
 
 DRIFT_CLAIMS = ("trace-falls", "loss-stands", "one-clock", "no-noise-no-fall")
 """The claims whose verdicts stand beside the drift's pictures."""
 
-DRIFT_PICTURE = (
-    "![The trace of the Hessian over the time of SGD's drift, for every rate and batch](docs/drift-night.png)"
-)
+ROWS = 5
+"""The most effects that README's table has."""
 
 MORE = (
     "Brackets: 95 % intervals over seeds, corrected for a figure's number of effects. [What we found](docs/"
@@ -38,13 +43,8 @@ IN_WORDS = {2: "two", 3: "three", 5: "five", 10: "ten", 15: "fifteen"}
 def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
     """README's text with caption and table in their places: Figure 1's, and what flatness alone does."""
     first = [each for each in kept if each["result"]["name"] == "figure-1"]
-    *_, drift = (each for each in kept if each["result"]["name"] == "drift")
-    pictured = (
-        "Plain SGD from where AdamW has converged, over the time τ = η²k / 4B ([more](docs/drift.md); "
-        f"width 32). {drift_verdicts(drift)}"
-    )
-    told = textwrap.fill(f"{pictured} {flatness_alone(kept)} {MORE}", 125, break_on_hyphens=False)
-    table = f"{readme_table(first)}\n{DRIFT_PICTURE}\n\n{told}\n"
+    told = textwrap.fill(MORE, 125, break_on_hyphens=False)
+    table = f"{readme_table(first)}\n{told}\n"
     page = _placed(_placed(readme, "caption", readme_caption(first[0])), "table", table)
     return _placed(page, "equal", equal_knowledge(kept))
 
@@ -65,41 +65,37 @@ def readme_caption(kept: dict[str, Any]) -> str:
 
 
 def readme_table(kept: Sequence[dict[str, Any]]) -> str:
-    """The effects, for README: one experiment's results, a column a scale."""
-    scales = [f"{each['scale']}, {_in_words(len(seeds_of(each['result'])))} seeds" for each in kept]
-    rows = [f"| | the paper | {' | '.join(scales)} |", "|---|---|" + "---|" * len(kept)]
-    for claims in zip(*(of_kind(each["result"], "effect") for each in kept), strict=True):
+    """The first effects that are tested, for README: one experiment's results, a column a scale.
+
+    Scales whose results are of other claims than the first one's, those of an earlier round, are left out.
+    """
+    names = [[claim["name"] for claim in _tested(each)] for each in kept]
+    shown = [each for each, own in zip(kept, names, strict=True) if own == names[0]]
+    scales = [f"{each['scale']}, {_in_words(len(seeds_of(each['result'])))} seeds" for each in shown]
+    rows = [f"| | the paper | {' | '.join(scales)} |", "|---|---|" + "---|" * len(shown)]
+    for claims in list(zip(*map(_tested, shown), strict=True))[:ROWS]:
         said = [cells(claim) for claim in claims]
         here = [f"{measured}: {verdict}" for _, _, measured, _, verdict in said]
         rows.append(f"| {' | '.join([*said[0][:2], *here])} |")
     return "\n".join(rows) + "\n"
 
 
+def _tested(kept: dict[str, Any]) -> list[dict[str, Any]]:
+    """The effects of a result that were not withdrawn."""
+    return [claim for claim in of_kind(kept["result"], "effect") if not claim.get("withdrawn")]
+
+
 def equal_knowledge(kept: Sequence[dict[str, Any]]) -> str:
-    """What models that know the same differ in, at the largest scale kept, for README: a line a claim."""
+    """What models that know the same differ in, at the largest scale kept, for README."""
     (*_, last) = (each for each in kept if each["result"]["name"] == "flatten-polish")
-    result = last["result"]
-    lines = []
-    for claim in (*of_kind(result, "premise"), *of_kind(result, "effect")):
-        sentence, _, measured, _, verdict = cells(claim)
-        line = f"{sentence[:-1]}: {measured}, {verdict.partition(';')[0]}."
-        lines.append(textwrap.fill(line, 120, initial_indent="- ", subsequent_indent="  "))
-    seeds = _in_words(len(seeds_of(result)))
-    return "\n".join([f"At `{last['scale']}`, of {seeds} seeds:", "", *lines]) + "\n"
-
-
-def flatness_alone(kept: Sequence[dict[str, Any]]) -> str:
-    """What accuracy does where flatness is set at one loss, at the largest scale kept, for README."""
-    (*_, last) = (each for each in kept if each["result"]["name"] == "flatness-interventions")
-    (claim,) = (each for each in last["result"]["claims"] if each["name"] == "flatter-is-better")
-    *_, measured, _, verdict = cells(claim)
-    value, _, interval = measured.partition(" (")
+    claims = {claim["name"]: claim for claim in last["result"]["claims"]}
+    told = []
+    for name in EQUAL_CLAIMS:
+        sentence, _, measured, _, verdict = cells(claims[name])
+        told.append(f"{sentence[:-1]}: {measured}, {verdict.partition(';')[0]}.")
     seeds = _in_words(len(seeds_of(last["result"])))
-    return (
-        "Where [flatness itself](docs/drift.md) is set, from one start to one loss, the probe's accuracy "
-        f"changes by {value} of the trace ({interval[:-1]}; {seeds} seeds, {last['scale']}). That it falls "
-        f"by a point: {verdict}."
-    )
+    text = f"At `{last['scale']}`, of {seeds} seeds: {' '.join(told)}"
+    return textwrap.fill(text, 125, break_on_hyphens=False) + "\n"
 
 
 def drift_verdicts(kept: dict[str, Any]) -> str:

@@ -124,7 +124,7 @@ class RelativeSchedule:
         """The first step whose averaged weights have that time.
 
         >>> RelativeSchedule(1.0, 64).step_at(6.0), RelativeSchedule(0.25, 16).step_at(6.0)
-        (553, 2047)
+        (568, 2034)
         """
         return first_step(self, time, 2 * self.horizon + round(time / self.time_per_step))
 

@@ -33,9 +33,8 @@ def rounded_to(weights: Float[Tensor, "rows columns"], bits: int) -> Float[Tenso
     Symmetric round-to-nearest with one scale a row, the plainest post-training quantisation. A row of zeros
     stays as it is. Raises BadInput for fewer than two bits, which leave no number but 0.
 
-    >>> rounded_to(torch.tensor([[0.9, -0.2, 3.0], [0.0, 0.0, 0.0]]), bits=3)
-    tensor([[ 1.,  0.,  3.],
-            [ 0.,  0.,  0.]])
+    >>> rounded_to(torch.tensor([[0.9, -1.2, 3.0], [0.0, 0.0, 0.0]]), bits=3).tolist()
+    [[1.0, -1.0, 3.0], [0.0, 0.0, 0.0]]
     """
     if bits < 2:
         raise BadInput(f"{bits} bits leave no number but 0 to round to; take at least 2")

@@ -16,6 +16,7 @@ class MedianOverSeeds:
     One run that breaks away, however far, moves it no further than to the next seed's value. It is nan if the
     statistic is defined for no seed.
 
+    >>> import polars as pl
     >>> runs = [pl.DataFrame({"seed": [seed], "trace": [4.0 * seed**seed]}) for seed in (1, 2, 3)]
     >>> MedianOverSeeds(lambda runs: runs[0]["trace"][0])(runs)
     16.0
