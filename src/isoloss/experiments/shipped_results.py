@@ -56,7 +56,8 @@ def shipped_result(name: str, scale: str) -> ShippedResult | None:
 
     Raises what `shipped_results` raises.
 
-    >>> shipped_result("figure-1", "laptop").claims["later-is-better"].low > 0
+    >>> interval = shipped_result("figure-1", "laptop").claims["later-is-better"]
+    >>> interval.low < interval.effect < interval.high
     True
     """
     shipped = shipped_results(scale).get(name)
