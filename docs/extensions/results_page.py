@@ -17,8 +17,8 @@ from results_kept import ROOT, SCALES, cells, keep, not_yet_run, of_kind, pictur
 from results_quoted import DRIFT_PAGE, README, with_drift, with_results
 from results_rounds import all_rounds_told, ranges, rounds_told
 
-from isoloss.command_line.reproduction_request import GROUPS, requested_designs
 from isoloss.experiments.branches import VARIED
+from isoloss.experiments.requested import GROUPS, requested_designs
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.drift_limits import distances, how_far

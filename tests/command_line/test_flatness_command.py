@@ -10,7 +10,7 @@ from called import answer
 from flatness_folders import MASK, TOKENS, save_models
 from reader_that_leaves import left_by_its_reader
 
-import isoloss.command_line.flatness_request as request_module
+import isoloss.command_line.flatness as flatness_module
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.measurements import on_sentences
 from isoloss.measurements.quantity import Subject
@@ -324,7 +324,7 @@ def test_interrupted_it_shows_what_is_known(run, monkeypatch):
 
         yield progress
 
-    monkeypatch.setattr(request_module, "progress_display", display)
+    monkeypatch.setattr(flatness_module, "progress_display", display)
     code, written, _ = run("bert", "other", "--text", "text.txt", "--relative-error", "0.001", "--json")
     assert code == 130
     assert json.loads(written)["stopped"] == {"fisher_trace": "interrupted"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.reproduction_request import Choice, choice
+from isoloss.command_line.reproduction import Choice, choice
 from isoloss.errors import BadInput
 from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.flatness_interventions import AT as INTERVENTIONS

@@ -8,9 +8,8 @@ from called import run
 
 from isoloss.cli import main
 from isoloss.command_line import cost_table, reproduction
-from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.reproduction import reproduce_experiments
-from isoloss.command_line.reproduction_request import Choice, choice, command_again
+from isoloss.command_line.reproduce import ReproduceOptions, command_again
+from isoloss.command_line.reproduction import Choice, choice, reproduce_experiments
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Notice, Outcome
 from isoloss.experiments import cost
@@ -126,7 +125,7 @@ def test_a_dry_run_can_time_the_models_themselves(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cost_table, "SECONDS_A_FAMILY", 0.02)
     rate = cache(this_machine)  # half a second each time that it is measured
-    for module in (reproduction, cost):
+    for module in (cost_table, cost):
         monkeypatch.setattr(module, "this_machine", rate)
     # A grammar, and a causal model that is not trained yet: neither is supported here.
     names = ("figure-1", "figure-2")

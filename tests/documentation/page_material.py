@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import isoloss.command_line.comparison_plan as comparison_plan
 import isoloss.experiments.teacher_plan  # noqa: F401  (before `Teacher` is replaced: it is a type there)
+import isoloss.measurements.comparison_plan as comparison_plan
 from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.reproduction import executor
-from isoloss.command_line.reproduction_request import choice
+from isoloss.command_line.reproduction import choice, executor
 from isoloss.experiments.teacher import Teacher
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.models.shapes import Shape

@@ -10,8 +10,8 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line import reproduction
-from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.reproduction_request import choice, command_again
+from isoloss.command_line.reproduce import ReproduceOptions, command_again
+from isoloss.command_line.reproduction import choice
 from isoloss.errors import BadInput
 from isoloss.experiments.design import read_design
 from isoloss.experiments.experiment import refuse_misspelt_columns

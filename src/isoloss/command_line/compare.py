@@ -1,13 +1,35 @@
 """`isoloss compare`: loss, flatness and accuracy of several models, and what may be said of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from isoloss.command_line.options import File, Name, Number, Quantities
-from isoloss.command_line.terminal import starting
+from isoloss.command_line.options import (
+    File,
+    Name,
+    Number,
+    Quantities,
+    refuse_unwritable,
+    repeated_command,
+    trace_stopping,
+    usable_mask_rate,
+    usable_seed,
+)
+from isoloss.command_line.terminal import progress_display, starting
+from isoloss.errors import BadInput
+
+if TYPE_CHECKING:
+    from isoloss.measurements.checkpoint_comparison import Measured, Stage
+    from isoloss.measurements.compared_checkpoints import Checkpoint
+    from isoloss.measurements.comparison_plan import PlanSettings, Sources
+
+LOSS_SENTENCES = 10_000
+"""The loss of a sentence has a standard deviation of about 1 nat, so ten thousand give the mean to about 0.01
+nats, and differences between models, which find the same sentences hard, far more precisely."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +96,127 @@ class CompareOptions:
 
 
 def compare(options: CompareOptions) -> int:
-    """Carry out the request; returns the exit code."""
+    """Carry out the request; returns 0 if everything was measured.
+
+    Raises BadInput for what cannot be measured or compared, mostly before any long work.
+    """
     with starting("compare"):
-        from isoloss.command_line.comparison_request import measure_comparison
-    return measure_comparison(options)
+        import torch
+
+        from isoloss.command_line.comparison_table import comparison_as_json, print_comparison
+        from isoloss.device import usable_device
+        from isoloss.files import only_process_in, remove_unfinished
+        from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
+        from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
+        from isoloss.measurements.comparison_plan import planned_stages, read_sources
+        from isoloss.measurements.verdicts import verdicts
+        from isoloss.results.measurements import Measurements
+
+    _check(options)
+    sources = read_sources(
+        options.text,
+        options.dataset,
+        options.task,
+        options.task_test,
+        options.task_columns,
+        options.task_examples,
+    )
+    models = Models(usable_device(options.device), getattr(torch, options.dtype), options.objective)
+    store = Measurements(options.output.with_suffix(".measured"))
+    with only_process_in(store.folder), progress_display() as progress:
+        remove_unfinished(store.folder)
+        checkpoints = read_checkpoints(options.models, models, sources.texts, progress)
+        stages = planned_stages(_plan_settings(options), checkpoints, sources, models)
+        report = partial(_write, options, checkpoints, sources, stages)
+        measured = carry_out(stages, models, store, report, progress)
+    comparison = Comparison(checkpoints, measured, sources.task)
+    found = verdicts(comparison, options.same_loss)
+    if options.json:
+        print(comparison_as_json(comparison, found, sources.notes, options.output))
+    else:
+        print_comparison(comparison, found, options.same_loss, options.output)
+    return 0
+
+
+def _check(options: CompareOptions) -> None:
+    """Refuse what can be refused without a model."""
+    from isoloss.device import usable_device
+    from isoloss.measurements.on_sentences import quantity_named
+    from isoloss.models.loading import refuse_named_twice
+
+    if len(options.models) < 2:
+        raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")
+    refuse_named_twice(options.models)
+    if options.text is not None and options.dataset is not None:
+        raise BadInput("give --text or --dataset for loss and flatness, not both")
+    if options.text is None and options.dataset is None and options.task is None:
+        raise BadInput(
+            "say what to compare on: --text FILE for loss and flatness, --task FILE for accuracy; "
+            "two runs of a results folder are compared by `isoloss compare-runs`"
+        )
+    if options.task is None and (options.task_test or options.task_columns or options.fine_tune):
+        raise BadInput("there is no task: give --task FILE, or leave the options of a task out")
+    usable_seed(options.seed)
+    usable_mask_rate(options.mask_rate)
+    if not 0 < options.same_loss < 1:
+        raise BadInput(f"--same-loss is a share of the loss, such as 0.01, not {options.same_loss}")
+    if options.task_length < 8:
+        raise BadInput(f"--task-length must leave at least 8 tokens of an example, not {options.task_length}")
+    if options.output.suffix != ".html":
+        raise BadInput(f"--output names an HTML file, such as comparison.html, not {options.output}")
+    _plan_settings(options)
+    for name in options.quantity:
+        quantity_named(name, LOSS_SENTENCES, options.seed)
+    usable_device(options.device)
+    refuse_unwritable(options.output)
+
+
+def _plan_settings(options: CompareOptions) -> "PlanSettings":
+    """How everything is measured."""
+    from isoloss.curvature.stopping import Stopping
+    from isoloss.measurements.comparison_plan import PlanSettings
+
+    return PlanSettings(
+        options.seed,
+        options.mask_rate,
+        Stopping(None, options.sentences or LOSS_SENTENCES, options.seconds),
+        trace_stopping(options.relative_error, options.sentences, options.seconds),
+        tuple(dict.fromkeys(options.quantity)),
+        options.task_length,
+        options.fine_tune,
+    )
+
+
+def _write(
+    options: CompareOptions,
+    checkpoints: "tuple[Checkpoint, ...]",
+    sources: "Sources",
+    stages: "Sequence[Stage]",
+    measured: "Measured",
+) -> None:
+    """Write the report and the records of what has been measured so far."""
+    from isoloss.measurements.checkpoint_comparison import Comparison
+    from isoloss.measurements.verdicts import verdicts
+    from isoloss.report.comparison_page import PageDetails, comparison_page
+    from isoloss.report.page import write_lone_page
+    from isoloss.results.record import write_records
+
+    comparison = Comparison(checkpoints, measured, sources.task)
+    details = PageDetails(
+        settings=_settings(options, sources),
+        notices=sources.notes,
+        command=repeated_command("compare", options),
+        same_loss=options.same_loss,
+        complete=len(measured) == sum(map(len, stages)),
+    )
+    page = comparison_page(comparison, verdicts(comparison, options.same_loss), details)
+    write_lone_page(page, options.output)
+    records = options.output.with_suffix(".jsonl")
+    write_records(records, comparison.records, records.name)
+
+
+def _settings(options: CompareOptions, sources: "Sources") -> tuple[tuple[str, str], ...]:
+    rows = [("seed", str(options.seed)), ("precision", options.dtype), *sources.settings]
+    if sources.corpus is not None:
+        rows.append(("loss", f"on {options.sentences or LOSS_SENTENCES:,} sentences at most"))
+    return tuple(rows)

@@ -1,18 +1,30 @@
 """The output of `isoloss reproduce --dry-run`: the cost of pre-training before it starts."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
-from isoloss.command_line.terminal import table_console
+from isoloss.command_line.reproduce import ReproduceOptions
+from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.errors import BadInput
-from isoloss.experiments.cost import A100, H100, UTILISATION, Device, hours, run_cost, run_throughput
+from isoloss.experiments.cost import (
+    A100,
+    H100,
+    UTILISATION,
+    Device,
+    hours,
+    run_cost,
+    run_throughput,
+    this_machine,
+)
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.paper_settings import SettingsGroup
+from isoloss.experiments.paper_settings import SettingsGroup, settings_of
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.scale import scale_named
 from isoloss.models.shapes import Shape
 from isoloss.progress import Progress
 
@@ -21,6 +33,25 @@ Row = dict[str, Any]
 
 SECONDS_A_FAMILY = 5.0
 """How long a family's steps are timed, in addition to building its model and one slower first step."""
+
+
+def print_dry_run(
+    request: ReproduceOptions, experiments: Sequence[Experiment], runs: Sequence[PlannedRun]
+) -> None:
+    """The cost of the runs on stdout, as a table or JSON, and at the paper's scale their settings."""
+    with progress_display() as progress:
+        machine = this_machine(request.device if request.on == "local" else "cpu")
+        measured_on = request.device if request.measure else None
+        rows = cost_rows(experiments, runs, machine, measured_on, progress)
+    # Only that scale is meant to be the paper's.
+    groups = settings_of(scale_named("paper"), experiments) if request.scale == "paper" else ()
+    if request.json:
+        content = {**cost_as_json(rows, machine), "settings": settings_as_rows(groups)}
+        print(json.dumps(content, indent=2))
+        return
+    print_cost(rows, machine, request.scale)
+    if groups:
+        print_settings(groups)
 
 
 def cost_rows(

@@ -1,12 +1,27 @@
 """`isoloss flatness`: how flat models are."""
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import tyro
 
-from isoloss.command_line.options import File, Name, Number, Quantities
-from isoloss.command_line.terminal import starting
+from isoloss.command_line.options import (
+    File,
+    Name,
+    Number,
+    Quantities,
+    refuse_unwritable,
+    repeated_command,
+    trace_stopping,
+    usable_mask_rate,
+    usable_seed,
+)
+from isoloss.command_line.terminal import progress_display, starting
+from isoloss.errors import BadInput
+
+EXIT_INTERRUPTED = 130
+GIBIBYTE = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -67,7 +82,95 @@ class FlatnessOptions:
 
 
 def flatness(options: FlatnessOptions) -> int:
-    """Carry out the request; returns the exit code."""
+    """Carry out the request; returns 0 if all is well, 130 if it was interrupted."""
     with starting("flatness"):
-        from isoloss.command_line.flatness_request import measure_flatness
-    return measure_flatness(options)
+        import torch
+
+        from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
+        from isoloss.measurements import models_together as together
+        from isoloss.measurements.measured_models import INTERRUPTED
+        from isoloss.measurements.sampled_batches import SampledBatches, measured_text
+        from isoloss.models.hub import quiet
+
+    _check(options)
+    texts = options.token_ids or measured_text(options.text, options.dataset)
+    assert texts is not None  # exactly one source is given
+    precision = getattr(torch, options.dtype)
+    models, prediction = together.load_together(
+        options.models, options.objective, precision, options.device, options.parameters
+    )
+    first = next(iter(models.values()))
+    batches = SampledBatches(
+        together.corpus_of(models, texts),
+        together.predicting(models, prediction, options.one_mask, options.mask_rate, options.mask_token_id),
+        options.seed,
+        pad_token=together.pad_token_of(first),
+    )
+    settings = {"estimand": batches.predicting.describe(), "dtype": options.dtype}
+    stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
+    memory = int(options.memory * GIBIBYTE)
+    with progress_display() as progress, quiet():
+        measured = together.measure_each(
+            options.quantity, models, batches, stopping, settings, progress, memory
+        )
+        verdicts = together.verdicts_on_traces(measured, models, batches, progress)
+    shown = Shown(measured, models, batches, verdicts)
+    if options.json:
+        print_json(shown)
+    else:
+        print_flatness(shown)
+    if options.output is not None:
+        # Drawing takes seconds to import, and a table need not wait for that.
+        from isoloss.report.flatness_page import flatness_page
+        from isoloss.report.page import write_lone_page
+
+        page = flatness_page(measured, sentences_below(shown), repeated_command("flatness", options))
+        write_lone_page(page, options.output)
+    finished = len(measured) == len(set(options.quantity)) and measured[-1].stopped != INTERRUPTED
+    return 0 if finished else EXIT_INTERRUPTED
+
+
+def _check(options: FlatnessOptions) -> None:
+    """Refuse what can be refused without a model."""
+    from isoloss.device import usable_device
+    from isoloss.measurements.measured_models import stops_anywhere
+    from isoloss.measurements.on_sentences import short_name
+    from isoloss.models.loading import refuse_named_twice
+
+    if not options.models:
+        raise BadInput("no model is named; name a model's folder, or its name on a hub")
+    refuse_named_twice(options.models)
+    sources = (options.text, options.token_ids, options.dataset)
+    if sum(source is not None for source in sources) != 1:
+        raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
+    usable_seed(options.seed)
+    if options.one_mask and options.mask_rate is not None:
+        raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
+    if options.mask_rate is not None:
+        usable_mask_rate(options.mask_rate)
+    if not 0 < options.memory < float("inf"):
+        raise BadInput(f"--memory must be above 0 gibibytes, not {options.memory}; 1 is what is usual")
+    if not options.quantity:
+        raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
+    free = [stops_anywhere(name) for name in options.quantity]
+    if not any(free) and (options.relative_error or options.seconds):
+        raise BadInput(
+            f"--relative-error and --seconds are for traces and losses; {short_name(options.quantity[0])} is "
+            "measured on a fixed set of sentences: say how many with --sentences"
+        )
+    if options.output is not None:
+        if options.output.suffix != ".html":
+            raise BadInput(f"--output names an HTML file, such as flatness.html, not {options.output}")
+        refuse_unwritable(options.output)
+    trace_stopping(options.relative_error, options.sentences, options.seconds)
+    usable_device(options.device)
+    if options.parameters is not None:
+        try:
+            re.compile(options.parameters)
+        except re.error as error:
+            raise BadInput(f"--parameters {options.parameters} is no regular expression: {error}") from error
+    for path in (options.text, options.token_ids):
+        if path is not None and path.is_dir():
+            raise BadInput(f"{path} is a folder; name the file that holds what to measure on")
+        if path is not None and not path.is_file():
+            raise BadInput(f"there is no file {path}; name a file that holds what to measure on")

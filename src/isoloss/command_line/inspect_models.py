@@ -1,11 +1,19 @@
 """`isoloss inspect`: what a model's folder contains."""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from isoloss.command_line.terminal import starting
+from isoloss.errors import BadInput
+
+if TYPE_CHECKING:
+    from isoloss.measurements.inspected_model import InspectedModel
+
+FIRST_SENTENCES = 64
+"""The fewest sentences after which a relative error may stop a measurement."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,59 @@ class InspectOptions:
 
 
 def inspect_models(options: InspectOptions) -> int:
-    """Carry out the request; returns the exit code."""
+    """Print a few lines per model, or JSON. Raises BadInput for one that cannot be read or measured."""
     with starting("inspect"):
-        from isoloss.command_line.inspection import inspect_models
-    return inspect_models(options)
+        import torch
+
+        from isoloss.device import usable_device
+        from isoloss.measurements.inspected_model import inspected_model
+
+    if not options.models:
+        raise BadInput("no model is named; name a model's folder, or its name on a hub")
+    usable_device(options.device)
+    precision = getattr(torch, options.dtype)
+    found = []
+    for name in options.models:
+        model = inspected_model(name, options.objective, precision, options.device)
+        if options.json:
+            found.append(_as_json(model))
+        else:
+            print("\n  ".join(_in_words(model, options.device)))
+    if options.json:
+        print(json.dumps({"models": found}, indent=2))
+    return 0
+
+
+def _as_json(model: "InspectedModel") -> dict[str, Any]:
+    return {
+        "model": model.name,
+        "predicts": model.prediction,
+        "class": model.architecture,
+        "type": model.kind,
+        "parameters": model.parameters,
+        "tensors": len(model.names),
+        "tied": model.tied,
+        "tokens": model.tokens,
+        "longest_input": model.longest,
+        "bytes_of_weights": model.bytes_of_weights,
+        "trial": asdict(model.trial),
+    }
+
+
+def _in_words(model: "InspectedModel", device: str) -> list[str]:
+    tied = "; ".join(map(" is ".join, model.tied))
+    longest = "as long as memory allows" if model.longest is None else f"{model.longest:,} tokens"
+    trial, weights = model.trial, model.bytes_of_weights / 2**20
+    ways = ", ".join(f"{way} {count}" for way, count in trial.ways.items())
+    apart = "" if trial.padded else "; equally long sentences at a time, since padding changes its scores"
+    return [
+        f"{model.name}: {model.architecture}, type {model.kind}, {model.prediction}",
+        f"parameters: {model.parameters:,} in {len(model.names):,} tensors; tied: {tied or 'none'}",
+        f"tokenizer: {model.tokenizer}",
+        f"longest input: {longest}",
+        f"measured by (tensors): {ways}{apart}",
+        f"memory: {weights:,.4g} MiB of weights, plus {trial.bytes_a_sentence / 2**20:,.3g} MiB per sentence "
+        f"of {trial.length} tokens",
+        f"time on {device}: {trial.seconds_a_sentence:.2g} s per sentence of {trial.length} tokens, so "
+        f"{FIRST_SENTENCES * trial.seconds_a_sentence:.2g} s for the first {FIRST_SENTENCES}",
+    ]

@@ -13,7 +13,6 @@ from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences import quantity_names
 
 if TYPE_CHECKING:
-    from isoloss.corpora.token_sentences import Corpus, TextCorpus
     from isoloss.curvature.stopping import Stopping
     from isoloss.inference.suffix_scores import SuffixCost
     from isoloss.languages.causal_lm import CausalLM
@@ -110,34 +109,6 @@ def usable_mask_rate(rate: float) -> float:
     if not 0 < rate <= 1:
         raise BadInput(f"the mask rate must be above 0 and at most 1, not {rate}")
     return rate
-
-
-def measured_text(text: Path | None, dataset: str | None) -> "TextCorpus | None":
-    """The sentences of a text file or a data set, still without a tokenizer; None if neither is given.
-
-    Raises BadInput if they cannot be read, and as `refuse_single_sentence` does.
-    """
-    from isoloss.corpora.token_sentences import read_text_corpus
-
-    if text is not None:
-        corpus = read_text_corpus(text, None, None)
-    elif dataset is not None:
-        from isoloss.corpora.data_sets import read_data_set  # most calls need not wait for this
-
-        corpus = read_data_set(dataset, None, None)
-    else:
-        return None
-    refuse_single_sentence(corpus, text or dataset)
-    return corpus
-
-
-def refuse_single_sentence(corpus: "Corpus", source: Path | str | None) -> None:
-    """Raise BadInput for a corpus of one sentence, which has no error bar."""
-    if len(corpus) < 2:
-        raise BadInput(
-            f"{source} has a single sentence, but an error bar takes two; give a sentence or a document a "
-            "line"
-        )
 
 
 def repeated_command(command: str, request: Any) -> str:

@@ -1,14 +1,19 @@
 """`isoloss reproduce`: the paper's figures and tables, and the extensions."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from tyro.conf import Positional
 
 from isoloss.command_line.options import File, Folder, Name, Number
 from isoloss.command_line.terminal import starting
+
+if TYPE_CHECKING:
+    from isoloss.experiments.experiment import Experiment
+    from isoloss.experiments.planned_run import PlannedRun
 
 ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
 Place = Literal["local", "ray", "slurm"]
@@ -90,3 +95,38 @@ def reproduce(options: ReproduceOptions) -> int:
     with starting("reproduce"):
         from isoloss.command_line.reproduction import reproduce_experiments
     return reproduce_experiments(options)
+
+
+def command_again(request: ReproduceOptions, experiment: "Experiment", run: "PlannedRun") -> str:
+    """The command that recomputes one run, in a folder of its own."""
+    from isoloss.experiments.requested import name_of, requested_designs
+
+    named = {name_of(requested): requested for requested in request.names}
+    asked = named.get(experiment.name, experiment.name)
+    design = requested_designs([asked])[experiment.name]
+    given = request.language is not None or (request.task is not None and experiment.name in named)
+    words = ["isoloss", "reproduce", asked, "--scale", request.scale]
+    words += ["--runs", run.name, "--output", "one-run"]
+    options = {
+        "--language": request.language,
+        "--maximum-length": request.maximum_length,
+        "--task": _probed_task(run) if given else None,
+        "--settings": request.settings if design.with_rates else None,
+        "--device": None if request.device == "cpu" else request.device,
+        "--tokens": request.tokens,
+        "--precision": None if request.precision == "float32" else request.precision,
+    }
+    for name, value in options.items():
+        words += [name, str(value)] if value is not None else []
+    words += ["--compiled"] if request.compiled else []
+    words += ["--any-task"] if request.any_task and given and design.needs_room else []
+    return shlex.join(words)
+
+
+def _probed_task(run: "PlannedRun") -> str | None:
+    """The downstream task of the run's probe, which for a language depends on the rest of the request."""
+    from isoloss.measurements.task_sentences import TaskSentences
+
+    quantities = (measured.quantity for measured in run.measured)
+    examples = (getattr(quantity, "examples", None) for quantity in quantities)
+    return next((each.task for each in examples if isinstance(each, TaskSentences)), None)

@@ -2,23 +2,16 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from isoloss.command_line.cost_table import (
-    cost_as_json,
-    cost_rows,
-    print_cost,
-    print_settings,
-    settings_as_rows,
-)
-from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.reproduction_request import Choice, choice, command_again
+from isoloss.command_line.cost_table import print_dry_run
+from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.terminal import print_failures, progress_display
 from isoloss.device import usable_device
 from isoloss.errors import BadInput, IsolossError
@@ -28,7 +21,7 @@ from isoloss.executors.runner import run_jobs
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.experiments.carry_out import damaged_files, is_complete, is_records_alone
 from isoloss.experiments.claims import Judgement, Role
-from isoloss.experiments.cost import this_machine
+from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.experiment_jobs import job_names, shared
 from isoloss.experiments.experiment_result import (
     Executor,
@@ -36,12 +29,19 @@ from isoloss.experiments.experiment_result import (
     carry_out_experiments,
     experiment_damage,
 )
-from isoloss.experiments.paper_settings import settings_of
+from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.ranges import refuse_what_decides_nothing
+from isoloss.experiments.requested import (
+    Changes,
+    other_experiments,
+    requested_designs,
+    requested_experiments,
+)
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
 from isoloss.files import only_process_in
+from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
 from isoloss.report.offered_files import result_as_json
@@ -56,24 +56,44 @@ from isoloss.stored_runs.stored_run import damaged_names
 ROLES: tuple[Role, ...] = ("premise", "effect", "withdrawn")
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The requested experiments, their selected runs, and functions that create the others for the site."""
+
+    experiments: tuple[Experiment, ...]
+    runs: tuple[PlannedRun, ...]
+    others: Mapping[str, Callable[[], Experiment]]
+
+
+def choice(request: ReproduceOptions) -> Choice:
+    """The meaning of the request. Raises BadInput for what is impossible, listing the known names."""
+    scale = scale_named(request.scale)
+    designs = requested_designs(request.names)
+    if request.measure and not (request.dry_run and request.on == "local"):
+        raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")
+    changes = Changes(
+        request.language,
+        request.maximum_length,
+        request.task,
+        request.any_task,
+        request.settings,
+        request.tokens,
+        Compute(request.precision, request.compiled),
+    )
+    experiments = requested_experiments(designs, scale, changes, request.folder)
+    if request.runs and len(experiments) != 1:
+        raise BadInput("--runs names runs of one experiment; name that experiment alone")
+    runs = [run for experiment in experiments for run in only_named(experiment, request.runs)]
+    others = {} if request.language else other_experiments(scale, changes, tuple(designs))
+    return Choice(experiments, tuple(runs), others)
+
+
 def reproduce_experiments(request: ReproduceOptions) -> int:
     """Carry out the request; returns 0 if all is well, 1 if some run failed and the rest was done."""
     execute = executor(request)
     chosen = choice(request)
     if request.dry_run:
-        with progress_display() as progress:
-            machine = this_machine(request.device if request.on == "local" else "cpu")
-            measured_on = request.device if request.measure else None
-            rows = cost_rows(chosen.experiments, chosen.runs, machine, measured_on, progress)
-        # Only that scale is meant to be the paper's.
-        groups = settings_of(scale_named("paper"), chosen.experiments) if request.scale == "paper" else ()
-        if request.json:
-            content = {**cost_as_json(rows, machine), "settings": settings_as_rows(groups)}
-            print(json.dumps(content, indent=2))
-            return 0
-        print_cost(rows, machine, request.scale)
-        if groups:
-            print_settings(groups)
+        print_dry_run(request, chosen.experiments, chosen.runs)
         return 0
     for experiment in chosen.experiments if request.scale != UNJUDGED else ():
         refuse_what_decides_nothing(experiment)

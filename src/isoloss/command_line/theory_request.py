@@ -12,14 +12,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.reproduction_request import command_again, other_experiments
+from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.terminal import print_failures, progress_display
 from isoloss.command_line.theory import TheoryOptions
 from isoloss.errors import BadInput
 from isoloss.executors.job import Job, Notice
 from isoloss.executors.runner import run_jobs
 from isoloss.experiments.experiment_result import Executor, is_done, was_planned
+from isoloss.experiments.requested import Changes, other_experiments
 from isoloss.experiments.scale import scale_named
 from isoloss.files import only_process_in
 from isoloss.progress import Progress
@@ -78,7 +78,7 @@ def _on_the_site(
     whole: ReproduceOptions, execute: Executor, progress: Progress
 ) -> tuple[Path | None, Sequence[Notice]]:
     """Write the folder's site; its first page, None if experiments were begun and none is done; failures."""
-    others = other_experiments(whole, scale_named(whole.scale))
+    others = other_experiments(scale_named(whole.scale), Changes())
     begun = [name for name in others if was_planned(name, whole.folder)]
     if begun and not any(is_done(others[name](), whole.folder) for name in begun):
         return None, ()

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 
-from isoloss.corpora.token_sentences import Corpus, TokenSentence
+from isoloss.corpora.token_sentences import Corpus, TextCorpus, TokenSentence, read_text_corpus
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentences_between
 from isoloss.objectives.pretrained import (
@@ -164,3 +165,29 @@ class SampledBatches:
             for number, sentence in kept
         ]
         return masked_batch(sentences, places, self.predicting.mask_token, self.pad_token)
+
+
+def measured_text(text: Path | None, dataset: str | None) -> TextCorpus | None:
+    """The sentences of a text file or a data set, still without a tokenizer; None if neither is given.
+
+    Raises BadInput if they cannot be read, and as `refuse_single_sentence` does.
+    """
+    if text is not None:
+        corpus = read_text_corpus(text, None, None)
+    elif dataset is not None:
+        from isoloss.corpora.data_sets import read_data_set  # most calls need not wait for this
+
+        corpus = read_data_set(dataset, None, None)
+    else:
+        return None
+    refuse_single_sentence(corpus, text or dataset)
+    return corpus
+
+
+def refuse_single_sentence(corpus: Corpus, source: Path | str | None) -> None:
+    """Raise BadInput for a corpus of one sentence, which has no error bar."""
+    if len(corpus) < 2:
+        raise BadInput(
+            f"{source} has a single sentence, but an error bar takes two; give a sentence or a document a "
+            "line"
+        )

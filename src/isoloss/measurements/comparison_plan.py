@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from isoloss.command_line.options import measured_text
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.corpora.task_file import read_task
 from isoloss.corpora.token_sentences import TextCorpus
@@ -22,7 +21,7 @@ from isoloss.measurements.compared_checkpoints import Checkpoint, Models, famili
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import padding_token
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
+from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked, measured_text
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,163 @@
+"""What a model's folder contains, and how its flatness would be measured."""
+
+from collections import Counter
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from torch import nn
+from transformers import PreTrainedModel
+
+from isoloss.curvature.per_sentence.traces import (
+    bytes_kept_for_backward,
+    refuse_without_gradient,
+    sentence_fisher_traces,
+)
+from isoloss.errors import BadInput
+from isoloss.models.hub import quiet
+from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
+from isoloss.models.tokenizer import load_tokenizer, lost_capitals
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation import device_of
+from isoloss.objectives.pretrained import (
+    EqualLengths,
+    PretrainedCausal,
+    PretrainedMasked,
+    kept_apart,
+    masked_batch,
+    next_token_batch,
+)
+
+SENTENCES = 4
+LENGTH = 128
+"""Tokens per sentence of a trial, if the model reads that many."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """`ways` counts parameter tensors by the method that gave their part; bytes and seconds are per sentence.
+
+    `padded` is true if sentences of different lengths may be measured together.
+    """
+
+    ways: dict[str, int]
+    padded: bool
+    length: int
+    bytes_a_sentence: int
+    seconds_a_sentence: float
+
+
+def trial_measurement(
+    model: nn.Module, objective: PretrainedMasked | PretrainedCausal, tokens: int, longest: int | None
+) -> Trial:
+    """Measure `SENTENCES` random sentences of the model's `tokens`, twice: the second time is timed.
+
+    Raises BadInput for a model that cannot be measured.
+    """
+    length = min(LENGTH, longest or LENGTH)
+    batch = _random_batch(objective, tokens, (length,) * SENTENCES).to(device_of(model))
+    refuse_without_gradient(model, objective, batch)
+    mixed = _random_batch(objective, tokens, (length, max(2, length // 2))).to(device_of(model))
+    separate: Objective = kept_apart(model, objective, mixed)
+    sentence_fisher_traces(model, separate, batch, seed=0, compare=False)
+    begun = perf_counter()
+    traces = sentence_fisher_traces(model, separate, batch, seed=0, compare=False)
+    seconds = (perf_counter() - begun) / len(batch)
+    activations = bytes_kept_for_backward(model, objective, batch.part(0, 1))
+    return Trial(
+        dict(Counter(traces.ways.values())),
+        not isinstance(separate, EqualLengths),
+        length,
+        activations,
+        seconds,
+    )
+
+
+def _random_batch(objective: Objective, tokens: int, lengths: tuple[int, ...]) -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(tokens, (length,), generator=generator).tolist() for length in lengths]
+    if isinstance(objective, PretrainedCausal):
+        return next_token_batch(sentences, pad=0)
+    places = [list(range(0, length, 7)) for length in lengths]
+    return masked_batch(sentences, places, mask=0, pad=0)
+
+
+@dataclass(frozen=True)
+class InspectedModel:
+    """A model as it lies in its folder, and a trial measurement.
+
+    `names` are those of every parameter tensor, of which a tied one has several; `longest` is the maximum
+    number of input tokens, None without one; `tokenizer` is in words.
+    """
+
+    name: str
+    architecture: str
+    kind: str
+    prediction: Prediction
+    parameters: int
+    names: tuple[tuple[str, ...], ...]
+    bytes_of_weights: int
+    tokens: int
+    longest: int | None
+    tokenizer: str
+    trial: Trial
+
+    @property
+    def tied(self) -> list[tuple[str, ...]]:
+        """The names of each tensor that has several."""
+        return [names for names in self.names if len(names) > 1]
+
+
+def inspected_model(
+    name: str, objective: Prediction | None, precision: torch.dtype, device: str
+) -> InspectedModel:
+    """Load and try the model. Raises BadInput for one that cannot be read or measured."""
+    model, prediction = load_any_language_model(name, objective, precision)
+    placed = model.to(device)
+    tokens, longest = number_of_tokens(placed), longest_sentence(placed)
+    reading = PretrainedCausal() if prediction == "causal" else PretrainedMasked()
+    with quiet():
+        trial = trial_measurement(placed, reading, tokens, longest)
+    parameters = list(placed.parameters())
+    return InspectedModel(
+        name=name,
+        architecture=type(placed).__name__,
+        kind=placed.config.model_type,
+        prediction=prediction,
+        parameters=sum(each.numel() for each in parameters),
+        names=_names(placed),
+        bytes_of_weights=sum(each.numel() * each.element_size() for each in parameters),
+        tokens=tokens,
+        longest=longest,
+        tokenizer=_tokenizer_in_words(name, prediction, tokens),
+        trial=trial,
+    )
+
+
+def _names(model: PreTrainedModel) -> tuple[tuple[str, ...], ...]:
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return tuple(map(tuple, names.values()))
+
+
+def _tokenizer_in_words(name: str, prediction: Prediction, tokens: int) -> str:
+    try:
+        tokenizer = load_tokenizer(name)
+    except BadInput:
+        more = " and --mask-token-id" if prediction == "masked" else ""
+        return f"none for its {tokens:,} tokens; give token numbers with --token-ids{more}"
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    said = [
+        f"{type(tokenizer).__name__}, {len(tokenizer):,} of {tokens:,} tokens",
+        f"mask token {tokenizer.mask_token}" if tokenizer.mask_token else None,
+        f"unknown {tokenizer.unk_token}" if tokenizer.unk_token else None,
+        "splits words at white space"
+        if isinstance(getattr(backend, "pre_tokenizer", 0), WhitespaceSplit)
+        else None,
+        "lower case" if getattr(getattr(backend, "normalizer", None), "lowercase", False) else None,
+    ]
+    lost = lost_capitals(tokenizer)
+    warning = "" if lost is None else f"\n  warning: {lost}"
+    return f"{', '.join(each for each in said if each is not None)}{warning}"

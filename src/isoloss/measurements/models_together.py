@@ -1,0 +1,175 @@
+"""Models that are measured together: loaded, and what one text has for all of them to predict."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torch import dtype, nn
+from transformers import PreTrainedModel
+
+from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpus
+from isoloss.curvature.stopping import Stopping
+from isoloss.errors import BadInput
+from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure
+from isoloss.measurements.sampled_batches import (
+    NextToken,
+    OneMask,
+    Predicting,
+    SampledBatches,
+    ShareMasked,
+    refuse_single_sentence,
+)
+from isoloss.measurements.verdicts import FlatterVerdict, flatter_verdicts
+from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
+from isoloss.models.tokenizer import load_tokenizer
+from isoloss.progress import Progress
+from isoloss.results.record import Setting
+
+MASK_RATE = 0.15
+
+
+def load_together(
+    names: Sequence[str], prediction: Prediction | None, precision: dtype, device: str, pattern: str | None
+) -> tuple[dict[str, PreTrainedModel], Prediction]:
+    """The models on their device, and what they all predict; see `load_any_language_model`.
+
+    Parameters whose name the regular expression `pattern` does not match are frozen. Raises BadInput for
+    models that predict differently or have different numbers of tokens.
+    """
+    models: dict[str, PreTrainedModel] = {}
+    predictions: dict[str, Prediction] = {}
+    for name in names:
+        model, predictions[name] = load_any_language_model(name, prediction, precision)
+        if pattern is not None:
+            _freeze_all_but(model, pattern, name)
+        models[name] = model.to(device)
+    if len(set(predictions.values())) > 1:
+        listed = ", ".join(f"{name} is {predicted}" for name, predicted in predictions.items())
+        raise BadInput(f"models that predict differently are not compared: {listed}")
+    sizes = {name: number_of_tokens(model) for name, model in models.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise BadInput(f"models with different numbers of tokens are not compared: {listed}")
+    return models, predictions[names[0]]
+
+
+def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
+    # A tensor with two names, as tied embeddings are, counts if either is found.
+    named = list(model.named_parameters(remove_duplicate=False))
+    kept = {id(parameter) for each, parameter in named if re.search(pattern, each)}
+    if not kept:
+        raise BadInput(
+            f"no parameter of {name} matches --parameters {pattern}; one is called {named[0][0]}, for example"
+        )
+    for _, parameter in named:
+        parameter.requires_grad_(id(parameter) in kept)
+
+
+def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) -> Corpus:
+    """The texts in the models' tokens, or a file of token numbers, as long as all models read.
+
+    Raises BadInput if there is no tokenizer for the texts, or not one that all models share.
+    """
+    known = [longest for model in models.values() if (longest := longest_sentence(model)) is not None]
+    longest = min(known, default=None)
+    first = next(iter(models))
+    if isinstance(source, Path):
+        numbers = read_token_corpus(source, number_of_tokens(models[first]), longest)
+        refuse_single_sentence(numbers, source)
+        return numbers
+    try:
+        tokenizer = load_tokenizer(first)
+    except BadInput as error:
+        raise BadInput(
+            f"{error}; or put its tokenizer's files into the folder, or give token numbers with --token-ids"
+        ) from error
+    for other in list(models)[1:]:
+        if load_tokenizer(other).get_vocab() != tokenizer.get_vocab():
+            raise BadInput(f"{first} and {other} have different vocabularies; compare models that share one")
+    if len(tokenizer) > (known_tokens := number_of_tokens(models[first])):
+        raise BadInput(
+            f"the tokenizer of {first} has {len(tokenizer)} tokens, but the model only {known_tokens}; name "
+            "the model's own folder, with the tokenizer it was trained with"
+        )
+    return replace(source, tokenizer=tokenizer, longest=longest)
+
+
+def predicting(
+    models: Mapping[str, PreTrainedModel],
+    prediction: Prediction,
+    one_mask: bool,
+    mask_rate: float | None,
+    mask_token: int | None,
+) -> Predicting:
+    """What is predicted in a sentence; None stands for `MASK_RATE`, and for the tokenizer's mask token.
+
+    Raises BadInput for masks of causal models, and for a mask token that is unknown.
+    """
+    if prediction == "causal":
+        if one_mask or mask_rate is not None or mask_token is not None:
+            raise BadInput("causal models predict every next token; leave the options of masks out")
+        return NextToken()
+    first, model = next(iter(models.items()))
+    mask = _mask_token_of(first) if mask_token is None else mask_token
+    if not 0 <= mask < number_of_tokens(model):
+        raise BadInput(f"the mask token {mask} is none of the model's {number_of_tokens(model)} tokens")
+    return OneMask(mask) if one_mask else ShareMasked(mask, MASK_RATE if mask_rate is None else mask_rate)
+
+
+def _mask_token_of(name: str) -> int:
+    try:
+        mask = load_tokenizer(name).mask_token_id
+    except BadInput:
+        mask = None
+    if mask is None:
+        raise BadInput(f"no tokenizer of {name} names a mask token; say its number with --mask-token-id")
+    return int(mask)
+
+
+def pad_token_of(model: PreTrainedModel) -> int:
+    """The token that fills short sentences up; any would do, since none of it is read."""
+    pad = getattr(model.config.get_text_config(), "pad_token_id", None)
+    return pad if pad is not None and pad >= 0 else 0
+
+
+def measure_each(
+    quantities: Sequence[str],
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    stopping: Stopping,
+    settings: Mapping[str, Setting],
+    progress: Progress,
+    memory_bytes: int,
+) -> list[MeasuredModels]:
+    """One quantity after the other, see `measure`; what there is of them if interrupted."""
+    measured: list[MeasuredModels] = []
+    for quantity in dict.fromkeys(quantities):
+        try:
+            found = measure(
+                quantity, models, batches, stopping, settings, progress, memory_bytes=memory_bytes
+            )
+        except KeyboardInterrupt:
+            if not measured:
+                raise
+            break
+        measured.append(found)
+        if found.stopped == INTERRUPTED:
+            break
+    return measured
+
+
+def verdicts_on_traces(
+    measured: Sequence[MeasuredModels],
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    progress: Progress,
+) -> list[FlatterVerdict]:
+    """Those of several models whose traces were measured completely; none if they are interrupted."""
+    for each in measured:
+        if each.quantity == "fisher_trace" and len(models) > 1 and each.stopped != INTERRUPTED:
+            try:
+                return flatter_verdicts(models, batches, each, progress)
+            except KeyboardInterrupt:
+                break  # measurements are shown without it
+    return []
