@@ -18,9 +18,9 @@ PAGE = Path(__file__).parent.parent / "claims.md"
 INTRODUCTION = f"""\
 # The claims
 
-Every sentence that the runs at laptop scale may contradict: its statistic, the numbers it is said to be one
-of, and the paper's own number. All of it was fixed before the runs that it is judged on. This page is written
-from the code, and a test fails where the two differ.
+Every sentence that runs at laptop scale and of a night may contradict: its statistic, the numbers it is said
+to be one of, and the paper's own number. All of it was fixed before the runs that it is judged on. This page
+is written from the code, and a test fails where the two differ.
 
 A statistic's interval comes from resamples of whole seeds. A claim is *supported* where the whole interval
 lies among the numbers claimed, *not supported* where none of it does, and *inconclusive* otherwise. A bound
@@ -38,20 +38,29 @@ refused before anything is run, and so is one that is another's number under a s
 """
 
 
-def claims_page(experiments: Sequence[Experiment]) -> str:
-    """The page's text."""
-    return "\n".join([INTRODUCTION, *(_section(each) for each in experiments if each.claims)])
+def claims_page(laptop: Sequence[Experiment], night: Sequence[Experiment]) -> str:
+    """The page's text, from the experiments at both scales."""
+    at_night = {each.name: each for each in night}
+    sections = (_section(each, at_night[each.name]) for each in laptop if each.claims)
+    return "\n".join([INTRODUCTION, *sections])
 
 
-def _section(experiment: Experiment) -> str:
-    heading = f"## {experiment.name}: {experiment.title[0].lower()}{experiment.title[1:]}\n"
-    return "\n".join([heading, *map(_entry, experiment.claims)])
+def both_scales() -> tuple[Sequence[Experiment], Sequence[Experiment]]:
+    """What the page is made of."""
+    return every_experiment(scale_named("laptop")), every_experiment(scale_named("night"))
 
 
-def _entry(claim: Claim) -> str:
+def _section(laptop: Experiment, night: Experiment) -> str:
+    heading = f"## {laptop.name}: {laptop.title[0].lower()}{laptop.title[1:]}\n"
+    names = {claim.name for claim in laptop.claims}
+    more = (_entry(claim, ", at `night`") for claim in night.claims if claim.name not in names)
+    return "\n".join([heading, *map(_entry, laptop.claims), *more])
+
+
+def _entry(claim: Claim, where: str = "") -> str:
     because = f", because {claim.reason}" if claim.reason else ""
     return (
-        f"**{claim.sentence}** (`{claim.name}`, {claim.kind})\n\n"
+        f"**{claim.sentence}** (`{claim.name}`, {claim.kind}{where})\n\n"
         f"- statistic: {claim.measure}\n"
         f"- claimed: {f'{claim.claimed} {claim.unit}'.strip()}{because}\n"
         f"- the paper: {claim.paper}\n" + (f"- withdrawn: {claim.withdrawn}\n" if claim.withdrawn else "")
@@ -61,4 +70,4 @@ def _entry(claim: Claim) -> str:
 if __name__ == "__main__":
     # What tasks there are depends on the texts that a user's cache has.
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
-    PAGE.write_text(claims_page(every_experiment(scale_named("laptop"))))
+    PAGE.write_text(claims_page(*both_scales()))

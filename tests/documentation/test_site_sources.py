@@ -6,18 +6,17 @@ from pathlib import Path
 import pytest
 
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import every_experiment
 from page_blocks import ROOT
 
 
 def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If one was changed on purpose, `make claims` rewrites the page, and the change is stated in it."""
-    from claims_page import PAGE, claims_page
+    from claims_page import PAGE, both_scales, claims_page
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # as if no text has been fetched
-    experiments = every_experiment(scale_named("laptop"))
-    assert PAGE.read_text() == claims_page(experiments)
-    claims = [claim for experiment in experiments for claim in experiment.claims]
+    laptop, night = both_scales()
+    assert PAGE.read_text() == claims_page(laptop, night)
+    claims = [claim for experiment in (*laptop, *night) for claim in experiment.claims]
     assert len(claims) > 50
     for claim in claims:
         for said in (claim.sentence, claim.measure, claim.paper, f"{claim.claimed}"):

@@ -2,18 +2,16 @@
 
 from dataclasses import replace
 
-import numpy as np
-import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns, Measured, every_drift_run
-from isoloss.experiments.drift_short import SHORT_DRIFT, with_drift
 from isoloss.experiments.relative_rates import STABLE_RATE, RelativeSchedule
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.drift import drift
+from isoloss.experiments.suite.drift_limits import SETTINGS
 from isoloss.experiments.suite.figure_1 import figure_1
 
 SMOKE, LAPTOP = (DRIFT_RUNS[name] for name in ("smoke", "laptop"))
@@ -66,35 +64,14 @@ def test_what_a_user_asks_for_is_shares_of_the_stable_rate() -> None:
     assert asked == {(0.3, 64), (0.15, 16)}
 
 
-def test_in_short_three_paces_of_one_width_share_the_figures_models() -> None:
+def test_three_paces_of_one_width_share_the_figures_models() -> None:
     scale = scale_named("laptop")
-    short = SHORT_DRIFT["laptop"]
+    short = SETTINGS["laptop"]
     assert short.schedules == (Schedule(0.1, 32), Schedule(0.2, 64), Schedule(0.4, 128))
     assert len({schedule.learning_rate / schedule.batch_size for schedule in short.schedules}) == 1
     figure = {run.digest for run in figure_1(scale).runs}
     runs = every_drift_run(scale, short, Measured(scale.followed, scale.sizes.loss()))
     assert {run.continues.run.digest for run in runs if run.continues} <= figure
-
-
-def test_beside_the_drift_an_experiment_judges_its_own_runs() -> None:
-    scale = scale_named("laptop")
-    alone = figure_1(scale)
-    both = with_drift(alone, scale, SHORT_DRIFT["laptop"])
-    own = [frame(run.name, run.first_seed, None) for run in alone.runs]
-    drifting = [frame(run.name, run.first_seed, "drift") for run in both.runs[len(alone.runs) :]]
-    for claim, before in zip(both.claims, alone.claims, strict=False):
-        assert claim.statistic([*own, *drifting]) == pytest.approx(before.statistic(own), nan_ok=True)
-    assert len(both.runs) > len(alone.runs)
-    assert {claim.name for claim in both.claims} > {"one-clock", "trace-falls"}
-
-
-def frame(name: str, seed: int, part: str | None) -> pl.DataFrame:
-    """A run whose numbers are determined by its name."""
-    generator = np.random.default_rng(sum(map(ord, name)))
-    columns = ("loss", "kl", "trace", "accuracy", "posterior_accuracy", "entropy")
-    numbers = {column: generator.random(8) + 1 for column in columns}
-    place = {"run": [name] * 8, "seed": [seed] * 8, "width": [32] * 8, "step": 2 ** np.arange(8)}
-    return pl.DataFrame({**place, **numbers, "drift": pl.Series([part] * 8, dtype=pl.String)})
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ import pytest
 
 from isoloss.experiments.drift_panels import drift_panels, leaving, leaving_panels, mean_over_seeds
 from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns
-from isoloss.experiments.drift_short import CLAIMS as SHORT_CLAIMS
-from isoloss.experiments.drift_short import SHORT_DRIFT
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
     curves,
@@ -26,9 +24,10 @@ from isoloss.experiments.drift_statistics import (
 from isoloss.experiments.relative_rates import RelativeSchedule
 from isoloss.experiments.schedules import Pace, Schedule
 from isoloss.experiments.suite.drift import CLAIMS
+from isoloss.experiments.suite.drift_limits import SETTINGS
 
 PACES = tuple(Schedule(*pace) for pace in ((0.2, 32), (0.1, 32), (0.4, 128), (0.2, 128), (0.4, 64)))
-LAPTOP = replace(SHORT_DRIFT["laptop"], widths=(32, 48), schedules=PACES)
+LAPTOP = replace(SETTINGS["laptop"], widths=(32, 48), schedules=PACES)
 RELATIVE = DRIFT_RUNS["laptop"]
 START_TRACE, START_LOSS, START_ACCURACY, LARGEST = 16.0, 1.4, 0.85, 4.0
 
@@ -136,7 +135,7 @@ def test_a_change_of_loss_counts_wherever_it_is_largest() -> None:
 
 def test_every_claim_can_fail_and_none_is_judged_on_nothing() -> None:
     rising = runs(lambda schedule, step: START_TRACE * (1 + schedule.time(step)), points=-5.0, excess=0.1)
-    for claim in (*CLAIMS, *SHORT_CLAIMS):
+    for claim in CLAIMS:
         assert math.isnan(claim.statistic([])), claim.name
         assert math.isnan(claim.statistic([pl.DataFrame({"trace": [1.0]})])), claim.name
     assert halvings_of_trace(rising) < 0

@@ -14,7 +14,7 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.polishing import Polished
+from isoloss.pretraining.polishing import Polished, mean_divergence
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
 
@@ -75,3 +75,39 @@ def test_a_model_below_the_divergence_goes_on_for_the_least_number_of_steps() ->
             rule.step(next(batches), step)
             moved.append(not all(map(torch.equal, before, of.model.parameters())))
     assert moved == [True, True, False, False, False]
+
+
+def test_held_out_sentences_stop_the_descent_at_the_divergence_which_the_average_passes() -> None:
+    """The average lags by its whole memory, held-out sentences by a few steps."""
+    reached = []
+    for held_out in (0, 1000):
+        of = training(SoftLabels())
+        rule = Polished(0.05, SETTINGS.optimiser, smoothing=0.95, held_out=held_out).build(of)
+        with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
+            for step in range(1, 401):
+                rule.step(next(batches), step)
+        assert rule.is_polished
+        evaluation = EvaluationSet.draw(LANGUAGE, 2000, seed=1)
+        reached.append(float(exact_loss(of.model, MaskedObjective(), evaluation).kl.mean()))
+    assert abs(reached[1] - 0.05) < abs(reached[0] - 0.05) / 2
+    assert reached[1] == pytest.approx(0.05, rel=0.1)
+
+
+def test_the_mean_divergence_is_kl_by_its_definition() -> None:
+    of, objective = training(SoftLabels()), SoftLabels()
+    batch = objective.draw_from(
+        LANGUAGE, LANGUAGE.sample(50, torch.Generator().manual_seed(3)), torch.Generator()
+    )
+    of.model.eval()
+    with torch.no_grad():
+        model = objective.logits(of.model, batch).double().softmax(-1)
+    assert batch.soft_targets is not None
+    expected = [
+        sum(
+            float(p) * (float(p.log()) - float(q.log()))
+            for p, q in zip(of_law, of_model, strict=False)
+            if p > 0
+        )
+        for of_law, of_model in zip(batch.soft_targets.double(), model, strict=True)
+    ]
+    assert mean_divergence(of, batch) == pytest.approx(sum(expected) / len(expected), rel=1e-9)

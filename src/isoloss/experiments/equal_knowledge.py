@@ -33,9 +33,11 @@ class EqualKnowledge:
 
     `start` trains on the exact distribution (soft labels) until KL has fallen to its divergence. From its
     last weights SGD goes on with the rate and batch of `descent` for `descent_steps`, once on words drawn,
-    whose label noise flattens (Theorem 3.3), and once on soft labels, which have none; `sharpened` goes the
-    other way for `sharpened_steps`, on soft labels. From each, `polished` trains on soft labels until KL has
-    fallen to one divergence below the start's. All else has batches of `batch_size` sentences.
+    whose label noise flattens (Theorem 3.3), and once on soft labels, which have none; over a share
+    `descent_warm_up` of them the rate rises, since at the full one a sharp start would come loose.
+    `sharpened` goes the other way for `sharpened_steps`, on soft labels. From each, `polished` trains on soft
+    labels until KL has fallen to one divergence below the start's. All else has batches of `batch_size`
+    sentences.
     """
 
     name: str
@@ -51,6 +53,7 @@ class EqualKnowledge:
     polished_steps: int
     predicted: MaskedObjective | NextWordObjective = MaskedObjective()  # noqa: RUF009  (frozen)
     batch_size: int = 128
+    descent_warm_up: float = 0.0
 
     def runs(
         self, seeds: Sequence[int], followed: Sequence[AnyQuantity], downstream: Sequence[AnyQuantity]
@@ -106,7 +109,7 @@ class EqualKnowledge:
             )
 
         sgd: dict[str, Any] = {
-            "update_rule": SGD(self.descent.learning_rate, warm_up_share=0.0),
+            "update_rule": SGD(self.descent.learning_rate, warm_up_share=self.descent_warm_up),
             "batch_size": self.descent.batch_size,
             "averaging_horizon": self.descent.horizon,
         }

@@ -10,7 +10,6 @@ from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_exponents import OverFalls, batch_exponent, bend, rate_exponent
 from isoloss.experiments.drift_panels import MEDIAN, drift_panels, leaving_panels
 from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns, Measured, every_drift_run
-from isoloss.experiments.drift_short import NO_CLOCK
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
     distance_between_schedules,
@@ -27,6 +26,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.median_over_seeds import MedianOverSeeds
 from isoloss.results.verdict import Region, above, below, within
 
+NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows one rate and batch"
 POWERS = "of steps ∝ η^-a B^b, by least squares on log2 of the steps to half of the fall that all paces"
 
 CLAIMS = (

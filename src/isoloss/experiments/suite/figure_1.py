@@ -4,7 +4,6 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.drift_short import SHORT_DRIFT, with_drift
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import (
     ACCURACY,
@@ -255,13 +254,14 @@ def _reference(table: pl.DataFrame) -> str:
 
 
 EXPERIMENT = Design(
-    lambda scale: with_drift(figure_1(scale), scale, SHORT_DRIFT[scale.name]),
+    figure_1,
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
         "laptop": (
             tuple(range(111, 116)),
             tuple(range(171, 176)),
+            tuple(range(621, 626)),
         ),
         "night": (
             tuple(range(201, 211)),
