@@ -357,7 +357,7 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
 
 EXPERIMENT = Design(
     flatten_polish,
-    registered="6a4aa9b6d083cdcc3b6483968b82326b8c5dbb28",
+    registered="27fdafd885163a6a8cbcc119f3528bb3b57f3113",
     earlier_seeds={"laptop": ((661, 662, 663, 664, 665),)},
     picture=Picture("equal-knowledge", "Accuracy and damage over the trace, of models that know the same"),
 )
