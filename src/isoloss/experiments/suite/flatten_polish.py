@@ -266,9 +266,13 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {
 TASKS = ("prefix-8", "prefix-4")
 
 
-def flatten_polish(scale: Scale) -> Experiment:
-    """The starts, their branches and the polished models, with all that is measured of these."""
+def flatten_polish(scale: Scale, seeds: tuple[int, ...] = ()) -> Experiment:
+    """The starts, their branches and the polished models, with all that is measured of these.
+
+    With the experiment's own seeds, or with those given.
+    """
     models, sizes = MODELS[scale.name], scale.sizes
+    seeds = seeds or SEEDS.get(scale.name, scale.seeds)
     followed = (sizes.loss(models.predicted), sizes.trace())
     return Experiment(
         name="flatten-polish",
@@ -288,7 +292,7 @@ def flatten_polish(scale: Scale) -> Experiment:
             "bits and fine-tuning to a second language, with the same words and lower levels, tell what "
             "flatness buys.",
         ),
-        runs=models.runs(SEEDS.get(scale.name, scale.seeds), followed, _downstream(scale, models)),
+        runs=models.runs(seeds, followed, _downstream(scale, models)),
         claims=CLAIMS if scale.name == "laptop" else (*CLAIMS, *SECOND_LANGUAGE),
         panels=lambda table: _panels(table, sizes),
     )
