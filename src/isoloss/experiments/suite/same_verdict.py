@@ -25,8 +25,8 @@ ORDERS = 4
 STANDS = 0.95
 """The share of sets with one verdict from which on a claim's is said to stand."""
 
-NIGHT_SEEDS = tuple(range(761, 791))
-"""Those of the polished models, whose runs are the same."""
+NIGHT_SEEDS = tuple(range(761, 781))
+"""Of those of the polished models, whose runs are the same."""
 
 
 def same_verdict(scale: Scale) -> Experiment:
@@ -38,7 +38,7 @@ def same_verdict(scale: Scale) -> Experiment:
         title="Would other seeds give the same verdicts?",
         question=Question.MATERIAL,
         text=(
-            f"`make reproduce` judges each claim on {SEEDS_A_SET} seeds. Here its runs are made with many "
+            f"`make reproduce` judges each claim on {SEEDS_A_SET} seeds. Here its runs are made with more "
             f"more, cut into disjoint sets of {SEEDS_A_SET}, and the claims are judged on each set as there: "
             "a verdict that turns with the seeds says little. “Inconclusive” is a verdict too: some "
             "claims need a night's seeds.",
