@@ -11,6 +11,7 @@ import pytest
 from called import run
 
 from hand_made_runs import write_measurement, write_names, write_run
+from isoloss.command_line import runs as runs_command
 from isoloss.executors.job import Job, Outcome
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
@@ -60,17 +61,16 @@ def test_damaged_names_are_told_with_what_they_cost(
     assert sentence in capsys.readouterr().err
 
 
-def test_runs_are_a_table_a_row_each(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_a_line_each(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["runs", str(results), "--where", "width>=32", "--sort", "loss"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    rows = [line for line in lines if line.startswith("│")]
+    titles, *rows, last = capsys.readouterr().out.splitlines()
+    assert titles.split() == ["name", "run", "seed", "steps", "loss", "trace", "architecture"]
     assert ["aabb2222" in rows[0], "aaaa1111" in rows[1], len(rows)] == [True, True, 2]
-    assert "width 64" in rows[0]
-    assert lines[-1] == "2 of 3 runs, AdamW, MaskedObjective"  # no columns, since all share them
-    assert "AdamW" not in rows[0]
+    assert last == "2 of 3 runs, AdamW, MaskedObjective, complete"  # no columns, since all share them
     assert "figure-1 width-32" in rows[1]
     assert "1.20 ± 0.12" in rows[1]
     assert "5.50 ± 0.50" in rows[1]
+    assert "width 64" in rows[0]
 
 
 def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,11 +78,35 @@ def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: pytest.C
         write_run(tmp_path, folder)
     write_names(tmp_path, "figure-1", {"aaaa1111": "width-10", "bbbb2222": "width-9"})
     assert run(["runs", str(tmp_path)]) == 0
+    titles, *lines, _ = capsys.readouterr().out.splitlines()
+    assert titles.split()[0] == "name"
+    named = ["figure-1", "width-9", "width-10", "of", "cccc3333"]
+    assert [line.split()[0] for line in lines] == named
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_lines_of_runs_fit_the_terminal(
+    width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has no room is named at the end, and `--wide` and a pipe leave nothing out."""
+    write_run(tmp_path, "aaaa1111", width=32, loss=LOSS, trace={40: [5.0, 6.0]})
+    write_run(tmp_path, "bbbb2222", width=64, rule="SGD", loss=LOSS, trace={40: [5000.0, 6000.0]})
+    write_names(tmp_path, "figure-1", {"aaaa1111": "width-32-of-a-very-long-name-that-has-no-end-seed-621"})
+    write_names(tmp_path, "figure-2", {"bbbb2222": "width-64-seed-621"})
+    asked = ["runs", str(tmp_path)]
+    assert run(asked) == 0
+    piped = capsys.readouterr().out
+    assert "no-end" in piped
+    assert "SGD" in piped
+    monkeypatch.setattr(runs_command, "stdout_width", lambda: width)
+    assert run(asked) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines if line.startswith("┃")] == ["name"]
-    rows = [line for line in lines if line.startswith("│")]
-    named = ["figure-1 width-9", "figure-1 width-10", "cccc3333"]
-    assert [name in row for name, row in zip(named, rows, strict=True)] == [True] * 3
+    assert max(map(len, lines)) <= width
+    assert [line for line in lines if not line.startswith(" ")][:2] == ["figure-1", "figure-2"]
+    assert {"loss", "trace"} <= set(lines[0].split())
+    assert ("--wide shows everything" in lines[-1]) == (width < 100)
+    assert run([*asked, "--wide"]) == 0
+    assert capsys.readouterr().out == piped
 
 
 def test_of_one_quantity_the_plainest_number_is_shown(
@@ -149,15 +173,23 @@ def test_show_tells_everything(results: Path, capsys: pytest.CaptureFixture[str]
     assert [record["n"] for record in found["checkpoints"][2]["records"]] == [3, 2]
 
 
+def test_compare_begins_with_a_conclusion(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results)]) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.startswith("At step 40, aabb2222 has, beside aaaa1111: lower loss (-0.5")
+    assert first.endswith(" nats).")
+    assert len([line for line in lines if "masked_loss" in line]) == 1  # at the last step alone
+    assert "1 more rows, of other quantities and steps, with --all" in lines
+
+
 def test_compare_shows_settings_and_paired_differences(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results)]) == 0
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--all"]) == 0
     shown = capsys.readouterr().out
     assert "architecture.shape.width" in shown
-    rows = [line for line in shown.splitlines() if "masked_loss" in line]
-    assert len(rows) == 2
-    assert all("paired" in row and "not paired" not in row for row in rows)
+    assert "not paired" not in shown
+    assert len([line for line in shown.splitlines() if "masked_loss" in line]) == 2
     assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["setting"] for each in found["settings"]] == ["architecture.shape.width", "seed"]

@@ -17,6 +17,7 @@ from isoloss.experiments.shipped_results import (
     shipped_results,
 )
 from isoloss.experiments.suite import builtin_designs
+from isoloss.results.verdict import Verdict
 
 SHIPPED = shipped_result("figure-1", "laptop")
 FIGURE_1 = replace(builtin_designs()["figure-1"].at(scale_named("laptop")), settings=())
@@ -102,8 +103,8 @@ def test_another_task_is_not_compared() -> None:
 
 
 def test_an_interval_that_bounds_nothing_holds_nothing() -> None:
-    assert ShippedInterval(1.0, 0.0, 2.0).holds(2.0)
-    assert not ShippedInterval(1.0, float("nan"), float("nan")).holds(1.0)
+    assert ShippedInterval(1.0, 0.0, 2.0, Verdict.SUPPORTED).holds(2.0)
+    assert not ShippedInterval(1.0, float("nan"), float("nan"), Verdict.INCONCLUSIVE).holds(1.0)
     assert set(SHIPPED.claims) > {"one-loss", "later-is-better"}
 
 

@@ -1,6 +1,7 @@
 """`isoloss compare-runs`: what differs between two runs, sentence by sentence if possible."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,6 +42,8 @@ class CompareRunsOptions:
     """Compare at this loss instead."""
     results: Path = Path("results")
     """Folder of results to search for the runs."""
+    all: bool = False
+    """Print every quantity at every step that both runs have, not only the main ones at the last."""
     json: bool = False
     """Print JSON, including the values of each part of the model."""
 
@@ -80,7 +83,7 @@ def compare_runs(options: CompareRunsOptions) -> int:
     if options.json:
         print(json.dumps(_as_json(runs, changed, found, loss), ensure_ascii=False))
         return code
-    _print(runs, changed, found, loss)
+    _print(runs, changed, found, loss, every=options.all)
     if not one_language:
         print(f"{_OTHER_LANGUAGES}: only their settings are compared.")
     return code
@@ -94,33 +97,83 @@ def _print(
     changed: list[tuple[str, Any, Any]],
     found: list["Difference"],
     loss: float | None,
+    *,
+    every: bool,
 ) -> None:
     from isoloss.results.record import as_text
 
     console = table_console()
     names = [run.name[:8] for run in runs]
-    settings = Table(title="settings that differ")
+    wholes = [each for each in found if "group" not in each.record.settings]
+    main = _main(wholes)
+    if wholes:
+        console.print(_conclusion(names, main, loss), markup=False)
+    settings = Table(title="settings that differ", title_justify="left")
     for heading in ("setting", *names):
         settings.add_column(heading, overflow="fold")
     for path, here, there in changed:
         settings.add_row(path, *("" if value is None else str(value) for value in (here, there)))
     console.print(settings if changed else "no setting differs")
-    wholes = [each for each in found if "group" not in each.record.settings]
     if not wholes:
         console.print("nothing is measured for both runs on the same sentences at the same step")
         return
+    shown = wholes if every else list(main.values())
     where = "" if loss is None else f" at a loss of {loss:.5g} nats"
-    table = Table(title=f"{names[1]} minus {names[0]}{where}")
-    for heading in ("step", "quantity", *names, "difference", "error"):
-        table.add_column(heading, justify="left" if heading in ("quantity", "error") else "right")
-    for each in wholes:
+    table = Table(title=f"{names[1]} minus {names[0]}{where}", title_justify="left")
+    for heading in ("step", "quantity", *names, "difference"):
+        table.add_column(heading, justify="left" if heading == "quantity" else "right", overflow="fold")
+    if mixed := len({each.paired for each in shown}) > 1:
+        table.add_column("error")
+    for each in shown:
         numbers = [as_text(e.value, e.standard_error) for e in (each.first, each.second, each.difference)]
-        table.add_row(_steps(each), quantity_in_words(each.record), *numbers, _PAIRED[each.paired])
+        error = [_PAIRED[each.paired]] if mixed else []
+        table.add_row(_steps(each), quantity_in_words(each.record), *numbers, *error)
     console.print(table)
-    if not all(each.paired for each in wholes):
+    if len(wholes) > len(shown):
+        console.print(f"{len(wholes) - len(shown)} more rows, of other quantities and steps, with --all")
+    if not all(each.paired for each in shown):
         console.print(
             "not paired: no values per sentence are stored, so the two errors are taken as independent"
         )
+
+
+CLEAR = 2.0
+"""Standard errors beyond which a difference is called one."""
+
+
+def _main(differences: Sequence["Difference"]) -> dict[str, "Difference"]:
+    """Loss, KL, trace and accuracy, each at the last step at which both runs have it; else what there is."""
+    from isoloss.stored_runs.run_filter import QUANTITIES
+
+    found: dict[str, Difference] = {}
+    for short, quantities in QUANTITIES.items():
+        of_short = [each for each in differences if each.record.quantity in quantities]
+        if of_short:
+            last = max(each.steps for each in of_short)
+            # Of several, e.g. of the same model enlarged, the first is the plainest.
+            found[short] = next(each for each in of_short if each.steps == last)
+    if not found:
+        last = max((each.steps for each in differences), default=(0.0, 0.0))
+        found = {quantity_in_words(each.record): each for each in differences if each.steps == last}
+    return found
+
+
+def _conclusion(names: Sequence[str], main: Mapping[str, "Difference"], loss: float | None) -> str:
+    """Which of the two has the lower loss, trace and so on, beyond two standard errors, and where."""
+    from isoloss.results.record import as_text
+
+    said = []
+    for short, each in main.items():
+        value, error = each.difference.value, each.difference.standard_error
+        unit = "" if each.record.unit == "fraction" else f" {each.record.unit}"
+        number = f"{as_text(value, error)}{unit}".rstrip()
+        if abs(value) > CLEAR * error:
+            said.append(f"{'higher' if value > 0 else 'lower'} {short} ({number})")
+        else:
+            said.append(f"no clear difference in {short} ({number})")
+    (step,) = {_steps(each) for each in list(main.values())[-1:]}
+    where = f"At step {step}" if loss is None else f"At a loss of {loss:.5g} nats"
+    return f"{where}, {names[1]} has, beside {names[0]}: {'; '.join(said)}."
 
 
 _PAIRED = {True: "paired", False: "not paired"}

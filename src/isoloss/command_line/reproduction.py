@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from isoloss.command_line.cost_table import print_dry_run
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.terminal import print_failures, progress_display
+from isoloss.command_line.verdict_lines import claim_lines, counted
 from isoloss.device import usable_device
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Job, Notice, Outcome
@@ -20,7 +20,6 @@ from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
 from isoloss.executors.runner import run_jobs
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.experiments.carry_out import damaged_files, is_complete, is_records_alone
-from isoloss.experiments.claims import Judgement, Role
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.experiment_jobs import job_names, shared
 from isoloss.experiments.experiment_result import (
@@ -39,21 +38,15 @@ from isoloss.experiments.requested import (
 )
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
-from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
+from isoloss.experiments.shipped_results import beside_shipped
 from isoloss.files import only_process_in
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
 from isoloss.report.offered_files import result_as_json
-from isoloss.report.overview import counts, verdicts_on
-from isoloss.report.page import spoken
 from isoloss.report.site import Site, write_whole_site
-from isoloss.results.record import ABSENT
 from isoloss.results.run_folder import is_older
-from isoloss.results.verdict import Verdict
 from isoloss.stored_runs.stored_run import damaged_names
-
-ROLES: tuple[Role, ...] = ("premise", "effect", "withdrawn")
 
 
 @dataclass(frozen=True)
@@ -212,69 +205,24 @@ def _refuse_options_of_others(request: ReproduceOptions) -> None:
 
 
 def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, scale: str) -> None:
-    """The claims by experiment, the counts of verdicts, failures, and the page's path, on stderr."""
+    """The counts of verdicts, a line a claim by experiment, failures, and the page's path last, on stderr."""
     console = Console(stderr=True)
+    width = console.width if console.is_terminal else None
+    line = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     beside = [beside_shipped(result, scale) for result in results.experiments]
+    judged = scale != UNJUDGED
+    everything = [each for result in results.experiments for each in result.judgements]
+    for told in counted(everything) if judged else [f"at {scale} scale nothing is judged"]:
+        line(told)
     for result, shipped in zip(results.experiments, beside, strict=True):
-        for role in ROLES:
-            if of_role := [judged for judged in result.judgements if judged.claim.role == role]:
-                title = f"{spoken(result.experiment.name)}, {scale} scale"
-                console.print(_table(title, role, of_role, shipped))
-        if result.not_judged and scale != UNJUDGED:
+        for told in claim_lines(result, shipped, width, judged=judged):
+            line(told)
+        if result.not_judged and judged:
             console.print(result.not_judged, highlight=False)
-    everything = [judged for result in results.experiments for judged in result.judgements]
-    for role in ("premise", "effect") if scale != UNJUDGED else ():
-        found = counts(verdicts_on(role, everything))
-        counted = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
-        console.print(f"{role}s: {counted}", highlight=False)
     for shipped in filter(None, beside):
         console.print(shipped.sentence, highlight=False)
-    if scale == UNJUDGED:
-        console.print(f"at {scale} scale nothing is judged", highlight=False)
-    console.print(f"{results.seconds:,.0f} s", highlight=False)
     print_failures(failures)
     for notice in results.outcome.notices:
         console.print(f"{notice.job}: {notice.text}", markup=False, highlight=False)
-    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _table(title: str, role: Role, judgements: Sequence[Judgement], beside: BesideShipped | None) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column(role)
-    table.add_column("measured", justify="right")
-    table.add_column("interval", justify="right")
-    table.add_column("claimed", justify="right")
-    table.add_column("verdict")
-    if beside is not None:
-        table.add_column("shipped interval")
-    for judged in judgements:
-        effect = f"{_digits(judged.effect)} {judged.claim.unit}".rstrip()
-        interval = f"{_digits(judged.low)} to {_digits(judged.high)}"
-        verdict = _told(judged)
-        row = [judged.claim.sentence, effect, interval, str(judged.claim.claimed), verdict]
-        if beside is not None:
-            row.append(_against(beside.shipped.claims.get(judged.claim.name), judged.effect))
-        table.add_row(*row)
-    return table
-
-
-def _told(judged: Judgement) -> str:
-    """The verdict, and where it is open what would decide it; of what is withdrawn, why it is."""
-    if judged.claim.withdrawn:
-        return judged.claim.withdrawn
-    if judged.verdict != Verdict.INCONCLUSIVE:
-        return str(judged.verdict)
-    if judged.seeds_needed is None:
-        return f"{judged.verdict} (no number of seeds in sight would decide)"
-    return f"{judged.verdict} ({judged.seeds_needed} seeds would decide)"
-
-
-def _against(shipped: ShippedInterval | None, effect: float) -> str:
-    if shipped is None:
-        return ABSENT
-    place = "within" if shipped.holds(effect) else "outside"
-    return f"{place} {_digits(shipped.low)} to {_digits(shipped.high)}"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.3g}" if value == value else ABSENT
+    line(f"{results.seconds:,.0f} s")
+    line(f"report: {page}")

@@ -2,16 +2,16 @@
 
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.table import Table
 from tyro.conf import Positional
 
 from isoloss.command_line.show import report_damage, run_as_json
-from isoloss.command_line.terminal import starting, table_console
+from isoloss.command_line.terminal import starting, stdout_width, without_middle
 
 if TYPE_CHECKING:
     from isoloss.stored_runs.stored_run import StoredRun
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 SHORTEST_NAME = 8
 """Characters of a folder's name that are shown; `isoloss show` and `compare` accept the start of a name."""
 
-_OFTEN_ALIKE = ("architecture", "rule", "objective")
+_OFTEN_ALIKE = ("architecture", "rule", "objective", "state")
 _NUMBERS = ("seed", "steps", "loss", "trace")
+_LEAST_FIRST = ("also in", "objective", "architecture", "rule", "run", "seed", "steps")
+"""The columns that are left out where the terminal is too narrow, in this order, before any number."""
+
+_SETTINGS_LAST = ("rule", "objective", "architecture", "also in")
+GAP, SHORTEST_CELL = "  ", 12
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class RunsOptions:
     """Key to sort by; experiment and name by default."""
     descending: bool = False
     """Sort in descending order."""
+    wide: bool = False
+    """Print every column, however long the lines; as always where the output is no terminal."""
     json: bool = False
     """Print JSON: {"runs": [...]}."""
 
@@ -68,31 +75,84 @@ def runs(options: RunsOptions) -> int:
         return code
     rows = [_row(run) for run in chosen]
     alike = [name for name in _OFTEN_ALIKE if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
-    if rows:
-        table_console().print(_table(rows, alike))
+    groups = _groups(chosen, rows, by_experiment=options.sort is None)
+    columns = [name for name in _columns(groups) if name not in alike]
+    width = None if options.wide else stdout_width()
+    shown = columns if width is None else _that_fit(columns, groups, width)
+    for line in _lines(groups, shown, width):
+        print(line)
     # What all runs share is printed once instead of as a column.
     if older := sum(is_older(run.folder) for run in chosen):
-        print(
-            f"{older} of them have records without digests, from an older isoloss: damage cannot be detected"
-        )
+        print(f"{older} of them, of an older isoloss, have no digests: damage cannot be detected")
     print(", ".join([f"{len(chosen)} of {len(every)} runs", *(rows[0][name] for name in alike)]))
+    if hidden := [name for name in columns if name not in shown]:
+        print(f"not shown for lack of room: {', '.join(hidden)}; --wide shows everything")
     return code
 
 
-def _table(rows: list[dict[str, str]], without: list[str]) -> Table:
-    """A column for each value that any run has."""
-    table = Table()
-    columns = list(dict.fromkeys(name for row in rows for name in row if name not in without))
-    for name in columns:
+Row = dict[str, str]
+
+
+def _groups(runs: Sequence["StoredRun"], rows: Sequence[Row], *, by_experiment: bool) -> dict[str, list[Row]]:
+    """The rows, each with its `name`: under the first experiment of each, or all under one empty title."""
+    found: dict[str, list[Row]] = {}
+    for run, row in zip(runs, rows, strict=True):
+        experiment, *others = [*run.names, ""] if by_experiment else [""]
+        name = run.names[experiment] if experiment else _name(run) or run.name[:SHORTEST_NAME]
+        also = {"also in": ", ".join(filter(None, others))} if any(others) else {}
+        found.setdefault(experiment, []).append({"name": name, **row, **also})
+    return found
+
+
+def _columns(groups: Mapping[str, list[Row]]) -> list[str]:
+    """A column for each value that any run has: numbers first, then settings."""
+    found = dict.fromkeys(name for rows in groups.values() for row in rows for name in row)
+    return sorted(found, key=_SETTINGS_LAST.__contains__)
+
+
+def _width_of(column: str, groups: Mapping[str, list[Row]]) -> int:
+    return max(len(column), *(len(row.get(column, "")) for rows in groups.values() for row in rows))
+
+
+def _that_fit(columns: Sequence[str], groups: Mapping[str, list[Row]], width: int) -> list[str]:
+    """The columns but for those that a line has no room for: what is least asked for first, then the last."""
+    shown = list(columns)
+    widths = {name: _width_of(name, groups) for name in columns}
+    widths["name"] = min(widths.get("name", 0), SHORTEST_CELL)
+    while len(shown) > 1 and sum(widths[name] + len(GAP) for name in shown) > width:
+        shown.remove(next((name for name in _LEAST_FIRST if name in shown), shown[-1]))
+    return shown
+
+
+def _lines(groups: Mapping[str, list[Row]], columns: Sequence[str], width: int | None) -> Iterator[str]:
+    """The titles of the columns, then a line a run below its experiment; only a name is ever cut."""
+    if not columns:
+        return
+    widths = {name: _width_of(name, groups) for name in columns}
+    indent = GAP if any(groups) else ""
+    if width is not None:
+        others = sum(widths[name] + len(GAP) for name in columns if name != "name")
+        widths["name"] = min(widths["name"], max(1, width - len(indent) - others))
+    yield _line({name: name for name in columns}, widths, indent)
+    for experiment, rows in groups.items():
+        if experiment:
+            yield experiment
+        elif indent:
+            yield "of no experiment"
+        yield from (_line(row, widths, indent) for row in rows)
+
+
+def _line(row: Row, widths: Mapping[str, int], indent: str) -> str:
+    cells = []
+    for name, width in widths.items():
+        text = without_middle(row.get(name, ""), width)
         right = name in _NUMBERS or name.startswith("accuracy")
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(row.get(name, "") for name in columns))
-    return table
+        cells.append(text.rjust(width) if right else text.ljust(width))
+    return f"{indent}{GAP.join(cells)}".rstrip()
 
 
-def _row(run: "StoredRun") -> dict[str, str]:
-    """The run's cells by their columns' names."""
+def _row(run: "StoredRun") -> Row:
+    """The run's cells by their columns' names, but for its own."""
     from isoloss.results.record import as_text
     from isoloss.stored_runs.run_filter import QUANTITIES, run_facts, values_of
 
@@ -104,11 +164,7 @@ def _row(run: "StoredRun") -> dict[str, str]:
     shape = [(name, values_of(facts, name)) for name in ("width", "hidden", "layers")]
     sizes = [f"{name} {found[0]}" for name, found in shape if found]
     row = {
-        "name": _name(run),
         "run": run.name[:SHORTEST_NAME],
-        "architecture": ", ".join([one("architecture"), *sizes]),
-        "rule": one("update_rule"),
-        "objective": one("objective"),
         "seed": one("seed"),
         "steps": f"{run.step:,}" if run.step == run.planned_steps else f"{run.step:,}/{run.planned_steps:,}",
         "state": run.state,
@@ -119,14 +175,19 @@ def _row(run: "StoredRun") -> dict[str, str]:
                 column = f"{short} {record.settings['task']}" if "task" in record.settings else short
                 # Of several, e.g. of the same model enlarged, the first is the plainest.
                 row.setdefault(column, as_text(record.value, record.standard_error))
+    row |= {
+        "rule": one("update_rule"),
+        "objective": one("objective"),
+        "architecture": ", ".join([one("architecture"), *sizes]),
+    }
     return {name: cell for name, cell in row.items() if cell}
 
 
 def _name(run: "StoredRun") -> str:
-    """The run's experiments with their names for it, one line each; its plan's name if it has none."""
+    """The run's experiments with their names for it; its plan's name if it has none."""
     from isoloss.stored_runs.stored_run import full_names
 
-    return "\n".join(full_names(run)) or str(run.plan.get("name", ""))
+    return ", ".join(full_names(run)) or str(run.plan.get("name", ""))
 
 
 def _numbers_as_numbers(run: "StoredRun") -> tuple[bool, list[Any]]:

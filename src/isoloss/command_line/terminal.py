@@ -1,6 +1,7 @@
 """Terminal output: progress on stderr, and tables on stdout, which other programs read as lines."""
 
 import gc
+import shutil
 import sys
 import threading
 import time
@@ -114,6 +115,23 @@ class _Table(Console):
 def table_console() -> Console:
     """Standard output; unless it is a terminal, each of a table's rows is one line, however long."""
     return _Table(highlight=False, width=None if sys.stdout.isatty() else LINE)
+
+
+def stdout_width() -> int | None:
+    """Characters in a line of the terminal; None where standard output is none, and lines may be long."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def without_middle(name: str, longest: int) -> str:
+    """The name, or as much as fits of its beginning and its end, which tell alike names apart.
+
+    >>> without_middle("causal-lm-opening-4-larger-is-better", 24)
+    'causal-lm-op…r-is-better'
+    """
+    if len(name) <= longest:
+        return name
+    end = (longest - 1) // 2
+    return f"{name[: longest - 1 - end]}…{name[len(name) - end :]}"
 
 
 def print_failures(failures: "Sequence[Notice]") -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from isoloss.errors import Damaged
 from isoloss.experiments.experiment import TASK, facts_of
 from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.results.verdict import Verdict
 
 FORMAT = 2
 MOST_SHOWN = 3
@@ -25,16 +26,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class ShippedInterval:
-    """A claim's statistic in the shipped runs, and its interval; a bound of nan means unbounded."""
+    """A claim's statistic in the shipped runs, its interval and verdict; a bound of nan means unbounded."""
 
     effect: float
     low: float
     high: float
+    verdict: Verdict
 
     def holds(self, effect: float) -> bool:
         """Whether another effect lies in the interval.
 
-        >>> ShippedInterval(effect=2.0, low=1.0, high=3.0).holds(2.5)
+        >>> ShippedInterval(2.0, low=1.0, high=3.0, verdict=Verdict.SUPPORTED).holds(2.5)
         True
         """
         return self.low <= effect <= self.high
@@ -65,7 +67,9 @@ def shipped_result(name: str, scale: str) -> ShippedResult | None:
         return None
     result = shipped["result"]
     claims = {
-        claim["name"]: ShippedInterval(*(_number(claim[name]) for name in ("effect", "low", "high")))
+        claim["name"]: ShippedInterval(
+            *(_number(claim[name]) for name in ("effect", "low", "high")), Verdict(claim["verdict"])
+        )
         for claim in result["claims"]
     }
     rows = tuple(result["checkpoints"])

@@ -1,0 +1,89 @@
+"""The last screen of `isoloss reproduce`: a line a claim, at any width."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isoloss.command_line.reproduction import print_verdicts
+from isoloss.command_line.verdict_lines import claim_lines, counted
+from isoloss.executors.job import Outcome
+from isoloss.experiments.claims import Judgement
+from isoloss.experiments.experiment_result import ExperimentResult, Results
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, ShippedResult
+from isoloss.experiments.suite import every_experiment
+from isoloss.results.estimate import Estimate
+from isoloss.results.verdict import Verdict
+from shown_results import experiment_result
+
+RESULT = experiment_result("figure-1", (16,))
+LONG = Estimate(-0.0761, 0.1234, 5)
+
+
+def shipped(**verdicts: Verdict) -> BesideShipped:
+    claims = {name: ShippedInterval(1.0, 0.5, 2.0, verdict) for name, verdict in verdicts.items()}
+    return BesideShipped(ShippedResult("a" * 40, {}, {}, claims, ()), 4, 4, 4, 0, (), ())
+
+
+def every_result() -> Iterator[ExperimentResult]:
+    """Every built-in experiment with a number of many digits for each of its claims."""
+    for experiment in every_experiment(scale_named("laptop")):
+        judgements = tuple(Judgement(claim, LONG, 0.99, 0.5, 4) for claim in experiment.claims)
+        yield replace(RESULT, experiment=experiment, judgements=judgements)
+
+
+def test_a_line_has_mark_name_number_and_the_shipped_verdict() -> None:
+    beside = shipped(rises=Verdict.SUPPORTED, falls=Verdict.SUPPORTED)
+    title, *lines = claim_lines(RESULT, beside, None, judged=True)
+    assert title == "Figure 1: What figure-1 shows"
+    rises, falls, stays = [line.split() for line in lines]
+    assert rises[:3] == ["✓", "rises", "1.2"]
+    assert " ".join(rises).endswith("same verdict as shipped doublings")
+    assert " ".join(falls).endswith("shipped: supported doublings")
+    assert stays[0] == "?"
+    assert "inconclusive" in stays  # nothing of it is shipped
+    assert {line.index("(") for line in lines[1:]} >= {lines[1].index("(")}
+    assert counted(RESULT.judgements) == ["3 effects: 1 ✓ supported, 1 ✗ not supported, 1 ? inconclusive"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_line_of_any_claim_is_wider_than_asked(width: int) -> None:
+    seen = 0
+    for result in every_result():
+        names = [judged.claim.name for judged in result.judgements]
+        beside = shipped(**dict.fromkeys(names, Verdict.NOT_SUPPORTED))
+        lines = claim_lines(result, beside, width, judged=True)
+        assert len(lines) == len(names) + bool(names)
+        assert max(map(len, lines), default=0) <= width
+        whole = [
+            line
+            for line in lines[1:]
+            if any(text in line for text in ("shipped: ", "as shipped", "withdrawn"))
+        ]
+        assert len(whole) == len(names)
+        seen += len(names)
+    assert seen > 100
+
+
+def test_piped_lines_leave_nothing_out() -> None:
+    for result in every_result():
+        lines = claim_lines(result, None, None, judged=True)
+        for judged in result.judgements:
+            (line,) = [line for line in lines[1:] if line.split()[1] == judged.claim.name]
+            assert line.count(judged.claim.unit)
+            assert "…" not in line
+
+
+def test_the_counts_come_first_and_the_page_last(capsys: pytest.CaptureFixture[str]) -> None:
+    results = Results((RESULT,), Outcome((), ()), 3.0)
+    print_verdicts(results, (), Path("some/where/a-page.html"), "laptop")
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("3 effects: ")
+    assert last == "report: some/where/a-page.html"
+    print_verdicts(results, (), Path("a-page.html"), "smoke")
+    told = capsys.readouterr().err
+    assert told.startswith("at smoke scale nothing is judged\n")
+    assert "✓" not in told
+    assert "supported" not in told
