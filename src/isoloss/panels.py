@@ -28,11 +28,16 @@ class Colour:
 
 @dataclass(frozen=True)
 class Dots:
-    """A dot per row, with error bars on both axes."""
+    """A dot per row, with error bars on both axes.
+
+    Those with one value of the column `joined` are joined by a line; by default, those of a run that has
+    several, else those of a seed.
+    """
 
     x: Axis
     y: Axis
     colour: Colour
+    joined: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,8 @@ class Lines:
     """A line for each value of the column `series`, through dots with error bars on y.
 
     Rows whose column `predicted` is true are a dashed line without dots, which the legend calls `dashed`: a
-    prediction, unless stated otherwise. `marked` is the x of a dashed vertical rule, none by default.
+    prediction, unless stated otherwise. `marked` is the x of a dashed vertical rule labelled `marked_as`, and
+    `level` the y of a horizontal one labelled `level_as`; there is none by default.
     """
 
     x: Axis
@@ -50,6 +56,9 @@ class Lines:
     predicted: str = ""
     dashed: str = "predicted"
     marked: float | None = None
+    marked_as: str = "converged"
+    level: float | None = None
+    level_as: str = "entropy"
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,8 @@ Layout = Literal["beside", "stacked"]
 class Panel:
     """One panel of a figure: charts of one table of numbers, and a caption.
 
-    They are side by side or stacked: stacked charts over the same x axis are aligned.
+    They are side by side or stacked: stacked charts over the same x axis are aligned. `shows` names the
+    claims that it is the picture of: where they are judged, their outcome is its heading, above its `title`.
     """
 
     name: str
@@ -133,6 +143,7 @@ class Panel:
     charts: tuple[Chart, ...]
     data: pl.DataFrame
     layout: Layout = "beside"
+    shows: tuple[str, ...] = ()
 
 
 def columns_of(chart: Chart) -> tuple[str, ...]:
@@ -145,7 +156,7 @@ def columns_of(chart: Chart) -> tuple[str, ...]:
     others: tuple[str, ...]
     match chart:
         case Dots():
-            axes, others = (chart.x, chart.y), (chart.colour.column,)
+            axes, others = (chart.x, chart.y), (chart.colour.column, chart.joined)
         case Lines():
             axes, others = (chart.x, chart.y), (chart.colour.column, chart.series, chart.predicted)
         case Categories() | Bars():

@@ -1,3 +1,4 @@
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,8 +11,8 @@ import vl_convert
 from markupsafe import Markup
 
 from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
-from isoloss.report.charts import draw
-from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, plotted
+from isoloss.report.charts import BAND, SLOPE, draw, explained
+from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, THEME, on_dark_ground, plotted
 
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
 TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)
@@ -65,14 +66,72 @@ def test_bars_begin_at_zero_and_end_in_an_error() -> None:
 
 def test_dots_have_a_bar_on_each_axis_that_names_an_error_and_all_their_numbers_on_hover() -> None:
     found = specification(Dots(TRACE, ACCURACY, WIDTH), rows())
-    assert marks(found) == ["line", "rule", "rule", "point"]
-    assert len(drawn_rows(found)) == len(rows())
-    dot = drawn_rows(found)[0]
+    assert marks(found) == ["line", "rule", "rule", "line", "text", "point"]
+    dots = [row for row in drawn_rows(found) if "x_text" in row]
+    assert len(dots) == len(rows())
+    dot = dots[0]
     assert (dot["x"], dot["x_low"], dot["x_high"], dot["x_text"]) == (90.0, 89.0, 91.0, "90.0 ± 1.0")
     titles = [field["title"] for field in found["layer"][-1]["encoding"]["tooltip"]]
     assert titles == ["run", "seed", "step", "width", "trace", "probe accuracy"]
     without = specification(Dots(Axis("trace", "trace"), Axis("accuracy", "accuracy"), WIDTH), rows())
-    assert marks(without) == ["line", "point"]
+    assert marks(without) == ["line", "line", "text", "point"]
+
+
+def test_the_slope_shown_is_the_one_within_the_groups_with_its_error_over_seeds() -> None:
+    """Each seed has its own slope, each run its own level, which no slope sees."""
+    data = pl.DataFrame(
+        [
+            {"run": f"{seed}-{level}", "seed": seed, "step": x, "width": 16, "x": x, "y": slope * x + level}
+            for seed, slope in ((1, 1.0), (2, 3.0))
+            for level in (0.0, 50.0)
+            for x in (1.0, 2.0, 4.0)
+        ]
+    )
+    found = specification(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data)
+    (said,) = [row["said"] for row in drawn_rows(found) if "said" in row]
+    assert said == "slope within a run: 2.0 ± 1.0 per unit"
+    one = specification(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data.filter(pl.col("seed") == 1))
+    assert "text" not in marks(one)  # of one seed there is no error
+    assert explained(draw(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data, "a")) == SLOPE
+    apart = data.with_columns(run=pl.col("run") + pl.col("x").cast(pl.String), pair=pl.col("run"))
+    dots = Dots(Axis("x", "x"), Axis("y", "y"), WIDTH, joined="pair")
+    (said,) = [row["said"] for row in drawn_rows(specification(dots, apart)) if "said" in row]
+    assert said == "slope within a pair: 2.0 ± 1.0 per unit"
+
+
+def test_several_runs_of_a_colour_are_faint_behind_their_mean_and_band() -> None:
+    data = pl.DataFrame(
+        [
+            {"run": f"{width}-{seed}", "seed": seed, "width": width, "step": step, "t": float(seed * step)}
+            for width, seeds in ((16, (1, 3)), (32, (1,)))
+            for seed in seeds
+            for step in (1, 2)
+        ]
+    )
+    chart = Lines(Axis("step", "step"), Axis("t", "t"), WIDTH, "run", marked=1.5, level=0.5)
+    found = specification(chart, data)
+    assert marks(found) == ["area", "rule", "text", "rule", "text", "line", "point", "line"]
+    means = [row for row in drawn_rows(found) if "mean" in row]
+    assert [(row["colour"], row["x"], row["mean"]) for row in means] == [(16, 1.0, 2.0), (16, 2.0, 4.0)]
+    assert means[1]["high"] - means[1]["low"] == pytest.approx(2 * math.sqrt(8))
+    assert [row["said"] for row in drawn_rows(found) if "said" in row] == ["converged", "entropy"]
+    assert explained(draw(chart, data, "a")) == BAND
+    logarithmic = replace(chart, y=Axis("t", "t", logarithmic=True))
+    means = [row for row in drawn_rows(specification(logarithmic, data)) if "mean" in row]
+    assert [row["mean"] for row in means] == pytest.approx([math.sqrt(3), math.sqrt(12)])
+    alone = specification(chart, data.filter(pl.col("seed") == 1))
+    assert marks(alone) == ["rule", "text", "rule", "text", "line", "point"]
+
+
+def test_every_colour_of_a_chart_has_another_on_dark_ground() -> None:
+    data = rows()
+    drawn = [draw(Dots(TRACE, ACCURACY, by), data, "a").configure(**THEME).to_dict() for by in (WIDTH, RULE)]
+    rules = on_dark_ground().lower()
+    for found in drawn:
+        svg = vl_convert.vegalite_to_svg(found)
+        used = set(re.findall(r'(?:fill|stroke)="(#[0-9A-Fa-f]{6})"', svg))
+        assert used >= {"#000000", "#e6e6e6", "#888888"}
+        assert [each for each in used if f'"{each.lower()}"' not in rules] == []
 
 
 def test_sizes_are_coloured_in_their_order_and_names_in_that_of_appearance() -> None:
@@ -106,16 +165,16 @@ def test_predictions_are_dashed_lines_without_dots_and_a_rule_marks_x() -> None:
     data = pl.concat([rows(predicted=False), rows(predicted=True)])
     chart = Lines(STEP, TRACE, WIDTH, "run", predicted="predicted", marked=700)
     found = specification(chart, data)
-    assert marks(found) == ["rule", "line", "rule", "point"]
+    assert marks(found) == ["rule", "text", "line", "rule", "point"]
     assert found["layer"][0]["mark"]["strokeDash"] == [5, 4]
-    kinds = found["layer"][1]["encoding"]["strokeDash"]["scale"]
+    kinds = found["layer"][2]["encoding"]["strokeDash"]["scale"]
     assert kinds == {"domain": ["measured", "predicted"], "range": [[1, 0], [6, 4]]}
-    for layer in found["layer"][2:]:
+    for layer in found["layer"][3:]:
         assert layer["transform"] == [{"filter": "(datum.kind === 'measured')"}]
     assert [row["x"] for row in drawn_rows(found) if "kind" not in row] == [700]
     assert sum(row.get("kind") == "predicted" for row in drawn_rows(found)) == len(rows())
     beginning = replace(chart, dashed="start")
-    kinds = specification(beginning, data)["layer"][1]["encoding"]["strokeDash"]["scale"]
+    kinds = specification(beginning, data)["layer"][2]["encoding"]["strokeDash"]["scale"]
     assert kinds["domain"] == ["measured", "start"]
 
 
@@ -173,7 +232,7 @@ def test_columns_may_have_any_names() -> None:
     """Vega interprets dots and brackets in names as paths into objects, and colons as types."""
     data = rows().rename({"trace": "trace[0.05]: a.b"})
     found = specification(Dots(Axis("trace[0.05]: a.b", "t"), ACCURACY, WIDTH), data)
-    assert drawn_rows(found)[0]["x"] == 90.0
+    assert next(row["x"] for row in drawn_rows(found) if "x_text" in row) == 90.0
 
 
 def test_a_landscape_has_cells_lines_and_a_dot_on_one_scale() -> None:

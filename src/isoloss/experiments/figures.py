@@ -64,6 +64,14 @@ def trace_bars(sizes: MeasurementSizes) -> str:
     )
 
 
+def entropy_of(table: pl.DataFrame) -> float | None:
+    """The entropy of the distribution, what loss exceeds KL by; None while neither has been measured."""
+    if not {"loss", "kl"} <= set(table.columns):
+        return None
+    found = table.select(entropy=pl.col("loss") - pl.col("kl"))["entropy"].median()
+    return float(found) if isinstance(found, float) else None
+
+
 def over_steps(*axes: Axis, by: Colour, caption: str = "") -> Callable[[pl.DataFrame], tuple[Panel, ...]]:
     """Panels of an experiment: quantities over pre-training steps, a line a run, coloured `by` a label."""
 

@@ -68,7 +68,7 @@ def shipped_result(name: str, scale: str) -> ShippedResult | None:
     result = shipped["result"]
     claims = {
         claim["name"]: ShippedInterval(
-            *(_number(claim[name]) for name in ("effect", "low", "high")), Verdict(claim["verdict"])
+            _number(claim["effect"]), _number(claim["low"]), _number(claim["high"]), Verdict(claim["verdict"])
         )
         for claim in result["claims"]
     }

@@ -1,22 +1,23 @@
 """Drawing every kind of chart that a panel can have."""
 
+from dataclasses import replace
 from typing import assert_never
 
 import altair as alt
 import polars as pl
-from markupsafe import Markup, escape
 
-from isoloss.panels import Bars, Categories, Chart, Dots, Landscape, Lines, Table, Tree, TreeNode
+from isoloss.panels import Bars, Categories, Chart, Dots, Landscape, Lines, Table, Tree
 from isoloss.report import marks
-from isoloss.report.marks import CHART_HEIGHT, NOTHING, Drawing, colour, domain, lit, plotted
+from isoloss.report.marks import CHART_HEIGHT, NOTHING, Drawing, Key, colour, key_of, lit, plotted
+from isoloss.report.over_runs import Slope, mean_and_band, slope_within
 from isoloss.report.table import draw_table
+from isoloss.report.trees import tree_picture
+from isoloss.results.record import as_text
 
 MEASURED = "measured"
 ROW_HEIGHT = 26
 SIDE = 420
 """Width and height of a landscape in pixels: one unit of x is as long as one of y."""
-LEVEL_HEIGHT, WORD_WIDTH, MARGIN = 44.0, 62.0, 24.0
-"""Of a tree, in pixels."""
 
 
 def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
@@ -42,25 +43,26 @@ def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
             known = frame["height"].is_not_null().any()
             return _landscape(chart, frame, name) if known else NOTHING
         case Dots():
-            frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour)
-            return NOTHING if frame.is_empty() else _dots(chart, frame, name)
+            others = {"joined": chart.joined} if chart.joined else {}
+            frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour, **others)
+            return NOTHING if frame.is_empty() else _dots(chart, frame, key_of(data, chart.colour), name)
         case Lines():
             others = {"series": chart.series} | ({"predicted": chart.predicted} if chart.predicted else {})
             frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour, **others)
-            return NOTHING if frame.is_empty() else _lines(chart, frame, name)
+            return NOTHING if frame.is_empty() else _lines(chart, frame, key_of(data, chart.colour), name)
         case Categories():
             frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
-            return NOTHING if frame.is_empty() else _categories(chart, frame, name)
+            return NOTHING if frame.is_empty() else _categories(chart, frame, key_of(data, chart.colour))
         case Bars():
             frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
-            return NOTHING if frame.is_empty() else _bars(chart, frame, name)
+            return NOTHING if frame.is_empty() else _bars(chart, frame, key_of(data, chart.colour))
         case _:
             assert_never(chart)
 
 
-def _categories(chart: Categories, frame: pl.DataFrame, name: str) -> alt.LayerChart:
+def _categories(chart: Categories, frame: pl.DataFrame, key: Key) -> alt.LayerChart:
     """With values on the x axis, so that categories are readable."""
-    hover = marks.hovered(name, "colour")
+    hover = marks.hovered("categories", "colour")
     row = alt.Y("category:N", title=None, sort=None, axis=alt.Axis(grid=True, labelLimit=240))
     base = alt.Chart(frame).encode(y=row)
     colours = frame.group_by("category").agg(pl.col("colour").n_unique())["colour"].max()
@@ -73,24 +75,24 @@ def _categories(chart: Categories, frame: pl.DataFrame, name: str) -> alt.LayerC
         "x_text": chart.y.title,
     }
     placed = base.encode(x=marks.x(chart.y, frame))
-    points = marks.dots(placed, frame, chart.colour, hover, titles, size=70).add_params(hover)
+    points = marks.dots(placed, key, hover, titles, size=70).add_params(hover)
     bars = base.mark_rule().encode(
         x=marks.x(chart.y, frame, "x_low"),
         x2="x_high",
-        color=colour(frame, chart.colour),
+        color=colour(key),
         opacity=lit(hover, 0.5),
     )
     categories = frame["category"].n_unique()
-    rows = categories * max(1, len(domain(frame, chart.colour)) // 2)
+    rows = categories * max(1, len(key.values) // 2)
     return alt.LayerChart(layer=[bars, points] if chart.y.error else [points]).properties(
         height=max(CHART_HEIGHT, ROW_HEIGHT * rows),
         description=f"{chart.y.title} of {categories} categories.",
     )
 
 
-def _bars(chart: Bars, frame: pl.DataFrame, name: str) -> alt.LayerChart:
+def _bars(chart: Bars, frame: pl.DataFrame, key: Key) -> alt.LayerChart:
     """As categories, from zero, since lengths are compared."""
-    hover = marks.hovered(name, "colour")
+    hover = marks.hovered("bars", "colour")
     base = alt.Chart(frame).encode(
         y=alt.Y("category:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
         yOffset=alt.YOffset("colour:N", sort=None, scale=alt.Scale(paddingOuter=0.15)),
@@ -99,38 +101,69 @@ def _bars(chart: Bars, frame: pl.DataFrame, name: str) -> alt.LayerChart:
     scale, axis = alt.Scale(zero=True, nice=True), marks.ticks(chart.y, frame["x"])
     bars = base.mark_bar().encode(
         x=alt.X("x:Q", title=chart.y.title, scale=scale, axis=axis),
-        color=colour(frame, chart.colour),
+        color=colour(key),
         opacity=lit(hover, marks.PLAIN),
         tooltip=marks.tooltip(titles),
     )
-    errors = base.mark_rule(color="#333").encode(x="x_low:Q", x2="x_high")
+    errors = base.mark_rule(color=marks.SOFT_INK).encode(x="x_low:Q", x2="x_high")
     categories = frame["category"].n_unique()
     return alt.LayerChart(layer=[bars.add_params(hover), errors]).properties(
-        height=ROW_HEIGHT * categories * max(1.0, len(domain(frame, chart.colour)) / 2),
+        height=ROW_HEIGHT * categories * max(1.0, len(key.values) / 2),
         description=f"{chart.y.title} of {categories} categories, as bars.",
     )
 
 
-def _dots(chart: Dots, frame: pl.DataFrame, name: str) -> alt.LayerChart:
-    """With a run's path while one of its dots is hovered."""
-    base = alt.Chart(frame).encode(color=colour(frame, chart.colour))
+def _dots(chart: Dots, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerChart:
+    """Joined along each run, or among a seed's models, with the mean slope there."""
+    base = alt.Chart(frame).encode(color=colour(key))
     hover = marks.hovered(name, "run" if "run" in frame.columns else "colour")
-    layers = []
-    if {"run", "step"} <= set(frame.columns):
-        path = base.mark_line(strokeWidth=1.5, interpolate="linear")
-        only_hovered = alt.when(hover, empty=False).then(alt.value(0.7)).otherwise(alt.value(0))
-        layers.append(path.encode(x="x:Q", y="y:Q", order="step:Q", detail="run:N", opacity=only_hovered))
-    bar = base.mark_rule().encode(opacity=lit(hover, 0.5))
+    joined = "joined" if chart.joined else _joined(frame)
+    layers: list[alt.Chart | alt.LayerChart] = []
+    if joined is not None:
+        path = alt.Chart(frame).mark_line(strokeWidth=1, interpolate="linear")
+        order = "step:Q" if joined == "run" else "x:Q"
+        faint = lit(hover, marks.FAINT)
+        path = path.encode(x="x:Q", y="y:Q", order=order, detail=f"{joined}:N", opacity=faint)
+        layers.append(path.encode(color=colour(key) if joined == "run" else alt.value(marks.SOFT_INK)))
+    bar = base.mark_rule().encode(opacity=lit(hover, 0.35))
     if chart.x.error:
         layers.append(bar.encode(x=marks.x(chart.x, frame, "x_low"), x2="x_high", y="y:Q"))
     if chart.y.error:
         layers.append(bar.encode(x="x:Q", y=marks.y(chart.y, frame, "y_low"), y2="y_high"))
+    fitted = slope_within(frame, joined, chart.x, chart.y) if joined is not None else None
+    if fitted is not None:
+        layers += _fitted(fitted, chart, frame)
     titles = marks.of_place(frame) | _titles(chart)
     placed = base.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame))
-    points = marks.dots(placed, frame, chart.colour, hover, titles, size=70)
+    points = marks.dots(placed, key, hover, titles, size=70)
     return alt.LayerChart(layer=[*layers, points.add_params(hover, marks.zoom(name))]).properties(
         height=CHART_HEIGHT, description=f"{chart.y.title} against {chart.x.title}: {len(frame)} dots."
     )
+
+
+def _joined(frame: pl.DataFrame) -> str | None:
+    """Whose dots belong together: a run's, if runs have several, else a seed's; None if neither is known."""
+    for group, others in (("run", "step"), ("seed", "run")):
+        if {group, others} <= set(frame.columns) and frame[group].n_unique() < len(frame):
+            return group
+    return None
+
+
+def _fitted(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart]:
+    """The mean slope as a line through the middle, with its number and error above the chart's right end."""
+    ends = pl.DataFrame(fitted.ends, schema=["x", "y"], orient="row")
+    line = alt.Chart(ends).mark_line(color=marks.INK, strokeWidth=2.5, interpolate="linear", clip=True)
+    per = "a doubling" if chart.x.logarithmic else "a nat" if "(nats)" in chart.x.title else "per unit"
+    unit = " doublings" if chart.y.logarithmic else ""
+    number = as_text(fitted.slope.value, fitted.slope.standard_error)
+    said = f"slope within a {chart.joined or fitted.group}: {number}{unit} {per}"
+    label = alt.Chart(pl.DataFrame({"said": [said]})).mark_text(
+        align="right", baseline="bottom", color=marks.INK, fontSize=12, x="width", y=-3
+    )
+    return [
+        line.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame)),
+        label.encode(text="said:N"),
+    ]
 
 
 def _titles(chart: Dots | Lines) -> dict[str, str]:
@@ -138,36 +171,66 @@ def _titles(chart: Dots | Lines) -> dict[str, str]:
     return {"colour": chart.colour.title, "x_text": chart.x.title, "y_text": chart.y.title}
 
 
-def _lines(chart: Lines, frame: pl.DataFrame, name: str) -> alt.LayerChart:
-    """Through measured rows' dots; if all rows are predicted, invisible dots still show their numbers."""
+def _lines(chart: Lines, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerChart:
+    """Through measured rows' dots; of several runs of a colour, faint ones behind their mean and its band.
+
+    If all rows are predicted, invisible dots still show their numbers.
+    """
     predicted = pl.col("predicted").fill_null(value=False) if chart.predicted else pl.lit(value=False)
     frame = frame.with_columns(kind=pl.when(predicted).then(pl.lit(chart.dashed)).otherwise(pl.lit(MEASURED)))
+    means = pl.DataFrame() if chart.predicted else mean_and_band(frame, chart.y)
+    alone = means.is_empty()
     hover = marks.hovered(name, "series")
-    base = alt.Chart(frame).encode(x=marks.x(chart.x, frame), color=colour(frame, chart.colour))
+    base = alt.Chart(frame).encode(x=marks.x(chart.x, frame), color=colour(key))
     placed = base.encode(y=marks.y(chart.y, frame))
-    line = placed.mark_line().encode(detail="series:N", opacity=lit(hover, 0.6))
+    line = placed.mark_line(strokeWidth=2 if alone else 1)
+    line = line.encode(detail="series:N", opacity=lit(hover, 0.6 if alone else marks.FAINT))
     if chart.predicted:
         dashes = alt.Scale(domain=[MEASURED, chart.dashed], range=[[1, 0], [6, 4]])
         legend = alt.Legend(title=None, orient="top", symbolOpacity=1)
         line = line.encode(strokeDash=alt.StrokeDash("kind:N", scale=dashes, legend=legend))
-    layers = [line]
-    if chart.marked is not None:
-        rule = alt.Chart(pl.DataFrame({"x": [chart.marked]})).mark_rule(strokeDash=[5, 4], color="#555")
-        layers.insert(0, rule.encode(x=marks.x(chart.x, frame)))
+    layers = [*_rules(chart, frame), line]
     measured = alt.datum.kind == MEASURED
-    if chart.y.error:
+    if chart.y.error and alone:
         bar = base.transform_filter(measured).mark_rule()
         ends = {"y": marks.y(chart.y, frame, "y_low"), "y2": "y_high"}
         layers.append(bar.encode(**ends, opacity=lit(hover, 0.5)))
     place = marks.of_place(frame)
     series = {} if chart.series in place else {"series": chart.series}
     titles = place | series | _titles(chart)
-    points = marks.dots(placed.transform_filter(measured), frame, chart.colour, hover, titles, size=45)
+    shown = placed.transform_filter(measured)
+    points = (
+        marks.dots(shown, key, hover, titles, size=45)
+        if alone
+        else marks.dots(shown, key, hover, titles, size=16, opacity=marks.FAINT)
+    )
     layers.append(points.add_params(hover, marks.zoom(name)))
+    if not alone:
+        of_mean = alt.Chart(means).encode(x=marks.x(chart.x, frame), color=colour(key), detail="runs:N")
+        ends = {"y": marks.y(chart.y, frame, "low"), "y2": "high"}
+        band = of_mean.mark_area(opacity=0.18, clip=True).encode(**ends, fill=colour(key))
+        layers.insert(0, band.encode(color=alt.value("transparent")))
+        layers.append(of_mean.mark_line(strokeWidth=2.8).encode(y=marks.y(chart.y, frame, "mean")))
     return alt.LayerChart(layer=layers).properties(
         height=CHART_HEIGHT,
         description=f"{chart.y.title} over {chart.x.title}: {frame['series'].n_unique()} lines.",
     )
+
+
+def _rules(chart: Lines, frame: pl.DataFrame) -> list[alt.Chart]:
+    """The dashed lines at `marked` and `level`, each with its label beside it."""
+    drawn: list[alt.Chart] = []
+    if chart.marked is not None:
+        at = alt.Chart(pl.DataFrame({"x": [chart.marked], "said": [chart.marked_as]}))
+        at = at.encode(x=marks.x(chart.x, frame))
+        label = at.mark_text(align="left", baseline="top", dx=4, y=2, fontSize=12, color=marks.SOFT_INK)
+        drawn += [at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK), label.encode(text="said:N")]
+    if chart.level is not None:
+        at = alt.Chart(pl.DataFrame({"y": [chart.level], "said": [chart.level_as]}))
+        at = at.encode(y=marks.y(chart.y, frame))
+        label = at.mark_text(align="left", baseline="bottom", dy=-2, x=4, fontSize=12, color=marks.SOFT_INK)
+        drawn += [at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK), label.encode(text="said:N")]
+    return drawn
 
 
 def _landscape(chart: Landscape, frame: pl.DataFrame, name: str) -> alt.LayerChart:
@@ -217,7 +280,7 @@ def _spacing(centres: pl.Series) -> float:
 
 def _paths(chart: Landscape, points: pl.DataFrame) -> list[alt.Chart]:
     counted = points.with_row_index("order").with_columns(length=pl.len().over("colour"))
-    by = colour(counted, chart.series)
+    by = colour(key_of(points, replace(chart.series, column="colour")))
     base = alt.Chart(counted).encode(x="x:Q", y="y:Q", color=by)
     single = alt.datum.length == 1
     paths = base.transform_filter(~single).encode(order="order:Q")
@@ -226,51 +289,14 @@ def _paths(chart: Landscape, points: pl.DataFrame) -> list[alt.Chart]:
     return [paths.mark_line(strokeWidth=1.5, clip=True), dots.encode(color=by.legend(None))]
 
 
-def tree_picture(root: TreeNode) -> Markup:
-    """Return an SVG element that draws the tree, scalable and readable in black and white.
-
-    >>> from dataclasses import dataclass
-    >>> @dataclass
-    ... class Leaf:
-    ...     label: str
-    ...     children: tuple = ()
-    >>> tree_picture(Leaf("S", (Leaf("a"), Leaf("b")))).count("<line")
-    2
-    """
-    depth = _depth(root)
-    body, _, words = _drawn_node(root, 0, 0, depth)
-    width = 2 * MARGIN + words * WORD_WIDTH
-    height = 2 * MARGIN + depth * LEVEL_HEIGHT
-    return Markup(
-        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="derivation tree" '
-        f'xmlns="http://www.w3.org/2000/svg" style="max-width:{width:g}px;width:100%">{"".join(body)}</svg>'
-    )
+BAND = "Thick: the mean over seeds; band: one standard deviation over them. "
+SLOPE = "Black line: the mean slope there, with its standard error over seeds. "
 
 
-def _depth(node: TreeNode) -> int:
-    return max([0, *(1 + _depth(child) for child in node.children)])
-
-
-def _drawn_node(node: TreeNode, left: int, level: int, depth: int) -> tuple[list[str], float, int]:
-    """A node with everything below it, its x, and its number of words; `left` words stand before it."""
-    y = MARGIN + (level if node.children else depth) * LEVEL_HEIGHT
-    below, places, words = [], [], 0
-    for child in node.children:
-        parts, x, of_child = _drawn_node(child, left + words, level + 1, depth)
-        below.append((x, MARGIN + (level + 1 if child.children else depth) * LEVEL_HEIGHT, parts))
-        places.append(x)
-        words += of_child
-    x = (places[0] + places[-1]) / 2 if places else MARGIN + (left + 0.5) * WORD_WIDTH
-    drawn = []
-    for child_x, child_y, parts in below:
-        drawn.append(
-            f'<line x1="{x:g}" y1="{y + 7:g}" x2="{child_x:g}" y2="{child_y - 13:g}" '
-            'stroke="currentColor" stroke-width="1" opacity="0.55"/>'
-        )
-        drawn += parts
-    style = 'font-weight="600"' if node.children else 'font-style="italic"'
-    drawn.append(
-        f'<text x="{x:g}" y="{y:g}" text-anchor="middle" font-size="13" fill="currentColor" '
-        f"{style}>{escape(node.label)}</text>"
-    )
-    return drawn, x, words or 1
+def explained(drawing: Drawing) -> str:
+    """What a caption has to say of the lines and bands that are not the data's own."""
+    layers = drawing.layer if isinstance(drawing, alt.LayerChart) else []
+    drawn = [layer.mark for layer in layers if isinstance(layer.mark, alt.MarkDef)]
+    bands = any(mark.type == "area" for mark in drawn)
+    fitted = any(mark.type == "line" and mark.color == marks.INK for mark in drawn)
+    return BAND * bands + SLOPE * fitted

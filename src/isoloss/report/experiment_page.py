@@ -15,6 +15,7 @@ from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.made_up_runs import World
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.ranges import Range, claim_ranges
+from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
 from isoloss.report.frame import Link
 from isoloss.report.offered_files import json_link, run_files, run_folder
@@ -76,7 +77,8 @@ class ExperimentPage:
         if result.table.is_empty() and (experiment.runs or experiment.references):
             return (), [*problems, "Nothing has been measured yet."]
         try:
-            return tuple(drawn(panel) for panel in experiment.drawn(result.table)), problems
+            judged = () if self.scale == UNJUDGED else result.tested
+            return tuple(drawn(panel, judged) for panel in experiment.drawn(result.table)), problems
         except pl.exceptions.ColumnNotFoundError as error:
             if not problems:
                 raise

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from isoloss.files import write_atomically
+from isoloss.report.marks import on_dark_ground
 from isoloss.report.table import in_numbers, interval_picture
 from isoloss.results.record import as_text
 
@@ -49,7 +50,7 @@ class Frame:
 
 def alone() -> Frame:
     """For a page in a single file, with style and script inside."""
-    style, script = Markup(source("style.css")), Markup(_charts_script())
+    style, script = Markup(_style()), Markup(_charts_script())
     return Frame(Markup("<style>{}</style>").format(style), Markup("<script>{}</script>").format(script))
 
 
@@ -68,10 +69,16 @@ def write_assets(folder: Path) -> None:
 
     JavaScript as the same versions wrote it stays. Raises IsolossError if they cannot be written.
     """
-    write_atomically(folder / ASSETS / "style.css", source("style.css"))
+    write_atomically(folder / ASSETS / "style.css", _style())
     script = folder / ASSETS / "charts.js"
     if not (script.exists() and _is_charts_script(script.read_bytes())):
         write_atomically(script, _charts_script())
+
+
+@cache
+def _style() -> str:
+    """All rules, with those that put charts' colours into their places on dark ground."""
+    return f"{source('style.css')}@media screen and (prefers-color-scheme: dark) {{ {on_dark_ground()} }}\n"
 
 
 @cache

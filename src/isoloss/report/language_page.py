@@ -12,10 +12,10 @@ from torch import Tensor
 
 from isoloss.experiments.language_description import LanguageDescription, TaskDescription
 from isoloss.provenance import machine, versions
-from isoloss.report.charts import tree_picture
 from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT
 from isoloss.report.page import DrawnPanel, Page, Section, write_page
+from isoloss.report.trees import tree_picture
 from isoloss.results.record import Record, as_text
 
 BARS, THICKEST = 12, 24

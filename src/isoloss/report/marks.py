@@ -1,6 +1,8 @@
 """The marks that charts share: dots, bars, their colours and shapes, hovering, and the scaling of axes."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -16,6 +18,36 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 VIRIDIS = ("#8BD646", "#35B779", "#1F9D8A", "#25848E", "#31688E", "#3F4889", "#472374", "#440154")
 """From light to dark as values rise, without the palest tones, which are invisible on white."""
+
+RAMP = 24
+"""Steps of an ordered scheme from end to end: each of its colours has one in its place on dark ground."""
+
+INK, SOFT_INK, GRID, DOMAIN, PAPER = "#000000", "#555555", "#e6e6e6", "#888888", "#ffffff"
+"""Text, lines that are no data, and the ground, on white."""
+
+ON_DARK = (
+    *zip(
+        PALETTE,
+        ("#4DB2F0", "#FF8A4C", "#3FD0A2", "#F0A6CF", "#FFC247", "#9AD8FA", "#ECECEA", "#C9A66B"),
+        strict=True,
+    ),
+    *((INK, "#ececea"), (SOFT_INK, "#b4b4b2"), (GRID, "#333338"), (DOMAIN, "#77777c"), (PAPER, "#17171a")),
+)
+"""Each colour on white, and the one in its place on dark ground."""
+
+DARK_RAMP = ("#4A6BD8", "#3E93D6", "#35B3C0", "#4CCB9A", "#8BDB6A", "#C8E55A", "#F3EC8A", "#FFF8D0")
+"""In place of VIRIDIS on dark ground: the more, the lighter, since what is dark there is not seen."""
+
+
+def on_dark_ground() -> str:
+    """CSS rules that put each colour of a drawn chart into its place on dark ground."""
+    ramp = zip(ordered_colours(RAMP + 1), ordered_colours(RAMP + 1, DARK_RAMP), strict=True)
+    return "".join(
+        f'svg [{part}="{light}" i]{{{part}:{dark}}}'
+        for light, dark in (*ON_DARK, *ramp)
+        for part in ("fill", "stroke")
+    )
+
 
 SHAPES = (
     "circle",
@@ -33,51 +65,70 @@ MOST_IN_LEGEND = 30
 """More values than these have no legend: it would leave some out, and hovering over a dot shows its value."""
 
 
-def colour(frame: pl.DataFrame, by: Colour) -> alt.Color:
-    """For the column `colour`: a scheme ordered by lightness for `ordered` values, else distinct colours."""
-    values = domain(frame, by)
-    distinct = [PALETTE[k % len(PALETTE)] for k in range(len(values))]
-    scale = alt.Scale(domain=values, range=ordered_colours(len(values)) if by.ordered else distinct)
-    return alt.Color("colour:N", sort=None, scale=scale, legend=_legend(values, by))
+@dataclass(frozen=True)
+class Key:
+    """A panel's colours: the column they show, and its values in order, the same in all its charts."""
+
+    by: Colour
+    values: tuple[Any, ...]
+
+    @property
+    def colours(self) -> list[str]:
+        """A scheme ordered by lightness for `ordered` values, else distinct colours."""
+        number = len(self.values)
+        return (
+            ordered_colours(number) if self.by.ordered else [PALETTE[k % len(PALETTE)] for k in range(number)]
+        )
+
+    @property
+    def shapes(self) -> list[str]:
+        """Shifted by one in each round of colours, so that no pair of colour and shape repeats."""
+        return [SHAPES[(k + k // len(PALETTE)) % len(SHAPES)] for k in range(len(self.values))]
 
 
-def shape(frame: pl.DataFrame, by: Colour) -> alt.Shape:
+def key_of(data: pl.DataFrame, by: Colour) -> Key:
+    """The values of the column in `data`: in order for `ordered` numbers, otherwise of first appearance."""
+    if by.column not in data.columns:
+        return Key(by, ())
+    values = data[by.column].drop_nulls().unique(maintain_order=True)
+    return Key(by, tuple((values.sort() if by.ordered and values.dtype.is_numeric() else values).to_list()))
+
+
+def colour(key: Key) -> alt.Color:
+    """For the column `colour`."""
+    scale = alt.Scale(domain=list(key.values), range=key.colours)
+    return alt.Color("colour:N", sort=None, scale=scale, legend=_legend(key))
+
+
+def shape(key: Key) -> alt.Shape:
     """A shape for each value of the column `colour`, in one legend with its colour."""
-    values = domain(frame, by)
-    # Shifted by one in each round of colours, so that no pair of colour and shape repeats.
-    shapes = [SHAPES[(k + k // len(PALETTE)) % len(SHAPES)] for k in range(len(values))]
-    scale = alt.Scale(domain=values, range=shapes)
-    return alt.Shape("colour:N", sort=None, scale=scale, legend=_legend(values, by))
+    scale = alt.Scale(domain=list(key.values), range=key.shapes)
+    return alt.Shape("colour:N", sort=None, scale=scale, legend=_legend(key))
 
 
-def ordered_colours(number: int) -> list[str]:
-    """That many colours from light to dark, as far apart as possible.
+def ordered_colours(number: int, stops: Sequence[str] = VIRIDIS) -> list[str]:
+    """That many colours along the stops, as far apart as possible, out of at most RAMP + 1.
 
     >>> ordered_colours(2)
     ['#8bd646', '#440154']
     """
-    stops = [tuple(int(stop[k : k + 2], 16) for k in (1, 3, 5)) for stop in VIRIDIS]
+    last = len(stops) - 1
+    parts = [tuple(int(stop[k : k + 2], 16) for k in (1, 3, 5)) for stop in stops]
     mixed = []
     for k in range(number):
-        place = k * (len(stops) - 1) / max(number - 1, 1)
-        before, share = stops[int(place)], place % 1
-        after = stops[min(int(place) + 1, len(stops) - 1)]
+        place = round(k * RAMP / max(number - 1, 1)) * last / RAMP
+        before, share = parts[int(place)], place % 1
+        after = parts[min(int(place) + 1, last)]
         mixed.append([round(a + share * (b - a)) for a, b in zip(before, after, strict=True)])
-    return ["#" + "".join(f"{part:02x}" for part in parts) for parts in mixed]
+    return ["#" + "".join(f"{part:02x}" for part in each) for each in mixed]
 
 
-def domain(frame: pl.DataFrame, by: Colour) -> list[Any]:
-    """The values in order: numerical for numbers, otherwise of first appearance."""
-    values = frame["colour"].drop_nulls().unique(maintain_order=True)
-    return (values.sort() if by.ordered and values.dtype.is_numeric() else values).to_list()
-
-
-def _legend(values: list[Any], by: Colour) -> alt.Legend | None:
-    if len(values) > MOST_IN_LEGEND:
+def _legend(key: Key) -> alt.Legend | None:
+    if len(key.values) > MOST_IN_LEGEND:
         return None
-    longest = max((len(str(value)) for value in values), default=1)
-    columns = max(1, min(len(values), LEGEND_CHARACTERS // (longest + 5)))
-    return alt.Legend(title=by.title, orient="top", symbolOpacity=1, columns=columns, labelLimit=300)
+    longest = max((len(str(value)) for value in key.values), default=1)
+    columns = max(1, min(len(key.values), LEGEND_CHARACTERS // (longest + 5)))
+    return alt.Legend(title=key.by.title, orient="top", symbolOpacity=1, columns=columns, labelLimit=300)
 
 
 PLACE = ("run", "seed", "step")
@@ -87,15 +138,31 @@ CHART_WIDTH, CHART_HEIGHT = 360, 300
 STACKED_WIDTH, STACKED_HEIGHT = 560, 170
 THEME: dict[str, Any] = {
     "font": "system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif",
-    "axis": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": "#e6e6e6"},
-    "axisY": {"minExtent": 44},  # stacked charts start at the same x
-    "legend": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"},
+    "axis": {
+        "labelFontSize": 12,
+        "titleFontSize": 13,
+        "titleFontWeight": "normal",
+        "gridColor": GRID,
+        "domainColor": DOMAIN,
+        "tickColor": DOMAIN,
+        "labelColor": INK,
+        "titleColor": INK,
+    },
+    "axisY": {"minExtent": 48},  # stacked charts start at the same x
+    "legend": {
+        "labelFontSize": 13,
+        "titleFontSize": 13,
+        "titleFontWeight": "normal",
+        "labelColor": INK,
+        "titleColor": INK,
+    },
+    "title": {"color": INK, "subtitleColor": SOFT_INK},
     "view": {"stroke": None},
 }
 """The appearance of all charts, on pages and as pictures."""
 Drawing = alt.LayerChart | Markup
 NOTHING = Markup('<p class="nothing">Nothing has been measured for this chart yet.</p>')
-FADED, PLAIN = 0.1, 0.9
+FADED, PLAIN, FAINT = 0.1, 0.9, 0.3
 
 
 def x(axis: Axis, frame: pl.DataFrame, field: str = "x") -> alt.X:
@@ -131,13 +198,18 @@ def ticks(axis: Axis, numbers: pl.Series) -> alt.Axis:
 
 
 def dots(
-    base: alt.Chart, frame: pl.DataFrame, by: Colour, hover: alt.Parameter, titles: dict[str, str], size: int
+    base: alt.Chart,
+    key: Key,
+    hover: alt.Parameter,
+    titles: dict[str, str],
+    size: int,
+    opacity: float = 0.9,
 ) -> alt.Chart:
     """A mark per row with its numbers on hover; `titles` gives columns and their names there."""
     marked: alt.Chart = base.mark_point(filled=True, size=size).encode(
-        color=colour(frame, by),
-        shape=shape(frame, by),
-        opacity=lit(hover, PLAIN),
+        color=colour(key),
+        shape=shape(key),
+        opacity=lit(hover, opacity),
         tooltip=tooltip(titles),
     )
     return marked

@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import altair as alt
 import polars as pl
@@ -12,10 +13,11 @@ from markupsafe import Markup
 
 from isoloss.experiments.claims import Judgement, Kind
 from isoloss.files import write_atomically
-from isoloss.panels import Layout, Panel
-from isoloss.report.charts import draw
+from isoloss.panels import Bars, Categories, Dots, Layout, Lines, Panel
+from isoloss.report.charts import draw, explained
 from isoloss.report.frame import Frame, alone, as_script_data, rendered
-from isoloss.report.marks import STACKED_HEIGHT, Drawing
+from isoloss.report.legends import legend, without_legends
+from isoloss.report.marks import STACKED_HEIGHT, Drawing, Key, key_of
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.pictures import (
     KINDS,
@@ -28,6 +30,9 @@ from isoloss.report.pictures import (
 from isoloss.report.table import claims_as_latex
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding
+
+Coloured = Dots | Lines | Categories | Bars
+"""The charts whose colours a panel may have in common."""
 
 COLUMNS = {1: "one", 4: "two"}
 """How a wide panel lays out that many charts: one beside a table is large, and none is alone in a row."""
@@ -49,7 +54,10 @@ def spoken(name: str) -> str:
 
 @dataclass(frozen=True)
 class DrawnPanel:
-    """A panel with its charts as drawings."""
+    """A panel with its charts as drawings; `key` is what the colours of all of them mean, if it is one thing.
+
+    `title` is the message, where claims are judged, and `subtitle` what is drawn.
+    """
 
     name: str
     title: str
@@ -57,11 +65,19 @@ class DrawnPanel:
     drawings: tuple[Drawing, ...]
     data: pl.DataFrame
     layout: Layout = "beside"
+    subtitle: str = ""
+    key: Key | None = None
 
     @property
     def charts(self) -> list[alt.LayerChart]:
         """The drawings that are pictures."""
         return [drawing for drawing in self.drawings if isinstance(drawing, alt.LayerChart)]
+
+    @property
+    def picture(self) -> dict[str, Any]:
+        """Its charts as one picture's specification."""
+        colours: Literal["shared", "independent"] = "independent" if self.key is None else "shared"
+        return one_picture(self.charts, self.title, self.layout, self.subtitle, colours)
 
 
 @dataclass(frozen=True)
@@ -97,8 +113,8 @@ class Page:
         return {kind: counts(verdicts) for kind, verdicts in found.items() if verdicts}
 
 
-def drawn(panel: Panel) -> DrawnPanel:
-    """The panel with all its charts drawn."""
+def drawn(panel: Panel, judgements: Sequence[Judgement] = ()) -> DrawnPanel:
+    """The panel with all its charts drawn, under what the claims that it `shows` have come to."""
     stem = "".join(letter if letter.isalnum() else "_" for letter in panel.name)
     drawings = []
     with debug_mode(False):  # without checking each part's schema, which takes longer than the drawing
@@ -107,7 +123,33 @@ def drawn(panel: Panel) -> DrawnPanel:
             if panel.layout == "stacked" and isinstance(drawing, alt.LayerChart):
                 drawing = drawing.properties(height=STACKED_HEIGHT)
             drawings.append(drawing)
-    return DrawnPanel(panel.name, panel.title, panel.caption, tuple(drawings), panel.data, panel.layout)
+    said = message(panel.shows, judgements)
+    extra = "".join(dict.fromkeys(explained(drawing) for drawing in drawings)).strip()
+    by = {chart.colour for chart in panel.charts if isinstance(chart, Coloured)}
+    return DrawnPanel(
+        panel.name,
+        said or panel.title,
+        f"{panel.caption.rstrip()} {extra}".strip(),
+        tuple(drawings),
+        panel.data,
+        panel.layout,
+        panel.title if said else "",
+        key_of(panel.data, by.pop()) if len(by) == 1 else None,
+    )
+
+
+SAID = {Verdict.SUPPORTED: "", Verdict.NOT_SUPPORTED: "Not supported: ", Verdict.INCONCLUSIVE: "Undecided: "}
+
+
+def message(shows: Sequence[str], judgements: Sequence[Judgement]) -> str:
+    """The claims of these names, each with what its verdict says of it; empty if none of them is judged."""
+    told = []
+    for name in shows:
+        for judged in judgements:
+            if judged.claim.name == name and not judged.claim.withdrawn:
+                sentence, said = judged.claim.sentence.removesuffix("."), SAID[judged.verdict]
+                told.append(f"{said}{sentence[:1].lower()}{sentence[1:]}" if said else sentence)
+    return "; ".join(told)
 
 
 def write_page(page: Page, folder: Path, frame: Frame) -> Path:
@@ -123,7 +165,7 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
         # A dot in the stem (e.g. rho-0.05) does not start a suffix.
         write_atomically(stem.with_name(f"{stem.name}.csv"), panel.data.write_csv())
         if panel.charts:
-            write_pictures(one_picture(panel.charts, panel.title, panel.layout), stem)
+            write_pictures(panel.picture, stem)
         kinds = ("csv", *KINDS) if panel.charts else ("csv",)
         offered.append({kind: f"{frame.files}/{stem.name}.{kind}".lstrip("/") for kind in kinds})
     single = [panel.charts[0] for panel in page.panels if len(panel.charts) == 1]
@@ -149,7 +191,7 @@ def _files_within(panel: DrawnPanel) -> dict[str, str]:
     """The files that a panel offers, by kind, as data URLs."""
     files = {"csv": _as_link("text/csv", panel.data.write_csv().encode())}
     if panel.charts:
-        svg, png = svg_and_png(one_picture(panel.charts, panel.title, panel.layout))
+        svg, png = svg_and_png(panel.picture)
         files["png"] = _as_link("image/png", png)
         files["svg"] = _as_link("image/svg+xml", svg.encode())
     return files
@@ -168,8 +210,10 @@ def _html(page: Page, frame: Frame, files: Sequence[dict[str, str]], latex: str 
     panels = [
         {
             "title": panel.title,
+            "subtitle": panel.subtitle,
+            "legend": legend(panel.key) if panel.key is not None else "",
             "caption": panel.caption,
-            "drawings": [_embedded(drawing) for drawing in panel.drawings],
+            "drawings": [_embedded(drawing, keyed=panel.key is not None) for drawing in panel.drawings],
             "wide": len(panel.drawings) > 1 or not panel.charts,
             "files": offered,
             "columns": layout,
@@ -181,9 +225,14 @@ def _html(page: Page, frame: Frame, files: Sequence[dict[str, str]], latex: str 
     return rendered("page.html.j2", page=page, panels=panels, frame=frame, scripted=scripted, latex=latex)
 
 
-def _embedded(drawing: Drawing) -> dict[str, str | Markup]:
-    """Ready HTML as `markup`, or a chart as a `specification` with the `label` for screen readers."""
+def _embedded(drawing: Drawing, *, keyed: bool) -> dict[str, str | Markup]:
+    """Ready HTML as `markup`, or a chart as a `specification` with the `label` for screen readers.
+
+    A chart of a panel that has one key for all its charts has no legend of its own.
+    """
     if isinstance(drawing, Markup):
         return {"markup": drawing}
-    found = specification(as_wide_as("container", drawing))
+    found = specification(as_wide_as("container", drawing)) | {"background": "transparent"}
+    if keyed:
+        without_legends(found)
     return {"specification": as_script_data(found), "label": found.get("description", "")}

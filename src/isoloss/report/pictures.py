@@ -2,18 +2,19 @@
 
 import json
 import re
+import textwrap
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import vl_convert
 
 from isoloss.files import write_atomically
 from isoloss.panels import Layout
-from isoloss.report.marks import CHART_WIDTH, STACKED_WIDTH, THEME
+from isoloss.report.marks import CHART_WIDTH, PAPER, STACKED_WIDTH, THEME, on_dark_ground
 
 KINDS = ("png", "svg", "pdf")
 
@@ -40,20 +41,38 @@ def as_wide_as(width: int | str, chart: alt.LayerChart) -> alt.LayerChart:
     return chart.properties(width=width) if chart.width is alt.Undefined else chart
 
 
-def one_picture(charts: Sequence[alt.LayerChart], title: str, layout: Layout) -> dict[str, Any]:
-    """The charts under their title, as a Vega-Lite specification."""
-    headed = alt.Title(title, fontSize=15, anchor="start")
+def one_picture(
+    charts: Sequence[alt.LayerChart],
+    title: str,
+    layout: Layout,
+    subtitle: str = "",
+    colours: Literal["shared", "independent"] = "independent",
+) -> dict[str, Any]:
+    """The charts under their title, as a Vega-Lite specification, with one legend if they share colours."""
     stacked = layout == "stacked"
+    width = STACKED_WIDTH if stacked else CHART_WIDTH * len(charts)
+    headed = alt.Title(
+        textwrap.wrap(title, max(40, width // PIXELS_A_LETTER)) or "",
+        fontSize=16,
+        anchor="start",
+        offset=12,
+        subtitle=subtitle or alt.Undefined,
+        subtitleFontSize=13,
+        subtitlePadding=5,
+    )
     sized = [as_wide_as(STACKED_WIDTH if stacked else CHART_WIDTH, chart) for chart in charts]
     picture = (
         alt.VConcatChart(vconcat=sized, title=headed, spacing=12)
         if stacked
         else alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
     )
-    # Each of several charts has its own legend.
-    picture = picture.resolve_scale(color="independent", shape="independent")
+    picture = picture.resolve_scale(color=colours, shape=colours)
     # On white, with a margin: pictures are placed on pages of any colour.
-    return specification(picture) | {"background": "white", "padding": 12}
+    return specification(picture) | {"background": PAPER, "padding": 12}
+
+
+PIXELS_A_LETTER = 9
+"""Of a title, in the mean."""
 
 
 def in_a_column(picture: dict[str, Any]) -> dict[str, Any]:
@@ -91,9 +110,11 @@ def _narrow(part: Any) -> Any:
 
 
 def svg_and_png(picture: dict[str, Any]) -> tuple[str, bytes]:
-    """The rendered picture, with two pixels per pixel of the screen."""
+    """The rendered picture, as vectors with colours for light and dark ground, and two pixels per pixel."""
     svg: str = vl_convert.vegalite_to_svg(picture)
-    return svg, vl_convert.svg_to_png(svg, scale=2)
+    begun, head, rest = svg.partition(">")
+    dark = f"<style>@media (prefers-color-scheme: dark) {{{on_dark_ground()}}}</style>"
+    return f"{begun}{head}{dark}{rest}", vl_convert.svg_to_png(svg, scale=2)
 
 
 def _as_pdf(narrow: dict[str, Any]) -> bytes:

@@ -12,6 +12,7 @@ from isoloss.experiments.figures import (
     OWN_TASK,
     STEP,
     ShownTask,
+    entropy_of,
     first_text_task,
     loss_bars,
     probe_bars,
@@ -65,8 +66,11 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
         f"are judged on the checkpoints from the dashed line (step {task.runs.saturated_from:,}) on. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
-    charts = tuple(Lines(STEP, y, BY_WIDTH, "run", marked=task.runs.saturated_from) for y in (LOSS, ACCURACY))
-    return Panel(task.key, task.title, caption, charts, task.rows(table))
+    saturated_from, rows = task.runs.saturated_from, task.rows(table)
+    of_loss = Lines(STEP, LOSS, BY_WIDTH, "run", marked=saturated_from, level=entropy_of(rows))
+    of_accuracy = Lines(STEP, ACCURACY, BY_WIDTH, "run", marked=saturated_from)
+    shows = (f"{task.key}-later-is-better",)
+    return Panel(task.key, task.title, caption, (of_loss, of_accuracy), rows, shows=shows)
 
 
 def one_loss_over_steps(task: ShownTask, paper: str) -> Claim:
