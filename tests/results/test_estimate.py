@@ -143,12 +143,19 @@ def test_intervals_of_what_cannot_be_negative_stay_above_zero_and_agree_with_p_v
     for confidence in (0.9, 0.99):
         low, high = estimate.interval(confidence, lowest=0.0)
         assert 0 <= low < value < high
-        if error < value:
-            assert [estimate.p_value(end, lowest=0.0) for end in (low, high)] == pytest.approx(
-                [1 - confidence] * 2
-            )
+        for end in (low, high):
+            if end > 0:
+                assert estimate.p_value(end, lowest=0.0) == pytest.approx(1 - confidence)
     assert estimate.p_value(0.0, lowest=0.0) == 0
-    assert np.isnan(Estimate(0.0, error, 5).interval(0.9, lowest=0.0)).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-4, 0.019])
+def test_an_interval_near_the_lowest_value_is_the_plain_one_cut_off_there(value):
+    """On the scale of logarithms, 0.0001 ± 0.01 would reach from 0 to beyond all numbers."""
+    estimate = Estimate(value, 0.01, 5)
+    low, high = estimate.interval(0.95, lowest=0.0)
+    assert low == 0
+    assert high == estimate.interval(0.95)[1]
 
 
 def test_of_positive_numbers_the_log_scale_covers_more_often():

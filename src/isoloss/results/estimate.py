@@ -34,7 +34,8 @@ class Estimate:
     error dz = dr / limit / (1 - (r / limit)²), and transformed back. In simulations of correlations of -0.5
     to -0.3, intervals on the original scale cover 92 to 96 % at a nominal 95 %, and these 94 to 99.7 %. Near
     0 the two agree. Of a statistic that cannot be below `lowest`, such as a range, they are computed on the
-    scale log(v - lowest), and so lie above it too.
+    scale log(v - lowest), and so lie above it too; but where the error is more than half of v - lowest, for
+    which that scale says nothing, on the original one, where an interval ends at `lowest`.
     """
 
     value: float
@@ -70,7 +71,7 @@ class Estimate:
         if not self._is_known or (self.standard_error == 0 and 2.0 ** (1 - self.n) > level):
             return math.nan, math.nan
         reach = -float(stdtrit(self.degrees_of_freedom, level / 2)) * self.standard_error
-        return self.value - reach, self.value + reach
+        return max(lowest, self.value - reach), self.value + reach
 
     def p_value(self, bound: float, limit: float = math.inf, lowest: float = -math.inf) -> float:
         """Two-sided, for an expectation of `bound`; 1 if nothing is known.
@@ -90,6 +91,8 @@ class Estimate:
             return transformed.p_value(math.atanh(bound / limit))
         if not self._is_known or self.value == bound:
             return 1.0
+        if bound <= lowest:
+            return 0.0
         if self.standard_error == 0:
             return float(2.0 ** (1 - self.n))
         return 2 * float(stdtr(self.degrees_of_freedom, -abs(self.value - bound) / self.standard_error))
@@ -119,8 +122,9 @@ class Estimate:
         return math.isfinite(limit) and self.standard_error != 0
 
     def _is_bounded_below(self, lowest: float) -> bool:
-        """Whether the logarithm applies; as for the other scale, not to units that agree exactly."""
-        return math.isfinite(lowest) and self.standard_error != 0
+        """Whether the logarithm applies: not far from the bound only, nor to units that agree exactly."""
+        near = not self.standard_error <= (self.value - lowest) / 2
+        return math.isfinite(lowest) and self.standard_error != 0 and not near
 
     def _on_log_scale(self, lowest: float) -> "Estimate":
         above = self.value - lowest
