@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.weight_changes import rounded_to
 from isoloss.errors import BadInput
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.weight_damage import WeightDamageQuantity, rounded, rounded_to
+from isoloss.measurements.weight_damage import WeightDamageQuantity, rounded
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

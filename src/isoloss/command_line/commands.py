@@ -23,6 +23,7 @@ from isoloss.command_line.records import records
 from isoloss.command_line.reproduce import reproduce
 from isoloss.command_line.runs import runs
 from isoloss.command_line.sample import sample
+from isoloss.command_line.sensitivity import sensitivity
 from isoloss.command_line.show import show
 from isoloss.command_line.task import task
 from isoloss.command_line.theory import theory
@@ -61,6 +62,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "measure a checkpoint": (
         Command("inspect", inspect_models),
         Command("flatness", flatness),
+        Command("sensitivity", sensitivity),
         Command("compare", compare),
         Command("enlarge", enlarge),
     ),

@@ -11,6 +11,7 @@ from isoloss.command_line.options import (
     Name,
     Number,
     Quantities,
+    refuse_several_sources,
     refuse_unwritable,
     repeated_command,
     trace_stopping,
@@ -140,9 +141,7 @@ def _check(options: FlatnessOptions) -> None:
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
     refuse_named_twice(options.models)
-    sources = (options.text, options.token_ids, options.dataset)
-    if sum(source is not None for source in sources) != 1:
-        raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
+    refuse_several_sources(options.text, options.token_ids, options.dataset)
     usable_seed(options.seed)
     if options.one_mask and options.mask_rate is not None:
         raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
@@ -169,8 +168,3 @@ def _check(options: FlatnessOptions) -> None:
             re.compile(options.parameters)
         except re.error as error:
             raise BadInput(f"--parameters {options.parameters} is no regular expression: {error}") from error
-    for path in (options.text, options.token_ids):
-        if path is not None and path.is_dir():
-            raise BadInput(f"{path} is a folder; name the file that holds what to measure on")
-        if path is not None and not path.is_file():
-            raise BadInput(f"there is no file {path}; name a file that holds what to measure on")

@@ -63,6 +63,17 @@ def refuse_existing(path: Path) -> None:
     refuse_unwritable(path)
 
 
+def refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: str | None) -> None:
+    """Raise BadInput unless exactly one source of sentences is named, and it is a file if it is a path."""
+    if sum(source is not None for source in (text, token_ids, dataset)) != 1:
+        raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
+    for path in (text, token_ids):
+        if path is not None and path.is_dir():
+            raise BadInput(f"{path} is a folder; name the file that holds what to measure on")
+        if path is not None and not path.is_file():
+            raise BadInput(f"there is no file {path}; name a file that holds what to measure on")
+
+
 def refuse_unwritable(path: Path) -> None:
     """Create the file's folder. Raises IsolossError for a folder, or if nothing can be written into it."""
     if path.is_dir():
@@ -121,7 +132,8 @@ def repeated_command(command: str, request: Any) -> str:
     "isoloss flatness 'my model' b --one-mask --seed 3"
     """
     positional, *options = fields(request)
-    words = ["isoloss", command, *map(shlex.quote, map(str, getattr(request, positional.name)))]
+    named = getattr(request, positional.name)
+    words = ["isoloss", command, *map(shlex.quote, map(str, named if isinstance(named, tuple) else (named,)))]
     for field in options:
         value, name = getattr(request, field.name), field.name.replace("_", "-")
         if value == field.default or name == "json":

@@ -95,7 +95,7 @@ def measure(
     name = short_name(quantity)
     if SampledBatches not in found.sources or found.drawn_as is not FixedSentences:
         raise BadInput(f"{name} cannot be measured on a text; choose another quantity")
-    _refuse_unusable(models, batches)
+    refuse_unusable(models, batches)
     subjects = {each: Subject(each, batches.objective, settings, batches) for each in models}
     with _naming_the_line(batches):
         if isinstance(found, StopsAnywhere):
@@ -208,7 +208,8 @@ class _OfModel:
             self.running.add(batch)
 
 
-def _refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:
+def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:
+    """Raise BadInput for a model that cannot be differentiated, or that sees the tokens it is to predict."""
     for first in islice(batches, 1):
         for model in models.values():
             placed = first.to(device_of(model))

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from isoloss.errors import BadInput
+from isoloss.curvature.weight_changes import rounded_to
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, ExactLossQuantity, KnownSentences, exact_loss
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
@@ -25,22 +24,6 @@ from isoloss.pretraining.flatness_regularised import weight_noise
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record
-
-
-def rounded_to(weights: Float[Tensor, "rows columns"], bits: int) -> Float[Tensor, "rows columns"]:
-    """Each row rounded to the nearest of the 2^bits - 1 evenly spaced numbers up to its largest magnitude.
-
-    Symmetric round-to-nearest with one scale a row, the plainest post-training quantisation. A row of zeros
-    stays as it is. Raises BadInput for fewer than two bits, which leave no number but 0.
-
-    >>> rounded_to(torch.tensor([[0.9, -1.2, 3.0], [0.0, 0.0, 0.0]]), bits=3).tolist()
-    [[1.0, -1.0, 3.0], [0.0, 0.0, 0.0]]
-    """
-    if bits < 2:
-        raise BadInput(f"{bits} bits leave no number but 0 to round to; take at least 2")
-    steps = 2 ** (bits - 1) - 1
-    spacing = weights.abs().amax(dim=1, keepdim=True) / steps
-    return torch.where(spacing > 0, (weights / spacing).round() * spacing, weights)
 
 
 @contextmanager

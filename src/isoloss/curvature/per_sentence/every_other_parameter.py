@@ -12,7 +12,7 @@ from isoloss.device import is_out_of_memory
 from isoloss.objectives.batch import Batch, Objective, sentences_of
 
 
-class _Scores(nn.Module):
+class Scores(nn.Module):
     """Wraps the objective's logits in a module, so that the model can be called with other parameters."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
@@ -21,6 +21,7 @@ class _Scores(nn.Module):
         self.objective = objective
 
     def forward(self, batch: Batch) -> Tensor:
+        """The logits of the batch's predictions."""
         return self.objective.logits(self.model, batch)
 
 
@@ -59,7 +60,7 @@ def gradients_by_sentence(
     makes one backward pass per sentence.
     """
     size = sum(2 * p.numel() * p.element_size() for p in parameters.values())
-    scores = _Scores(model, objective)
+    scores = Scores(model, objective)
     at_once = _mapped_over_sentences
     for sentences, piece, predictions in _equal_pieces(batch, max(1, memory_bytes // size)):
         try:
@@ -73,7 +74,7 @@ def gradients_by_sentence(
 
 
 def _mapped_over_sentences(
-    scores: _Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, Tensor]
+    scores: Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """Per-sentence gradients, [k, ...], of sentences of the same shape."""
     predictions = len(piece.targets) // len(piece)
@@ -102,7 +103,7 @@ def _mapped_over_sentences(
 
 
 def _one_after_another(
-    scores: _Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, Tensor]
+    scores: Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """The same by ordinary backward passes."""
     gradients: dict[str, list[Tensor]] = {name: [] for name in parameters}

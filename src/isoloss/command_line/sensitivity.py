@@ -1,0 +1,249 @@
+"""`isoloss sensitivity`: what rounding and other changes of the weights would cost a model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from isoloss.command_line.options import (
+    File,
+    Name,
+    Number,
+    refuse_below,
+    refuse_existing,
+    refuse_several_sources,
+    refuse_unwritable,
+    repeated_command,
+    usable_mask_rate,
+    usable_seed,
+)
+from isoloss.command_line.terminal import progress_display, starting
+from isoloss.errors import BadInput
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from isoloss.curvature.weight_changes import Rounding, WeightChange
+
+BITS = (8, 6, 5, 4, 3)
+GIBIBYTE = 1 << 30
+
+
+@dataclass(frozen=True)
+class SensitivityOptions:
+    """Predict how far a model's distribution moves when its weights are rounded, or changed otherwise.
+
+    Example: isoloss sensitivity my-bert --text sentences.txt --bits 4.25
+
+    For every layer (or kind of tensor, or tensor) and every number of bits, the Kullback-Leibler divergence
+    between the model's predictions before and after, in nats per predicted token, with its standard error.
+    """
+
+    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL", help_behavior_hint="")]
+    """A model folder, as written by save_pretrained, or a name on a hub."""
+    text: File = None
+    """A text in UTF-8 with one sentence (or document) per line; blank lines are skipped."""
+    token_ids: File = None
+    """A file with a JSON list of token ids per line; no tokenizer needed."""
+    dataset: Name = None
+    """A data set of the datasets package: a name or folder, then :CONFIGURATION if needed."""
+    round: Annotated[tuple[int, ...], tyro.conf.arg(metavar="BITS [BITS ...]", help_behavior_hint="")] = ()
+    """Round matrices to so many bits; 8, 6, 5, 4 and 3 if no change is named."""
+    group: Number = None
+    """Every N numbers of a row have a scale of their own when rounded, such as 64; otherwise whole rows."""
+    noise: Annotated[tuple[float, ...], tyro.conf.arg(metavar="SHARE [...]", help_behavior_hint="")] = ()
+    """Add Gaussian noise to all weights, of so much of each tensor's root mean square."""
+    prune: Annotated[tuple[float, ...], tyro.conf.arg(metavar="SHARE [...]", help_behavior_hint="")] = ()
+    """Set that share of each matrix's numbers to 0, those of smallest magnitude."""
+    replacement: Annotated[str | None, tyro.conf.arg(metavar="MODEL", help_behavior_hint="")] = None
+    """Replace the weights by those of another model of the same shape, fine-tuned or merged, for example."""
+    by: Literal["layer", "kind", "tensor"] = "layer"
+    """What is changed at a time."""
+    trace_only: bool = False
+    """Predict from the trace of each tensor alone: one pass for all changes, but less exact."""
+    check: bool = False
+    """Measure the true divergence of every change as well, and show it beside."""
+    bits: Annotated[float | None, tyro.conf.arg(metavar="MEAN", help_behavior_hint="")] = None
+    """Find the bits of each layer (or --by) that lose least at this mean, among those of --round."""
+    allocation: File = None
+    """The JSON file that --bits writes; allocation.json by default, which must not exist yet."""
+    sentences: int = 32
+    """How many sentences of the text to use."""
+    one_mask: bool = False
+    """Mask a single token of each sentence, chosen uniformly, instead of a share of them at once."""
+    mask_token_id: Number = None
+    """The mask token's id, if no tokenizer gives it."""
+    mask_rate: Annotated[float | None, tyro.conf.arg(metavar="SHARE", help_behavior_hint="")] = None
+    """Share of a sentence's tokens that are masked at once; 0.15 by default."""
+    objective: Annotated[
+        Literal["masked", "causal"] | None, tyro.conf.arg(metavar="{masked,causal}", help_behavior_hint="")
+    ] = None
+    """What the model predicts; read from its configuration when not given."""
+    seed: int = 0
+    """Seed of the sentence order, the masks and the random draws; the same seed gives the same numbers."""
+    device: str = "cpu"
+    """Where the model is measured: cpu or cuda."""
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
+    """The model's precision."""
+    memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
+    """Memory for the trace beside the model, in GiB."""
+    output: File = None
+    """An HTML file with a picture of the predictions."""
+    json: bool = False
+    """Print JSON: {"records": [...], ...}."""
+
+
+def sensitivity(options: SensitivityOptions) -> int:
+    """Carry out the request."""
+    with starting("sensitivity"):
+        import torch
+
+        from isoloss.command_line.sensitivity_table import Shown, print_json, print_tables, write_allocation
+        from isoloss.measurements import models_together as together
+        from isoloss.measurements.measured_models import refuse_unusable
+        from isoloss.measurements.sampled_batches import SampledBatches, measured_text
+        from isoloss.measurements.sensitivity import PARTS, Sensitivity, allocated
+        from isoloss.models.hub import quiet
+        from isoloss.objectives.pretrained import apart_throughout
+
+    _check(options)
+    texts = options.token_ids or measured_text(options.text, options.dataset)
+    assert texts is not None  # exactly one source is given
+    models, prediction = together.load_together(
+        [options.model], options.objective, getattr(torch, options.dtype), options.device, None
+    )
+    model = models[options.model]
+    roundings, others = _changes(options, model)
+    batches = SampledBatches(
+        together.corpus_of(models, texts),
+        together.predicting(models, prediction, options.one_mask, options.mask_rate, options.mask_token_id),
+        options.seed,
+        pad_token=together.pad_token_of(model),
+    )
+    drawn, part_of = batches.first(options.sentences), PARTS[options.by]
+    of_errors = not options.trace_only
+    with progress_display() as progress, quiet():
+        refuse_unusable(models, batches)
+        objective, _ = apart_throughout(model, batches.objective, drawn)
+        memory = int(options.memory * GIBIBYTE)
+        engine = Sensitivity.of(
+            model, objective, drawn, seed=options.seed, memory_bytes=memory, progress=progress
+        )
+        found = engine.under(
+            [*roundings, *others], part_of, of_errors=of_errors, check=options.check, progress=progress
+        )
+        best = None
+        if options.bits is not None:
+            best = allocated(
+                engine, found, roundings, part_of, options.bits, of_errors=of_errors, check=options.check
+            )
+    shown = Shown(options.model, found, best, options.by, batches, options.seed)
+    if best is not None:
+        write_allocation(shown, _allocation_file(options))
+    if options.output is not None:
+        from isoloss.report.page import write_lone_page
+        from isoloss.report.sensitivity_page import sensitivity_page
+
+        command = repeated_command("sensitivity", options)
+        write_lone_page(sensitivity_page(options.model, found, roundings, command), options.output)
+    if options.json:
+        print_json(shown)
+    else:
+        print_tables(shown, _allocation_file(options))
+    return 0
+
+
+def _changes(options: SensitivityOptions, model: "nn.Module") -> "tuple[list[Rounding], list[WeightChange]]":
+    """The roundings and the other changes asked for; roundings to `BITS` if none is."""
+    from isoloss.curvature.weight_changes import Noise, Pruning, Rounding
+
+    roundings = [Rounding(bits, options.group) for bits in _bits(options)]
+    others: list[WeightChange] = [Noise(share, options.seed) for share in options.noise]
+    others += [Pruning(share) for share in options.prune]
+    if options.replacement is not None:
+        others.append(_replacement(options, model))
+    return roundings, others
+
+
+def _bits(options: SensitivityOptions) -> tuple[int, ...]:
+    """The numbers of bits to round to, largest first."""
+    other = options.noise or options.prune or options.replacement is not None
+    chosen = options.round or (BITS if not other or options.bits is not None else ())
+    return tuple(sorted(set(chosen), reverse=True))
+
+
+def _replacement(options: SensitivityOptions, model: "nn.Module") -> "WeightChange":
+    """Raises BadInput for a model whose parameters have other names or shapes."""
+    import torch
+
+    from isoloss.curvature.derivatives import trainable_parameters
+    from isoloss.curvature.weight_changes import Replacement
+    from isoloss.models.loading import load_any_language_model
+
+    assert options.replacement is not None
+    precision = getattr(torch, options.dtype)
+    other, _ = load_any_language_model(options.replacement, options.objective, precision)
+    shapes = [
+        {name: tuple(p.shape) for name, p in trainable_parameters(each).items()} for each in (model, other)
+    ]
+    for name in [*shapes[0], *shapes[1]]:
+        own, its = (each.get(name, "no such tensor") for each in shapes)
+        if own != its:
+            raise BadInput(
+                f"{options.replacement} cannot replace the weights of {options.model}: {name} is {its} there "
+                f"and {own} here; name a model of the same shape"
+            )
+    return Replacement.by(other, options.replacement)
+
+
+def _allocation_file(options: SensitivityOptions) -> Path:
+    return options.allocation or Path("allocation.json")
+
+
+def _check(options: SensitivityOptions) -> None:
+    """Refuse what can be refused without a model."""
+    from isoloss.device import usable_device
+
+    refuse_several_sources(options.text, options.token_ids, options.dataset)
+    usable_seed(options.seed)
+    refuse_below(2, options.sentences, "--sentences")
+    if options.one_mask and options.mask_rate is not None:
+        raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
+    if options.mask_rate is not None:
+        usable_mask_rate(options.mask_rate)
+    if not 0 < options.memory < float("inf"):
+        raise BadInput(f"--memory must be above 0 gibibytes, not {options.memory}; 1 is what is usual")
+    _check_changes(options)
+    if options.output is not None:
+        if options.output.suffix != ".html":
+            raise BadInput(f"--output names an HTML file, such as sensitivity.html, not {options.output}")
+        refuse_unwritable(options.output)
+    usable_device(options.device)
+
+
+def _check_changes(options: SensitivityOptions) -> None:
+    for bits in options.round:
+        if not 2 <= bits <= 16:
+            raise BadInput(f"--round takes 2 to 16 bits, not {bits}")
+    if options.group is not None:
+        refuse_below(2, options.group, "--group")
+    for share in options.noise:
+        if not 0 < share < float("inf"):
+            raise BadInput(f"--noise must be above 0, not {share}; 0.01 is one percent of the weights' size")
+    for share in options.prune:
+        if not 0 < share <= 1:
+            raise BadInput(f"--prune takes a share above 0 and at most 1, not {share}")
+    if options.bits is None:
+        if options.allocation is not None:
+            raise BadInput("--allocation is where --bits writes; say the mean number of bits with --bits")
+        return
+    fewest, most = min(_bits(options)), max(_bits(options))
+    if not fewest <= options.bits <= most:
+        raise BadInput(
+            f"--bits {options.bits:g} is no mean of {fewest} to {most} bits; choose between, or name others "
+            "with --round"
+        )
+    if options.by == "kind":
+        raise BadInput("--bits gives bits to layers or tensors; leave --by kind out")
+    refuse_existing(_allocation_file(options))

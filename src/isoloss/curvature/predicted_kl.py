@@ -1,0 +1,174 @@
+"""How far a model's distribution moves when its weights do: KL(before || after), predicted and measured.
+
+For a change δ of the weights, the logits move by z' = J δ to first order, one forward-mode derivative, and
+KL(p || softmax(z + z')) is to second order ½ δᵀFδ = ½ Var_p(z'), F the Fisher information: exact sums over
+the vocabulary, without any sampling of labels.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, jvp
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.per_sentence.every_other_parameter import Scores
+from isoloss.device import is_out_of_memory
+from isoloss.objectives.batch import Batch, Objective, refuse_non_finite, sentences_between
+from isoloss.objectives.evaluation import (
+    FORWARD_MEMORY_BYTES,
+    device_of,
+    displaced,
+    evaluation_mode,
+    rows_at_once,
+)
+
+ARRAYS = 4
+"""A forward-mode derivative holds about four times what a forward pass does."""
+
+
+@dataclass(frozen=True)
+class PredictedKL:
+    """A value per sentence, the mean over its predictions, in nats, float64.
+
+    `quadratic` is ½ δᵀFδ = ½ Var_p(z'). `linearised` is KL(p || softmax(z + z')): the logits to first order,
+    the softmax in full. They differ where the change is so large that the softmax is not quadratic.
+    """
+
+    quadratic: Float[Tensor, " n"]
+    linearised: Float[Tensor, " n"]
+
+
+def predicted_kl(
+    model: nn.Module,
+    objective: Objective,
+    batches: Sequence[Batch],
+    change: Mapping[str, Tensor],
+    *,
+    memory_bytes: int = FORWARD_MEMORY_BYTES,
+) -> PredictedKL:
+    """The KL of adding `change` to the parameters of these names, from one forward-mode derivative a batch.
+
+    A shared parameter is named once and moves in all its uses. The model is evaluated without dropout and
+    left as found. Memory: about `memory_bytes` beside the model and the change. Raises NonFiniteScores where
+    a logit is not finite.
+
+    >>> from transformers import BertConfig, BertForMaskedLM
+    >>> from isoloss.objectives.pretrained import PretrainedMasked
+    >>> size = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    >>> model = BertForMaskedLM(BertConfig(vocab_size=9, **size))
+    >>> ids = torch.tensor([[3, 4, 2, 6], [5, 2, 7, 8]])
+    >>> batch = PretrainedMasked().batch({"input_ids": ids, "labels": ids})
+    >>> bias = {"cls.predictions.bias": 0.01 * torch.arange(9.0)}
+    >>> found = predicted_kl(model, PretrainedMasked(), [batch], bias)
+    >>> torch.allclose(found.quadratic, measured_kl(model, PretrainedMasked(), [batch], bias), rtol=0.01)
+    True
+    """
+    quadratic: list[Tensor] = []
+    linearised: list[Tensor] = []
+    derivative = _forward_mode
+    with evaluation_mode(model):
+        for batch in _pieces(model, batches, memory_bytes // ARRAYS):
+            try:
+                z, along = derivative(model, objective, batch, change)
+            except (RuntimeError, NotImplementedError) as error:  # an operation without a forward derivative
+                if is_out_of_memory(error) or derivative is _twice_backward:
+                    raise
+                derivative = _twice_backward
+                z, along = derivative(model, objective, batch, change)
+            refuse_non_finite(z, batch, sum(map(len, quadratic)))
+            log_p, along = z.double().log_softmax(1), along.double()
+            p = log_p.exp()
+            mean = (p * along).sum(1, keepdim=True)
+            quadratic.append(_of_sentences(0.5 * (p * (along - mean).square()).sum(1), batch))
+            # Σ p (log p - log q) = log Σ p exp(z' - mean), which loses no digits where the two are close.
+            linearised.append(_of_sentences((log_p + along - mean).logsumexp(1), batch))
+    return PredictedKL(torch.cat(quadratic), torch.cat(linearised))
+
+
+def measured_kl(
+    model: nn.Module,
+    objective: Objective,
+    batches: Sequence[Batch],
+    change: Mapping[str, Tensor],
+    *,
+    memory_bytes: int = FORWARD_MEMORY_BYTES,
+) -> Float[Tensor, " n"]:
+    """KL(before || after) once `change` is really added, a value per sentence as in `predicted_kl`.
+
+    Two forward passes. The weights are restored bit for bit. Raises NonFiniteScores where a logit is not
+    finite, before or after.
+    """
+    weights = trainable_parameters(model)
+    moved = [weights[name] for name in change]
+    found: list[Tensor] = []
+    with evaluation_mode(model), torch.no_grad():
+        for batch in _pieces(model, batches, memory_bytes):
+            before = objective.logits(model, batch)
+            with displaced(moved, list(change.values())):
+                after = objective.logits(model, batch)
+            for scores in (before, after):
+                refuse_non_finite(scores, batch, sum(map(len, found)))
+            log_p, apart = before.double().log_softmax(1), after.double() - before.double()
+            apart -= (log_p.exp() * apart).sum(1, keepdim=True)
+            found.append(_of_sentences((log_p + apart).logsumexp(1), batch))
+    return torch.cat(found)
+
+
+Derivative = Callable[[nn.Module, Objective, Batch, Mapping[str, Tensor]], tuple[Tensor, Tensor]]
+
+
+def _forward_mode(
+    model: nn.Module, objective: Objective, batch: Batch, change: Mapping[str, Tensor]
+) -> tuple[Float[Tensor, "m v"], Float[Tensor, "m v"]]:
+    """The logits, and their derivative along the change."""
+    scores, weights = Scores(model, objective), trainable_parameters(model)
+
+    def logits(values: dict[str, Tensor]) -> Tensor:
+        found: Tensor = functional_call(
+            scores, {f"model.{name}": each for name, each in values.items()}, batch
+        )
+        return found
+
+    at = {name: weights[name].detach() for name in change}
+    # The fused attention kernels have no forward-mode derivative; the plain one has.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        found = jvp(logits, (at,), (dict(change),))
+    return found[0], found[1]
+
+
+def _twice_backward(
+    model: nn.Module, objective: Objective, batch: Batch, change: Mapping[str, Tensor]
+) -> tuple[Float[Tensor, "m v"], Float[Tensor, "m v"]]:
+    """The same by two backward passes: Jᵀu is linear in u, and its derivative along δ in u is J δ."""
+    weights = trainable_parameters(model)
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        z = objective.logits(model, batch)
+        u = torch.zeros_like(z, requires_grad=True)
+        back = torch.autograd.grad(
+            z, [weights[name] for name in change], u, create_graph=True, materialize_grads=True
+        )
+        inner = torch.stack([(each * change[name]).sum() for each, name in zip(back, change, strict=True)])
+        (along,) = torch.autograd.grad(inner.sum(), u)
+    return z.detach(), along
+
+
+def _pieces(model: nn.Module, batches: Sequence[Batch], memory_bytes: int) -> list[Batch]:
+    """The batches' sentences, as many at once as fit into memory, on the model's device."""
+    pieces = []
+    for batch in batches:
+        at_once = rows_at_once(model, batch.input_ids.shape[1], memory_bytes)
+        pieces += [
+            sentences_between(batch, start, min(start + at_once, len(batch))).to(device_of(model))
+            for start in range(0, len(batch), at_once)
+        ]
+    return pieces
+
+
+def _of_sentences(of_predictions: Float[Tensor, " m"], batch: Batch) -> Float[Tensor, " n"]:
+    """Means over each sentence's predictions, on the CPU."""
+    sums = of_predictions.new_zeros(len(batch)).index_add_(0, batch.rows, of_predictions)
+    return (sums / torch.bincount(batch.rows, minlength=len(batch))).cpu()

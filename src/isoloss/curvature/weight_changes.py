@@ -1,0 +1,213 @@
+"""Changes of a model's weights: rounding to few bits, noise, pruning, another checkpoint's weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isoloss.curvature.derivatives import normal_probe, trainable_parameters
+from isoloss.errors import BadInput
+
+
+def rounded_to(
+    weights: Float[Tensor, "*rows columns"], bits: int, group: int | None = None
+) -> Float[Tensor, "*rows columns"]:
+    """Each row rounded to the nearest of the 2^bits - 1 evenly spaced numbers up to its largest magnitude.
+
+    Symmetric round-to-nearest with one scale a row, the plainest post-training quantisation. With `group`,
+    every `group` consecutive numbers of a row have a scale of their own (the last ones may be fewer). Zeros
+    stay as they are. Raises BadInput for fewer than two bits, which leave no number but 0.
+
+    >>> rounded_to(torch.tensor([[0.9, -1.2, 3.0], [0.0, 0.0, 0.0]]), bits=3).tolist()
+    [[1.0, -1.0, 3.0], [0.0, 0.0, 0.0]]
+    >>> rounded_to(torch.tensor([[1.0, 0.4, 30.0, 29.0]]), bits=2, group=2).tolist()
+    [[1.0, 0.0, 30.0, 30.0]]
+    """
+    if bits < 2:
+        raise BadInput(f"{bits} bits leave no number but 0 to round to; take at least 2")
+    columns = weights.shape[-1]
+    width = columns if group is None else min(group, columns)
+    padded = nn.functional.pad(weights, (0, -columns % width))
+    padded = padded.reshape(*weights.shape[:-1], -1, width)
+    spacing = padded.abs().amax(dim=-1, keepdim=True) / (2 ** (bits - 1) - 1)
+    rounded = torch.where(spacing > 0, (padded / spacing).round() * spacing, padded)
+    return rounded.flatten(-2)[..., :columns]
+
+
+@runtime_checkable
+class WeightChange(Protocol):
+    """What is done to weights. Matrices have the weights of one output number in a row."""
+
+    @property
+    def name(self) -> str:
+        """In words, for a table."""
+        ...
+
+    def difference(self, name: str, weight: Tensor) -> Tensor | None:
+        """What is added to the parameter of that name; None if it is left as it is."""
+        ...
+
+    def mean_square(self, name: str, weight: Tensor) -> float:
+        """The mean over the tensor's numbers of E[δ²], over the change's own draws if it has any."""
+        ...
+
+
+def _mean_square_of(change: WeightChange, name: str, weight: Tensor) -> float:
+    difference = change.difference(name, weight)
+    return 0.0 if difference is None else float(difference.double().square().mean())
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Matrices `rounded_to` so many bits; vectors (biases and gains) keep their precision."""
+
+    bits: int
+    group: int | None = None
+
+    @property
+    def name(self) -> str:
+        """See `WeightChange`.
+
+        >>> Rounding(4).name, Rounding(4, 64).name
+        ('4 bits', '4 bits of 64')
+        """
+        return f"{self.bits} bits" + ("" if self.group is None else f" of {self.group}")
+
+    def difference(self, name: str, weight: Tensor) -> Tensor | None:  # noqa: ARG002
+        """See `WeightChange`."""
+        return None if weight.ndim < 2 else rounded_to(weight, self.bits, self.group) - weight
+
+    mean_square = _mean_square_of
+
+
+@dataclass(frozen=True)
+class MixedRounding:
+    """Each tensor `rounded_to` its own number of bits; those without one keep their precision."""
+
+    bits: Mapping[str, int]
+    group: int | None = None
+
+    @property
+    def name(self) -> str:
+        """See `WeightChange`."""
+        return "allocated bits"
+
+    def difference(self, name: str, weight: Tensor) -> Tensor | None:
+        """See `WeightChange`."""
+        return rounded_to(weight, self.bits[name], self.group) - weight if name in self.bits else None
+
+    mean_square = _mean_square_of
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """The `share` of each matrix's numbers of smallest magnitude set to 0."""
+
+    share: float
+
+    @property
+    def name(self) -> str:
+        """See `WeightChange`."""
+        return f"{100 * self.share:.3g} % pruned"
+
+    def difference(self, name: str, weight: Tensor) -> Tensor | None:  # noqa: ARG002
+        """See `WeightChange`."""
+        count = round(self.share * weight.numel())
+        if weight.ndim < 2 or not count:
+            return None
+        smallest = weight.abs().flatten().topk(count, largest=False).indices
+        removed = torch.zeros_like(weight).flatten()
+        removed[smallest] = -weight.flatten()[smallest]
+        return removed.view_as(weight)
+
+    mean_square = _mean_square_of
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Gaussian noise on every number, `relative` times the tensor's root mean square; drawn from `seed`."""
+
+    relative: float
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """See `WeightChange`."""
+        return f"{100 * self.relative:.3g} % noise"
+
+    def difference(self, name: str, weight: Tensor) -> Tensor | None:
+        """One draw; see `WeightChange`."""
+        drawn = normal_probe({name: weight}, f"{self.seed} weight noise of {name}")[name]
+        deviation: float = self.mean_square(name, weight) ** 0.5
+        return drawn * deviation
+
+    def mean_square(self, name: str, weight: Tensor) -> float:  # noqa: ARG002
+        """Over all draws."""
+        return self.relative**2 * float(weight.double().square().mean())
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Every weight replaced by that of the same name in `weights`, which come from `source`."""
+
+    weights: Mapping[str, Tensor]
+    source: str
+
+    @staticmethod
+    def by(other: nn.Module, source: str) -> "Replacement":
+        """Replacement by the parameters of another model of the same shape."""
+        return Replacement({name: weight for name, weight, _ in _rows_are_outputs(other)}, source)
+
+    @property
+    def name(self) -> str:
+        """See `WeightChange`."""
+        return f"as {self.source}"
+
+    def difference(self, name: str, weight: Tensor) -> Tensor | None:
+        """See `WeightChange`."""
+        found = self.weights[name].to(weight) - weight
+        return found if bool(found.any()) else None
+
+    mean_square = _mean_square_of
+
+
+@torch.no_grad()
+def differences(
+    model: nn.Module, change: WeightChange, only: frozenset[str] | None = None
+) -> dict[str, Tensor]:
+    """What the change adds to each of the model's trainable parameters, by name, or to those named in `only`.
+
+    Parameters that it leaves alone are absent.
+    """
+    found = {}
+    for name, weight, turned in _rows_are_outputs(model):
+        if only is None or name in only:
+            difference = change.difference(name, weight)
+            if difference is not None:
+                found[name] = difference.mT if turned else difference
+    return found
+
+
+@torch.no_grad()
+def mean_squares(model: nn.Module, change: WeightChange) -> dict[str, float]:
+    """`WeightChange.mean_square` of each of the model's trainable parameters, by name."""
+    return {name: change.mean_square(name, weight) for name, weight, _ in _rows_are_outputs(model)}
+
+
+def _rows_are_outputs(model: nn.Module) -> list[tuple[str, Tensor, bool]]:
+    """The trainable parameters, a matrix with a row per output number, and whether that took a transpose.
+
+    GPT-2's linear maps store their matrices the other way round.
+    """
+    turned = {
+        f"{name}.weight" if name else "weight"
+        for name, module in model.named_modules()
+        if type(module).__name__ == "Conv1D"
+    }
+    return [
+        (name, weight.detach().mT if name in turned else weight.detach(), name in turned)
+        for name, weight in trainable_parameters(model).items()
+    ]

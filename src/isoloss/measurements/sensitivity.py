@@ -1,0 +1,269 @@
+"""What a change of the weights does to a model, predicted for each part of it: KL(before || after), in nats.
+
+Two predictions. From one pass of exact per-sentence gradient norms, for every change at once: ½ Σ E[δ²] F_ii,
+as if the errors of different weights were independent and spread evenly over a tensor. And from a
+forward-mode derivative for each part and change: ½ δᵀFδ of the very errors.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isoloss.curvature.bit_allocation import BitAllocation, allocate_bits
+from isoloss.curvature.derivatives import parameter_group, trainable_parameters
+from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
+from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
+from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
+from isoloss.curvature.stopping import refuse_too_few
+from isoloss.curvature.weight_changes import (
+    MixedRounding,
+    Rounding,
+    WeightChange,
+    differences,
+    mean_squares,
+)
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation import device_of
+from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.record import Record, Setting
+
+UNIT = "nats per prediction"
+WHOLE = "all"
+PartOf = Callable[[str], str]
+_LAYER = re.compile(r"layer \d+")
+_NUMBERED = re.compile(r"^.*?\.\d+\.")
+_NUMBER = re.compile(r"\.\d+(?=\.)")
+
+
+def layer_of(name: str) -> str:
+    """The layer of the parameter called `name`, or what it is outside of layers.
+
+    >>> layer_of("bert.encoder.layer.0.attention.self.query.weight"), layer_of("transformer.wte.weight")
+    ('layer 1', 'embeddings')
+    """
+    group = parameter_group(name)
+    found = _LAYER.match(group)
+    return found[0] if found else group
+
+
+def kind_of(name: str) -> str:
+    """What kind of tensor it is: its name within the layer, or what it is outside of layers.
+
+    >>> kind_of("bert.encoder.layer.0.attention.self.query.weight"), kind_of("transformer.wte.weight")
+    ('attention.self.query.weight', 'embeddings')
+    """
+    group = parameter_group(name)
+    return _NUMBER.sub("", _NUMBERED.sub("", name)) if _LAYER.match(group) else group
+
+
+def tensor_of(name: str) -> str:
+    """The parameter itself."""
+    return name
+
+
+PARTS: dict[str, PartOf] = {"layer": layer_of, "kind": kind_of, "tensor": tensor_of}
+
+
+@dataclass(frozen=True)
+class PartUnderChange:
+    """The KL of changing one part of a model in one way, all others as they are.
+
+    `from_trace` is ½ Σ E[δ²] F_ii, `quadratic` ½ δᵀFδ, `linearised` the KL with logits to first order (see
+    `predicted_kl`) and `measured` the true KL; those that were not asked for are None. `numbers` is how many
+    numbers of the part were changed.
+    """
+
+    part: str
+    change: str
+    numbers: int
+    from_trace: Estimate
+    quadratic: Estimate | None = None
+    linearised: Estimate | None = None
+    measured: Estimate | None = None
+
+    @property
+    def best(self) -> Estimate:
+        """The best prediction there is."""
+        return self.from_trace if self.quadratic is None else self.quadratic
+
+    def records(self, checkpoint: str, seed: int, settings: Mapping[str, Setting]) -> list[Record]:
+        """A record for each number, `kl_from_trace`, `kl_quadratic`, `kl_linearised` and `kl_measured`."""
+        found = {
+            "kl_from_trace": self.from_trace,
+            "kl_quadratic": self.quadratic,
+            "kl_linearised": self.linearised,
+            "kl_measured": self.measured,
+        }
+        more: dict[str, Setting] = {"part": self.part, "change": self.change, "numbers": self.numbers}
+        return [
+            each.record(name, UNIT, seed, checkpoint, {**settings, **more})
+            for name, each in found.items()
+            if each is not None
+        ]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Predicts KL for one model on fixed sentences; `traces` are its tensors' Tr F, a value per sentence."""
+
+    model: nn.Module
+    objective: Objective
+    batches: Sequence[Batch]
+    traces: Mapping[str, Float[Tensor, " n"]]
+
+    @staticmethod
+    def of(
+        model: nn.Module,
+        objective: Objective,
+        batches: Sequence[Batch],
+        *,
+        seed: int = 0,
+        memory_bytes: int = MEMORY_BYTES,
+        progress: Progress = silent,
+    ) -> "Sensitivity":
+        """Measure the traces, one forward and one backward pass; see `sentence_fisher_traces`.
+
+        Raises BadInput for fewer than two sentences, and as it does.
+        """
+        n = sum(map(len, batches))
+        refuse_too_few(n)
+        found: dict[str, list[Tensor]] = {}
+        done, compared = 0, False
+        for batch in batches:
+            progress("trace of each tensor", done, n)
+            traces = sentence_fisher_traces(
+                model,
+                objective,
+                batch.to(device_of(model)),
+                seed=seed,
+                first_sentence=done,
+                part_of=str,
+                memory_bytes=memory_bytes,
+                compare=not compared,
+            )
+            compared |= traces.compared
+            for name, values in traces.groups.items():
+                found.setdefault(name, []).append(values.cpu())
+            done += len(batch)
+        progress("trace of each tensor", n, n)
+        return Sensitivity(model, objective, batches, {k: torch.cat(each) for k, each in found.items()})
+
+    def from_trace(self, change: WeightChange, part_of: PartOf) -> dict[str, PartUnderChange]:
+        """½ Σ E[δ²] F_ii of each part that the change concerns, and of all together."""
+        squares = {name: mean for name, mean in mean_squares(self.model, change).items() if mean > 0}
+        sizes = {name: each.numel() for name, each in trainable_parameters(self.model).items()}
+        members: dict[str, list[str]] = {}
+        for name in squares:
+            members.setdefault(part_of(name), []).append(name)
+        if squares:
+            members[WHOLE] = list(squares)
+        return {
+            part: PartUnderChange(
+                part,
+                change.name,
+                sum(sizes[name] for name in names),
+                mean_over_sentences(
+                    torch.stack([0.5 * squares[name] * self.traces[name] for name in names]).sum(0)
+                ),
+            )
+            for part, names in members.items()
+        }
+
+    def along(self, change: Mapping[str, Tensor]) -> tuple[Estimate, Estimate]:
+        """½ δᵀFδ and the linearised KL of a given change δ, by parameter name."""
+        found = predicted_kl(self.model, self.objective, self.batches, change)
+        return mean_over_sentences(found.quadratic), mean_over_sentences(found.linearised)
+
+    def measured(self, change: Mapping[str, Tensor]) -> Estimate:
+        """The true KL of adding δ."""
+        return mean_over_sentences(measured_kl(self.model, self.objective, self.batches, change))
+
+    def under(
+        self,
+        changes: Sequence[WeightChange],
+        part_of: PartOf,
+        *,
+        of_errors: bool = True,
+        check: bool = False,
+        progress: Progress = silent,
+    ) -> list[PartUnderChange]:
+        """Every part under every change: with `of_errors` also ½ δᵀFδ, with `check` also the true KL."""
+        predicted = [
+            (change, each) for change in changes for each in self.from_trace(change, part_of).values()
+        ]
+        found = []
+        for done, (change, each) in enumerate(predicted):
+            progress("changes of parts", done, len(predicted))
+            inside = frozenset(n for n in self.traces if each.part in (WHOLE, part_of(n)))
+            found.append(self._completed(each, change, inside, of_errors=of_errors, check=check))
+        progress("changes of parts", len(predicted), len(predicted))
+        return found
+
+    def of_whole(
+        self, change: WeightChange, *, of_errors: bool = True, check: bool = False
+    ) -> PartUnderChange:
+        """The same for the whole model alone. Raises BadInput for a change that leaves every weight alone."""
+        found = self.from_trace(change, layer_of)
+        if not found:
+            raise BadInput(f"{change.name}: no weight changes; there is nothing to predict")
+        every = frozenset(self.traces)
+        return self._completed(found[WHOLE], change, every, of_errors=of_errors, check=check)
+
+    def _completed(
+        self,
+        part: PartUnderChange,
+        change: WeightChange,
+        inside: frozenset[str],
+        *,
+        of_errors: bool,
+        check: bool,
+    ) -> PartUnderChange:
+        """With the predictions that take the errors themselves, and the true KL."""
+        moved = differences(self.model, change, inside) if of_errors or check else {}
+        quadratic, linearised = self.along(moved) if of_errors else (None, None)
+        measured = self.measured(moved) if check else None
+        return replace(part, quadratic=quadratic, linearised=linearised, measured=measured)
+
+
+@dataclass(frozen=True)
+class AllocatedBits:
+    """The best bits for each part, its tensors' bits, and what the whole model then loses."""
+
+    allocation: BitAllocation
+    rounding: MixedRounding
+    whole: PartUnderChange
+
+
+def allocated(
+    sensitivity: Sensitivity,
+    found: Sequence[PartUnderChange],
+    roundings: Sequence[Rounding],
+    part_of: PartOf,
+    mean_bits: float,
+    *,
+    of_errors: bool = True,
+    check: bool = False,
+) -> AllocatedBits:
+    """The bits of each part that minimise the sum of the predicted KL; see `allocate_bits`.
+
+    `found` are the parts under each of the `roundings`, which all have one group size.
+    """
+    bits_of = {each.name: each.bits for each in roundings}
+    costs: dict[str, dict[int, float]] = {}
+    sizes: dict[str, int] = {}
+    for each in found:
+        if each.change in bits_of and each.part != WHOLE:
+            costs.setdefault(each.part, {})[bits_of[each.change]] = each.best.value
+            sizes[each.part] = each.numbers
+    allocation = allocate_bits(costs, sizes, mean_bits)
+    matrices = [name for name, each in trainable_parameters(sensitivity.model).items() if each.ndim > 1]
+    of_tensors = {name: allocation.bits[part_of(name)] for name in matrices if part_of(name) in costs}
+    rounding = MixedRounding(of_tensors, roundings[0].group)
+    whole = sensitivity.of_whole(rounding, of_errors=of_errors, check=check)
+    return AllocatedBits(allocation, rounding, whole)

@@ -1,0 +1,149 @@
+"""`isoloss sensitivity`: its tables, JSON and files, and what it refuses before it starts."""
+
+import json
+from functools import partial
+
+import pytest
+import torch
+from called import answer
+from flatness_folders import save, save_models
+
+from isoloss.models.loading import load_any_language_model
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PostLayerNormTransformer
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    save_models(folder)
+    save(PostLayerNormTransformer(Shape(16, 2, 1, 8)).build(8, 8, 0), folder / "wider")
+    return folder
+
+
+@pytest.fixture
+def run(models, monkeypatch, capsys):
+    monkeypatch.chdir(models)
+    monkeypatch.setenv("COLUMNS", "80")
+    return partial(answer, capsys, "sensitivity")
+
+
+def told(run, *arguments):
+    code, out, err = run(*arguments, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    return found, {
+        (record["quantity"], record["settings"]["part"], record["settings"]["change"]): record
+        for record in found["records"]
+    }
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_every_layer_is_predicted_and_checked(run, name):
+    _, by = told(run, name, "--text", "text.txt", "--sentences", 16, "--round", 10, 8, "--check")
+    parts = {part for _, part, _ in by}
+    assert {"embeddings", "layer 1", "all"} <= parts
+    for part in parts:
+        predicted, true = (by[quantity, part, "10 bits"] for quantity in ("kl_quadratic", "kl_measured"))
+        assert predicted["n"] == true["n"] == 16
+        assert predicted["value"] == pytest.approx(true["value"], rel=0.1)
+        assert predicted["unit"] == "nats per prediction"
+        assert by["kl_from_trace", part, "10 bits"]["standard_error"] > 0
+    assert by["kl_measured", "all", "8 bits"]["value"] > by["kl_measured", "all", "10 bits"]["value"]
+
+
+def test_a_table_fits_the_terminal_and_tells_what_it_is(run):
+    code, out, err = run("bert", "--text", "text.txt", "--sentences", 4)
+    assert code == 0
+    assert "sensitivity: starting" not in out
+    table = out.split("predicted as")[0]
+    assert max(map(len, (line.rstrip() for line in table.splitlines()))) <= 80
+    assert all(f"{bits} bits" in table for bits in (8, 6, 5, 4, 3))
+    assert "on 4 sentences; each number is a mean over sentences" in out
+    assert "Traceback" not in err
+    _, out, _ = run("bert", "--text", "text.txt", "--sentences", 4, "--by", "kind", "--round", 4)
+    assert "attention.self.query.weight" in out
+
+
+def test_other_changes_are_shown_alone_and_a_model_may_replace_another(run):
+    arguments = ("bert", "--text", "text.txt", "--sentences", 4)
+    _, by = told(run, *arguments, "--noise", 0.001, "--prune", 0.1, "--replacement", "other", "--check")
+    assert {change for *_, change in by} == {"0.1 % noise", "10 % pruned", "as other"}
+    one, two = (load_any_language_model(name)[0] for name in ("bert", "other"))
+    moved = sum(
+        int((p != q).any()) * p.numel() for p, q in zip(one.parameters(), two.parameters(), strict=True)
+    )
+    assert by["kl_measured", "all", "as other"]["settings"]["numbers"] == moved
+    noise = (
+        by["kl_quadratic", "all", "0.1 % noise"]["value"],
+        by["kl_measured", "all", "0.1 % noise"]["value"],
+    )
+    assert noise[0] == pytest.approx(noise[1], rel=0.05)
+    code, out, _ = run(*arguments, "--replacement", "bert")
+    assert code == 0
+    assert "no weight changes: there is nothing to predict" in out
+
+
+def test_bits_are_allocated_into_a_file(run, models):
+    arguments = ("bert", "--text", "text.txt", "--sentences", 8, "--bits", 4.5, "--round", 3, 4, 6)
+    code, out, err = run(*arguments, "--check", "--allocation", "bits.json")
+    assert code == 0, err
+    written = json.loads((models / "bits.json").read_text())
+    model, _ = load_any_language_model(str(models / "bert"))
+    sizes = {name: p.numel() for name, p in model.named_parameters() if p.ndim > 1}
+    assert written["tensors"].keys() == sizes.keys()
+    mean = sum(sizes[name] * bits for name, bits in written["tensors"].items()) / sum(sizes.values())
+    assert mean == pytest.approx(written["mean_bits"])
+    assert mean <= 4.5
+    assert "the bits of every tensor are in bits.json" in out
+    assert "measured" in out.split("a mean of")[1]
+    code, _, err = run(*arguments, "--allocation", "bits.json")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "bits.json is there already" in err
+
+
+def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
+    arguments = ("gpt2", "--token-ids", "ids.jsonl", "--sentences", 8, "--trace-only", "--group", 4)
+    code, out, err = run(*arguments, "--prune", 0.2, "--round", 4, 6, "--output", "page.html")
+    assert code == 0, err
+    assert "as if errors were independent" in out
+    page = (models / "page.html").read_text()
+    assert "isoloss sensitivity gpt2" in page
+    assert all(words in page for words in ("Rounding to few bits", "Other changes", "4 bits of 4"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "name what to measure on by one of --text FILE"),
+        (("--text", "none.txt"), "there is no file none.txt"),
+        (("--text", "text.txt", "--round", 1), "--round takes 2 to 16 bits, not 1"),
+        (("--text", "text.txt", "--bits", 9), "--bits 9 is no mean of 3 to 8 bits"),
+        (("--text", "text.txt", "--bits", "nan"), "is no mean of 3 to 8 bits"),
+        (("--text", "text.txt", "--bits", 4, "--by", "kind"), "leave --by kind out"),
+        (("--text", "text.txt", "--allocation", "a.json"), "say the mean number of bits with --bits"),
+        (("--text", "text.txt", "--prune", 1.5), "--prune takes a share above 0 and at most 1"),
+        (("--text", "text.txt", "--noise", -1), "--noise must be above 0"),
+        (("--text", "text.txt", "--noise", "nan"), "--noise must be above 0"),
+        (("--text", "text.txt", "--group", 1), "--group must be at least 2"),
+        (("--text", "text.txt", "--sentences", 1), "--sentences must be at least 2"),
+        (("--text", "text.txt", "--memory", 0), "--memory must be above 0"),
+        (("--text", "text.txt", "--seed", -1), "--seed must be from 0"),
+        (("--text", "text.txt", "--output", "page.txt"), "--output names an HTML file"),
+        (("--text", "text.txt", "--device", "gpu"), "gpu"),
+        (("--text", "text.txt", "--replacement", "wider"), "wider cannot replace the weights of bert"),
+        (("--text", "text.txt", "--one-mask", "--mask-rate", 0.2), "give one of the two"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_sentence(run, arguments, sentence):
+    code, out, err = run("bert", *arguments)
+    assert (code, out) == (2, "")
+    (line,) = (line for line in err.splitlines() if "starting" not in line)
+    assert sentence in line
+
+
+def test_a_run_of_our_own_is_read_as_a_folder(run, models):
+    with torch.random.fork_rng():
+        code, out, err = run("pre", "--text", "text.txt", "--sentences", 4, "--round", 4, "--one-mask")
+    assert code == 0, err
+    assert "4 bits" in out

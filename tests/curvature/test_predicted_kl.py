@@ -1,0 +1,128 @@
+"""Predicted KL against the enumerated Hessian of the KL, measured KL against its definition; in float64."""
+
+from functools import partial
+
+import pytest
+import torch
+from dense_derivatives import dense_hessian, flat
+
+from isoloss.curvature import predicted_kl as module
+from isoloss.curvature.derivatives import hessian_vector_product, normal_probe, trainable_parameters
+from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
+from isoloss.objectives.batch import NonFiniteScores
+from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
+from tiny_language_models import CAUSAL, MASKED, PAD, tiny_language_model
+
+SENTENCES = [[1, 5, 3, 4, 1], [1, 9, 6], [1, 4, 4, 10, 2, 1]]
+
+
+def batch_of(name):
+    if name in CAUSAL:
+        return PretrainedCausal(), next_token_batch(SENTENCES, PAD)
+    return PretrainedMasked(), masked_batch(SENTENCES, [[1, 3], [1], [2, 3, 4]], mask=2, pad=PAD)
+
+
+def weighted_kl(log_p, logits, batch):
+    """The mean over sentences of the mean over their predictions, by a loop."""
+    each = (log_p.exp() * (log_p - logits.log_softmax(1))).sum(1)
+    return torch.stack([each[batch.rows == i].mean() for i in range(len(batch))])
+
+
+def small_change(model, key):
+    return {name: 1e-3 * each for name, each in normal_probe(trainable_parameters(model), key).items()}
+
+
+def test_the_quadratic_form_is_that_of_the_dense_hessian_of_the_kl():
+    model, (objective, batch) = tiny_language_model("gpt2"), batch_of("gpt2")
+    parameters = {name: p for name, p in trainable_parameters(model).items() if "h.0.attn" in name}
+    change = {name: each for name, each in small_change(model, "dense").items() if name in parameters}
+    log_p = objective.logits(model, batch).detach().log_softmax(1)
+    hessian = dense_hessian(
+        lambda: weighted_kl(log_p, objective.logits(model, batch), batch).mean(), parameters
+    )
+    delta = flat(change.values())
+    found = predicted_kl(model, objective, [batch], change)
+    torch.testing.assert_close(found.quadratic.mean(), 0.5 * delta @ hessian @ delta, rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("name", [*MASKED, *CAUSAL])
+def test_for_every_architecture_it_is_the_second_derivative_of_the_kl(name):
+    model, (objective, batch) = tiny_language_model(name), batch_of(name)
+    parameters, change = trainable_parameters(model), small_change(model, name)
+    log_p = objective.logits(model, batch).detach().log_softmax(1)
+    found = predicted_kl(model, objective, [batch], change)
+
+    def kl_of(sentence):
+        return weighted_kl(log_p, objective.logits(model, batch), batch)[sentence]
+
+    for sentence in range(len(batch)):
+        product = hessian_vector_product(partial(kl_of, sentence), parameters, change)
+        expected = 0.5 * sum((change[key] * each).sum() for key, each in product.items())
+        # Llama's norms compute in single precision, whatever the weights are.
+        torch.testing.assert_close(found.quadratic[sentence], expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_of_some_tensors_and_in_pieces_it_is_the_same(name):
+    model, (objective, batch) = tiny_language_model(name), batch_of(name)
+    every = normal_probe(trainable_parameters(model), "all of it")
+    change = {key: 1e-3 * each for key, each in list(every.items())[::3]}
+    whole = predicted_kl(model, objective, [batch], change)
+    one_at_a_time = predicted_kl(model, objective, [batch], change, memory_bytes=1)
+    padded = {key: change.get(key, torch.zeros_like(each)) for key, each in every.items()}
+    with_zeros = predicted_kl(model, objective, [batch], padded)
+    for other in (one_at_a_time, with_zeros):
+        torch.testing.assert_close(whole.quadratic, other.quadratic, rtol=1e-9, atol=0)
+        torch.testing.assert_close(whole.linearised, other.linearised, rtol=1e-9, atol=0)
+    assert torch.equal(measured_kl(model, objective, [batch], change).gt(0), torch.ones(3).bool())
+
+
+@pytest.mark.parametrize("name", ["roberta", "gpt2", "opt"])
+def test_two_backward_passes_give_what_forward_mode_gives(name, monkeypatch):
+    model, (objective, batch) = tiny_language_model(name), batch_of(name)
+    change = normal_probe(trainable_parameters(model), "twice")
+    forward = predicted_kl(model, objective, [batch], change)
+    monkeypatch.setattr(module, "_forward_mode", refused)
+    backward = predicted_kl(model, objective, [batch], change)
+    torch.testing.assert_close(forward.quadratic, backward.quadratic, rtol=1e-9, atol=0)
+
+
+def refused(*_):
+    raise NotImplementedError("no forward derivative")
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_the_measured_kl_is_its_definition_and_the_predictions_limit(name):
+    model, (objective, batch) = tiny_language_model(name), batch_of(name)
+    before = {key: each.clone() for key, each in model.state_dict().items()}
+    change = normal_probe(trainable_parameters(model), "limit")
+    log_p = objective.logits(model, batch).detach().log_softmax(1)
+    for size, agree in ((1e-2, 0.3), (1e-4, 3e-3)):
+        moved = {key: size * each for key, each in change.items()}
+        measured = measured_kl(model, objective, [batch], moved)
+        other = tiny_language_model(name)
+        with torch.no_grad():
+            for key, each in trainable_parameters(other).items():
+                each += moved[key]
+        expected = weighted_kl(log_p, objective.logits(other, batch).detach(), batch)
+        torch.testing.assert_close(measured, expected, rtol=1e-6, atol=0)
+        predicted = predicted_kl(model, objective, [batch], moved)
+        torch.testing.assert_close(predicted.quadratic, measured, rtol=agree, atol=0)
+        torch.testing.assert_close(predicted.linearised, measured, rtol=agree, atol=0)
+    assert all(torch.equal(each, before[key]) for key, each in model.state_dict().items())
+
+
+def test_the_linearised_kl_is_exact_where_logits_are_linear():
+    model, (objective, batch) = tiny_language_model("bert"), batch_of("bert")
+    change = {"cls.predictions.bias": torch.linspace(-2, 2, 11).double()}
+    predicted = predicted_kl(model, objective, [batch], change)
+    measured = measured_kl(model, objective, [batch], change)
+    torch.testing.assert_close(predicted.linearised, measured, rtol=1e-10, atol=0)
+    assert not torch.allclose(predicted.quadratic, measured, rtol=0.05)
+
+
+def test_scores_that_are_not_finite_are_refused():
+    model, (objective, batch) = tiny_language_model("gpt2"), batch_of("gpt2")
+    change = {"transformer.wte.weight": torch.full_like(model.transformer.wte.weight, 1e308)}
+    with pytest.raises(NonFiniteScores, match="sentence 1"):
+        measured_kl(model, objective, [batch], change)
