@@ -161,7 +161,7 @@ def test_without_lambda_it_is_the_plain_rule() -> None:
     ("settings", "language", "words"),
     [
         (SETTINGS, MarkovLanguage(), "tasks, and this one has none"),
-        (replace(SETTINGS, tasks=("last-word",)), LANGUAGE, "no task 'last-word'; it has first-word"),
+        (replace(SETTINGS, tasks=("last-word",)), LANGUAGE, "no task 'last-word'; choose first-word"),
         (
             replace(SETTINGS, examples=8),
             replace(LANGUAGE, stay=1.0, shortest=6),

@@ -17,6 +17,7 @@ from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
 from isoloss.experiments.shared.real_text import RealTextRuns
 from isoloss.experiments.shared.real_text_settings import REAL_TEXT
 from isoloss.languages.language import Language
+from isoloss.languages.named_task import named_task
 from isoloss.measurements.accuracy import (
     AccuracyQuantity,
     AsTheyAre,
@@ -30,8 +31,9 @@ from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.measurements.task_sentences import TaskSentences, named_task
+from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.objectives.batch import ExactObjective
+from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress, silent
 
 PILOT_SEEDS = (900, 901, 902, 101, 102, 103, 104, 105)
@@ -101,7 +103,8 @@ class Scale:
     """What experiments share: seconds, minutes or a night on a laptop, one GPU's hours, or the paper's own.
 
     `pilot_seeds` were used to choose it and are not among `seeds`. `language_given` says that the grammar's
-    language is a user's, in place of the scale's own.
+    language is a user's, in place of the scale's own. `compute` is how its runs are trained, unless asked
+    otherwise.
     """
 
     name: ScaleName
@@ -114,6 +117,7 @@ class Scale:
     real_text: RealTextRuns
     pilot_seeds: tuple[int, ...] = PILOT_SEEDS
     language_given: bool = False
+    compute: Compute = Compute()  # noqa: RUF009  (frozen)
 
     @property
     def followed(self) -> tuple[ExactLossQuantity, TraceQuantity, AccuracyQuantity]:
@@ -129,7 +133,7 @@ SIZES: dict[ScaleName, MeasurementSizes] = {
     "smoke": MeasurementSizes(64, 64, 256, 64, 256, ProbeSettings(epochs=5)),
     "laptop": MeasurementSizes(2000, 500, 4000, 500, 4000, ProbeSettings(batch_size=64)),
     "night": MeasurementSizes(2000, 500, 4000, 500, 4000, ProbeSettings(batch_size=64)),
-    "gpu": MeasurementSizes(4000, 1000, 20_000, 1000, 10_000),
+    "gpu": MeasurementSizes(4000, 1000, 10_000, 1000, 10_000),
     "paper": MeasurementSizes(58_824, 10_000, 80_000, 10_000, 10_000),
 }
 """The paper's loss is over 10^6 sentences with one mask each; here it is over 10^6 masks, every position of
@@ -159,9 +163,10 @@ def scale_named(name: ScaleName) -> Scale:
 
     smoke: tiny models, two seeds, seconds: shows that everything runs, and nothing about the claims.
     laptop: two sizes, five seeds; Figure 1 within minutes on two cores. night: three sizes over a factor of
-    four, ten seeds, three times the laptop's steps: ten hours on two cores. gpu: the paper's languages,
-    batches and rates, the four smallest of its sizes, ten seeds, five at a time on one GPU (`--device cuda
-    --processes 5`; the widest takes 15 GB); no run has been made at it. paper: the paper's own settings.
+    four, ten seeds, three times the laptop's steps: ten hours on two cores. gpu: the paper's grammar and
+    hidden Markov model, batches and rates, in bfloat16 and compiled, its sizes from 2M to 41M, ten seeds of
+    the small and three of the large, planned for four hours of one card of 80 GB (`--device cuda --processes
+    5`); no run has been made at it. paper: the paper's own settings.
     """
     return Scale(
         name=name,
@@ -172,6 +177,7 @@ def scale_named(name: ScaleName) -> Scale:
         hidden_markov=HIDDEN_MARKOV[name],
         causal_language=CAUSAL_LANGUAGE[name],
         real_text=REAL_TEXT[name],
+        compute=Compute("bfloat16", compiled=True) if name == "gpu" else Compute(),
     )
 
 

@@ -12,12 +12,13 @@ from transformers import PreTrainedModel
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import Dyck, mismatches
 from isoloss.languages.language import Language
+from isoloss.languages.named_task import named_task
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.accuracy import AsTheyAre, FeatureAdaptation
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
-from isoloss.measurements.task_sentences import named_task, sentence_features
+from isoloss.measurements.task_sentences import sentence_features
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, mean_over_sentences

@@ -16,9 +16,10 @@ from isoloss.errors import BadInput
 from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.grammar import with_skewed_start, with_uniform_rules
 from isoloss.languages.language import Language
+from isoloss.languages.named_task import named_task
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.sentences import Sentences
-from isoloss.languages.task import Task, TaskSplits, task_splits
+from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import LabelledFeatures
@@ -115,19 +116,6 @@ def fine_tuned_folder(subject: Subject[Any]) -> Path:
     else:
         checkpoint = subject.folder
     return checkpoint.parent.parent / FINE_TUNED_FOLDER / checkpoint.name / measured_on
-
-
-def named_task(language: Language, name: str) -> Task:
-    """The language's task of that name. Raises BadInput when it has none.
-
-    A grammar's tasks include rare ones, and those of the authors' labels; see `constituent_task`.
-    """
-    if isinstance(language, PCFG):
-        return constituent_task(language, name)
-    tasks = {task.name: task for task in language.tasks()}
-    if name not in tasks:
-        raise BadInput(f"the language has no task {name!r}; choose {', '.join(tasks) or 'another language'}")
-    return tasks[name]
 
 
 Shift = Literal["skewed roots", "uniform rules"]

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from isoloss.errors import BadInput
+from isoloss.languages.language import Language
+from isoloss.languages.named_task import named_task
 from isoloss.languages.task import Task, TaskSplits, task_splits
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation import evaluation_mode
@@ -32,7 +34,8 @@ class Adversarial:
     squared loss on one-hot labels, also for multi-class heads, since the paper's closed form, after Liu et
     al. 2020, exists for that and not for the cross-entropy. V is differentiated through the fit
     (`ridge_head_loss`). Every step draws new D1 and D2, disjoint and of `examples` sentences each, from the
-    named tasks in turn; if none are named, from all tasks of the language.
+    named tasks in turn (see `named_task`); if none are named, from all that the language lists, which leave
+    out rare ones.
 
     The paper does not give λ. Here it is controlled by the pre-training loss: with ℓ the loss averaged over
     about 1 / (1 - `smoothing`) steps, λ = `strength` at or below the lower end of `loss_window`, 0 at or
@@ -69,14 +72,10 @@ class Adversarial:
         do not fill two disjoint sets.
         """
         training.refuse_micro_batches("the adversary")
-        known: Sequence[Task] = getattr(training.language, "tasks", tuple)()
-        if not known:
+        language: Any = training.language
+        if not isinstance(language, Language) or not (known := language.tasks()):
             raise BadInput("the adversary needs a language with downstream tasks, and this one has none")
-        by_name = {task.name: task for task in known}
-        for name in self.tasks:
-            if name not in by_name:
-                raise BadInput(f"the language has no task '{name}'; it has {', '.join(by_name)}")
-        tasks = [by_name[name] for name in self.tasks or by_name]
+        tasks = [named_task(language, name) for name in self.tasks] or list(known)
         rule = AdversarialRule(self, tasks, training, self.optimiser.descent(training))
         for number in range(len(tasks)):
             rule.examples(number)  # refused now rather than later in the run
