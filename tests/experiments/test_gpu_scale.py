@@ -1,79 +1,149 @@
-"""The scale of one GPU: its settings beside the paper's, and all of it carried out at toy size here."""
+"""The scale of one GPU: its settings and cost, and two steps of all of it carried out on a CPU."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.descents import DescentRuns, Descents
-from isoloss.experiments.experiment import Experiment, with_tokens
+from isoloss.experiments.cost import H100, hours, run_operations
+from isoloss.experiments.descents import GPU, DescentRuns, Descents
+from isoloss.experiments.experiment import Experiment, planned_table, with_tokens
+from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scale import MeasurementSizes, Scale, scale_named
 from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.figure_1 import figure_1
+from isoloss.experiments.suite.figure_2 import figure_2
+from isoloss.experiments.suite.figure_3 import figure_3
 from isoloss.experiments.suite.figure_4 import figure_4
+from isoloss.experiments.suite.figure_5 import AT as SIZES_COMPARED
+from isoloss.experiments.suite.figure_5 import figure_5
+from isoloss.experiments.suite.table_1 import table_1
+from isoloss.experiments.suite.table_2 import table_2
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.models.lstm import LSTM
-from isoloss.models.shapes import TABLE_3, Shape
+from isoloss.models.shapes import TABLE_3
 from isoloss.models.transformers import WHOLE_TOKENIZER
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.specification import Compute
 from jobs_in_turn import in_turn
 
-TOY_RUNS = {
+TWO_STEPS = {
     "update_rule": AdamW(warm_up_steps=1),
-    "batch_size": 8,
-    "steps": 4,
-    "checkpoint_steps": (2, 4),
-    "saturated_from": 2,
+    "batch_size": 4,
+    "steps": 2,
+    "checkpoint_steps": (1, 2),
+    "saturated_from": 1,
 }
-TOKENS = 2100
-DESCENT = DescentRuns(16, SGD(0.2), 8, 4, (1, 2, 4), averaging_horizon=2)
+SEED = 901
 
 
-def toy() -> Scale:
-    """Its languages, rules and claims; a model of width 16 on each, four steps, a few sentences."""
+def two_steps() -> Scale:
+    """Its languages, models, rules, precision and claims: two steps of four sentences, one seed."""
     large = scale_named("gpu")
-    transformer = replace(large.grammar.architectures[0], shape=Shape(16, 1, 1, 16))
+    adversary = replace(
+        large.compared.adversary, loss_window=(8.0, 9.0), examples=4, optimiser=AdamW(warm_up_steps=1)
+    )
     return replace(
         large,
-        seeds=(301,),
+        seeds=(SEED,),
+        pilot_seeds=(),
         sizes=MeasurementSizes(5, 5, 6, 2, 5, ProbeSettings(seeds=(0, 1), epochs=2)),
-        grammar=replace(large.grammar, architectures=(transformer,), **TOY_RUNS),
-        hidden_markov=replace(large.hidden_markov, architectures=(LSTM(16, 1),), **TOY_RUNS),
+        grammar=replace(large.grammar, **TWO_STEPS),
+        hidden_markov=replace(large.hidden_markov, **TWO_STEPS),
         causal_language=scale_named("smoke").causal_language,
+        compared=replace(
+            large.compared, adversary=adversary, steps=2, checkpoint_steps=(1, 2), saturated_from=1
+        ),
     )
 
 
-@pytest.mark.parametrize("figure", [figure_1, partial(figure_4, descents=Descents(DESCENT, DESCENT))])
-def test_all_of_it_runs_at_toy_size_in_bfloat16_with_a_whole_tokenizer(
+def short(descent: DescentRuns) -> DescentRuns:
+    return replace(descent, batch_size=4, steps=2, checkpoint_steps=(1, 2), averaging_horizon=2)
+
+
+def figure_4_in_short(scale: Scale) -> Experiment:
+    return figure_4(scale, Descents(short(GPU.grammar), short(GPU.hidden_markov)))
+
+
+def figure_5_in_short(scale: Scale) -> Experiment:
+    return figure_5(scale, replace(SIZES_COMPARED["gpu"], sentences=2))
+
+
+FIGURES = (figure_1, figure_2, figure_3, figure_4_in_short, figure_5_in_short, table_1, table_2)
+
+
+def carried_out(planned: Experiment, folder: Path, compute: Compute) -> None:
+    """Carry out its runs and hold every row to the columns that are planned for it."""
+    own = tuple(run.carried_out_by(compute) for run in planned.runs)
+    experiment = replace(planned, runs=own)
+    (result,) = carry_out_experiments([experiment], folder, in_turn).experiments
+    assert not result.outcome.failures
+    for run in own:
+        rows = result.table.filter(pl.col("run") == run.name)
+        for measured in run.measured:
+            at = rows.filter(pl.col("step").is_in(measured.steps))
+            assert at.height == len(measured.steps)
+            assert at.select(measured.column_names).null_count().sum_horizontal().item() == 0
+    assert {panel.name for panel in experiment.drawn(result.table)} >= {
+        panel.name for panel in experiment.drawn(planned_table(experiment))
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", FIGURES)
+def test_two_steps_of_every_run_of_the_figures_and_tables(
     figure: Callable[[Scale], Experiment], tmp_path: Path
 ) -> None:
-    planned = with_tokens(figure(toy()), TOKENS)
-    own = tuple(run for run in planned.runs if isinstance(run.language, ReadyLanguage))
-    experiment = replace(planned, runs=tuple(run.carried_out_by(Compute("bfloat16")) for run in own))
-    (result,) = carry_out_experiments([experiment], tmp_path, in_turn).experiments
-    assert not result.outcome.failures
-    rows = result.table.drop_nulls("step")
-    assert len(rows) >= 2 * len(own)
-    assert rows.select("loss", "kl", "accuracy").null_count().sum_horizontal().item() == 0
-    assert rows["kl"].min() > 0
+    carried_out(figure(two_steps()), tmp_path, Compute("bfloat16"))
+
+
+@pytest.mark.slow
+def test_two_steps_compiled(tmp_path: Path) -> None:
+    """A transformer and an adversary of the smallest shape, as the scale trains them."""
+    scale = two_steps()
+    grammar = replace(scale.grammar, architectures=scale.grammar.architectures[:1])
+    planned = table_1(replace(scale, grammar=grammar, compared=replace(scale.compared, size=0)))
+    carried_out(planned, tmp_path, scale.compute)
+
+
+def test_two_steps_of_the_smallest_models(tmp_path: Path) -> None:
+    """The adversary, its peers and the tables' measurements, in bfloat16."""
+    scale = two_steps()
+    grammar = replace(scale.grammar, architectures=scale.grammar.architectures[:1])
+    planned = table_1(replace(scale, grammar=grammar, compared=replace(scale.compared, size=0)))
+    carried_out(planned, tmp_path, Compute("bfloat16"))
 
 
 def test_it_is_the_papers_but_for_sizes_and_lengths() -> None:
     ours, theirs = scale_named("gpu"), scale_named("paper")
-    assert [model.shape for model in ours.grammar.architectures] == list(TABLE_3[:4])
+    assert [model.shape for model in ours.grammar.architectures] == [TABLE_3[place] for place in (0, 1, 2, 4)]
     for name in ("tasks", "update_rule", "batch_size"):
         assert getattr(ours.grammar, name) == getattr(theirs.grammar, name)
     assert ours.grammar.language.digest == theirs.grammar.language.digest
-    assert (ours.grammar.batch_size, ours.grammar.steps, len(ours.seeds)) == (4096, 30_000, 10)
+    assert (ours.grammar.batch_size, ours.grammar.steps) == (4096, 12_000)
     assert not set(ours.seeds) & {*ours.pilot_seeds, *theirs.seeds}
-    assert len([step for step in ours.grammar.checkpoint_steps if step >= ours.grammar.saturated_from]) >= 8
+
+
+def test_small_models_have_ten_seeds_and_the_large_three() -> None:
+    runs = builtin_designs()["figure-1"].at(scale_named("gpu")).runs
+    own = {(dict(run.labels)["width"], run.seed) for run in runs if run.continues is None}
+    seeds = Counter(width for width, _ in own)
+    assert seeds == {64: 10, 128: 10, 192: 10, 512: 3}
+    assert {run.compute for run in runs} == {Compute("bfloat16", compiled=True)}
+
+
+def test_four_hours_of_one_card_have_room_for_it() -> None:
+    """By counted operations at the usual share; half is left for what reaches less, and for measuring."""
+    names = ("figure-1", "figure-2", "figure-3", "figure-4", "figure-5", "table-1", "table-2")
+    scale, designs = scale_named("gpu"), builtin_designs()
+    runs = shared([run for name in names for run in designs[name].at(scale).runs])
+    taken = sum(hours(run_operations(run), H100["bfloat16"]) for run in runs)
+    assert 0.3 < taken < 2.0
 
 
 def test_models_have_the_whole_tokenizer_where_it_is_asked_for() -> None:

@@ -56,14 +56,15 @@ class ReproduceOptions:
     """Number of parallel runs, one core each; by default one per core, or 1 on cuda."""
     device: str = "cpu"
     """Where models are trained and measured: cpu or cuda."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """Precision of matrix products in training; measurements are always in float32. Changing it makes a
-    different run."""
+    precision: Literal["float32", "bfloat16"] | None = None
+    """Precision of matrix products in training: float32, or bfloat16 at the scale gpu. Measurements are
+    always in float32. Changing it makes a different run."""
     tokens: Number = None
     """Vocabulary size of the models, such as 30522, the size of the tokenizer with which the paper counts its
     parameters; by default the number of words of the language plus three."""
-    compiled: bool = False
-    """Train with a compiled forward pass; this, too, makes a different run."""
+    compiled: bool | None = None
+    """Whether to train with a compiled forward pass, by default at the scale gpu alone; this, too, makes a
+    different run."""
     on: Place = "local"
     """Where to run: local (this machine), ray or slurm (a cluster whose nodes share the output folder)."""
     address: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="")] = None
@@ -114,11 +115,11 @@ def command_again(request: ReproduceOptions, experiment: "Experiment", run: "Pla
         "--settings": request.settings if design.with_rates else None,
         "--device": None if request.device == "cpu" else request.device,
         "--tokens": request.tokens,
-        "--precision": None if request.precision == "float32" else request.precision,
+        "--precision": request.precision,
+        "--compiled": request.compiled,
     }
     for name, value in options.items():
         words += [name, str(value)] if value is not None else []
-    words += ["--compiled"] if request.compiled else []
     words += ["--any-task"] if request.any_task and given and design.needs_room else []
     return shlex.join(words)
 

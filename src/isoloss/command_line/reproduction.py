@@ -36,7 +36,7 @@ from isoloss.experiments.requested import (
     requested_designs,
     requested_experiments,
 )
-from isoloss.experiments.scale import scale_named
+from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import beside_shipped
 from isoloss.files import only_process_in
@@ -71,7 +71,7 @@ def choice(request: ReproduceOptions) -> Choice:
         request.any_task,
         request.settings,
         request.tokens,
-        Compute(request.precision, request.compiled),
+        _compute(request, scale),
     )
     experiments = requested_experiments(designs, scale, changes, request.folder)
     if request.runs and len(experiments) != 1:
@@ -79,6 +79,15 @@ def choice(request: ReproduceOptions) -> Choice:
     runs = [run for experiment in experiments for run in only_named(experiment, request.runs)]
     others = {} if request.language else other_experiments(scale, changes, tuple(designs))
     return Choice(experiments, tuple(runs), others)
+
+
+def _compute(request: ReproduceOptions, scale: Scale) -> Compute | None:
+    """How to train, where the request says so; None leaves it to the scale."""
+    if request.precision is None and request.compiled is None:
+        return None
+    own = scale.compute
+    compiled = own.compiled if request.compiled is None else request.compiled
+    return Compute(request.precision or own.precision, compiled)
 
 
 def reproduce_experiments(request: ReproduceOptions) -> int:

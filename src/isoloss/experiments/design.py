@@ -12,6 +12,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.pretraining.specification import Compute
 
 EXPORTED = "EXPERIMENT"
 """The name under which an experiment's file exports its `Design`."""
@@ -58,7 +59,12 @@ class Design:
         """The experiment at a scale, with a user's learning rates and batches where it takes them."""
         scale = scale.with_seeds(self.seeds.get(scale.name))
         made = self.with_rates(scale, rates) if rates and self.with_rates else self.plan(scale)
-        return replace(made, registered=self.registered, pilot_seeds=scale.pilot_seeds)
+        runs = (
+            made.runs
+            if scale.compute == Compute()
+            else tuple(r.carried_out_by(scale.compute) for r in made.runs)
+        )
+        return replace(made, runs=runs, registered=self.registered, pilot_seeds=scale.pilot_seeds)
 
 
 def read_design(path: Path) -> Design:

@@ -145,7 +145,7 @@ DRIFT_RUNS: dict[ScaleName, DriftRuns] = {
     "smoke": SMOKE,
     "laptop": LAPTOP,
     "night": NIGHT,
-    "gpu": replace(PAPER, widths=(128, 256)),
+    "gpu": replace(PAPER, widths=(128, 192)),
     "paper": PAPER,
 }
 

@@ -274,9 +274,23 @@ def _enlarging(scale: Scale) -> Rows:
 
 def _adversary(scale: Scale) -> Rows:
     rule, size = scale.compared.adversary, scale.grammar.architectures[scale.compared.size]
+    small = scale.compared.small.shape
+    small_count = parameters(small, BERT_TOKENS, BERT_POSITIONS) / 1e6
     low, high = rule.loss_window
     return (
         ("model", "235M", f"width {width_of(size)}"),
+        (
+            "small model beside it",
+            "9M (preprint)",
+            f"width {small.width} × {small.layers}: {small_count:.1f}M",
+            f"the nearest of Tables 3 and 4 with BERT's {BERT_TOKENS:,} tokens",
+        ),
+        (
+            "tasks attacked",
+            "the downstream tasks",
+            f"{', '.join(rule.tasks)}, one a step in turn",
+            "the tasks of Tables 1 and 2; by default the language's own list, which leaves out rare ones",
+        ),
         (
             "strength λ",
             "not given",

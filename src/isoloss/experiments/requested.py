@@ -1,7 +1,7 @@
 """The experiments that a user asks for: which, and what is other than their scale has it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -62,7 +62,7 @@ class Changes:
     any_task: bool = False
     rates: str | None = None
     tokens: int | None = None
-    compute: Compute = field(default_factory=Compute)
+    compute: Compute | None = None
 
 
 def requested_experiments(
@@ -112,6 +112,8 @@ def _with_changes(scale: Scale, changes: Changes, name: str, design: Design) -> 
     experiment = design.at(scale, changes.rates)
     if changes.tokens is not None:
         experiment = with_tokens(experiment, changes.tokens)
-    runs = tuple(run.carried_out_by(changes.compute) for run in experiment.runs)
+    if (compute := changes.compute) is not None:
+        runs = tuple(run.carried_out_by(compute) for run in experiment.runs)
+        experiment = replace(experiment, runs=runs)
     claims = () if scale.name == UNJUDGED else experiment.claims
-    return replace(experiment, name=name, runs=runs, claims=claims)
+    return replace(experiment, name=name, claims=claims)

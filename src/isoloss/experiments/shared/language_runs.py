@@ -20,11 +20,12 @@ UNJUDGED: ScaleName = "smoke"
 """Its few steps of tiny models show that everything runs, and nothing of what holds."""
 
 GPU_LENGTHS: dict[str, Any] = {
-    "steps": 30_000,
-    "checkpoint_steps": log_spaced_steps(7_500, 30_000, per_doubling=4),
-    "saturated_from": 7_500,
+    "steps": 12_000,
+    "checkpoint_steps": log_spaced_steps(3_000, 12_000, per_doubling=3),
+    "saturated_from": 3_000,
 }
-"""At the scale gpu: the preprint's fewest steps, of which the last three quarters count as saturated."""
+"""At the scale gpu: what four hours of one card have room for, less than the 30,000 steps after which the
+preprint calls the loss converged. Whether it has is what the premises judge."""
 
 AnyModel = PreLayerNormTransformer | LSTM
 Model = TypeVar("Model", bound=AnyModel, covariant=True)
@@ -38,7 +39,8 @@ class LanguageRuns(Generic[Model]):
     claim of a common loss can fail. `evaluated` says which predictions the exact loss uses,
     `averaging_horizon` over how many steps checkpoint weights are averaged (None: not at all). Sizes are
     matched in loss among the checkpoints from `compared_from` on, or else the saturated ones: by the time the
-    smallest model plateaus, the largest may have long passed that loss.
+    smallest model plateaus, the largest may have long passed that loss. `most_seeds` are pairs of a width and
+    the number of seeds, the first ones, with which models of that width are trained at most.
     """
 
     language: LanguagePlan
@@ -52,6 +54,7 @@ class LanguageRuns(Generic[Model]):
     evaluated: ExactObjective = MaskedObjective()  # noqa: RUF009  (frozen)
     averaging_horizon: int | None = None
     compared_from: int | None = None
+    most_seeds: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if sum(step >= self.saturated_from for step in self.checkpoint_steps) < 2:
@@ -72,6 +75,10 @@ class LanguageRuns(Generic[Model]):
             averaging_horizon=None,
             compared_from=None,
         )
+
+    def seeds_of(self, architecture: AnyModel, seeds: Sequence[int]) -> Sequence[int]:
+        """Those of the seeds with which models of that size are trained."""
+        return seeds[: dict(self.most_seeds).get(width_of(architecture))]
 
     @property
     def compared_steps(self) -> tuple[int, ...]:
@@ -103,7 +110,7 @@ def runs_of_sizes(
             averaging_horizon=runs.averaging_horizon,
         )
         for architecture in runs.architectures
-        for seed in seeds
+        for seed in runs.seeds_of(architecture, seeds)
     )
 
 

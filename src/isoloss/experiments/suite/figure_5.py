@@ -66,7 +66,7 @@ AT: dict[ScaleName, SizeComparison] = {
     "smoke": SMOKE,
     "laptop": LAPTOP,
     "night": NIGHT,
-    "gpu": SizeComparison(GRAMMAR["gpu"].architectures, Shape(768, 12, 6, 3072), sentences=1000),
+    "gpu": SizeComparison(GRAMMAR["gpu"].architectures, Shape(1536, 24, 8, 6144), sentences=500),
     "paper": PAPER,
 }
 

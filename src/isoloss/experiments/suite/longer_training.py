@@ -112,7 +112,7 @@ AT: dict[ScaleName, LongerRuns] = {
     "laptop": LAPTOP,
     "night": NIGHT,
     "gpu": replace(
-        PAPER, noise_sentences=300, steps=120_000, checkpoint_steps=log_spaced_steps(7_500, 120_000)
+        PAPER, noise_sentences=300, steps=48_000, checkpoint_steps=log_spaced_steps(6_000, 48_000)
     ),
     "paper": PAPER,
 }
