@@ -9,6 +9,7 @@ from isoloss.errors import BadInput
 from isoloss.models.enlarging import Enlargement, Recipe, enlarged, exact_form
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.results.verdict import Verdict
+from isoloss.theory import lemma_g_7
 from isoloss.theory.appendix_b_4 import (
     SMOKE,
     feed_forward_finding,
@@ -25,10 +26,13 @@ from isoloss.theory.enlarged_identities import (
     score_change,
     widened,
 )
+from isoloss.theory.fact_g_2 import cancelling_finding, firing_finding, in_pairs, least_reach, mean_inputs
 from isoloss.theory.flattest_solution import descent_findings
 from isoloss.theory.lemma_g_1 import bound_finding, equality_finding, flattest_findings
 from isoloss.theory.lemma_g_3 import counterexample_findings, nudged_findings
 from isoloss.theory.lemma_g_4 import closed_form_finding, dense_trace, factor, identity_finding
+from isoloss.theory.lemma_g_7 import SMOKE as G7_SMOKE
+from isoloss.theory.lemma_g_7 import share_finding
 from isoloss.theory.one_layer_transformer import hessian_trace, masked_strings
 from isoloss.theory.suite import SUITE, named
 from isoloss.theory.theorem_5_1 import SMOKE as FAILURE_SMOKE
@@ -220,3 +224,40 @@ def test_traces_that_change_otherwise_fail():
 def test_a_name_that_is_none_is_refused():
     with pytest.raises(BadInput, match=r"'theorem-9'; did you mean 'theorem-g.6'"):
         named("theorem-9")
+
+
+def test_a_solution_that_cancels_contradicts_fact_g_2_and_one_that_does_not_its_opposite():
+    strings = masked_strings(4)
+    random = random_features(strings, 96, torch.Generator().manual_seed(901))
+    assert firing_finding((random,), strings).verdict == Verdict.NOT_SUPPORTED
+    assert cancelling_finding(two_neurons(4), strings).verdict == Verdict.NOT_SUPPORTED
+
+
+def test_the_least_reach_is_what_descent_over_directions_finds():
+    """By many random starts of projected subgradient steps, an upper bound that comes close."""
+    inputs = mean_inputs(4)
+    generator = torch.Generator().manual_seed(901)
+    v = torch.nn.functional.normalize(torch.randn(400, 8, generator=generator, dtype=torch.float64), dim=1)
+    for step in range(3000):
+        v = torch.nn.functional.normalize(
+            v - 0.3 / (1 + step) ** 0.7 * inputs[(v @ inputs.T).argmax(1)], dim=1
+        )
+    found = float((v @ inputs.T).amax(1).min())
+    assert least_reach(inputs) == pytest.approx(found, rel=0.02)
+    assert least_reach(inputs) <= found + 1e-12
+
+
+def test_inputs_that_leave_a_direction_out_are_told():
+    flat = torch.eye(4).double()[:3]
+    assert not in_pairs(flat)
+    assert in_pairs(torch.cat([flat, -flat]))
+    beside = torch.tensor([[1.0, 1.0], [1.0, -1.0], [2.0, 0.0]], dtype=torch.float64)
+    assert least_reach(beside) < 0
+
+
+def test_another_output_weight_is_not_lemma_g_7s(monkeypatch):
+    settings = G7_SMOKE
+    assert share_finding(4, lemma_g_7.share_of_target(settings, 4), 0.05).verdict == Verdict.SUPPORTED
+    right = lemma_g_7.output_weight
+    monkeypatch.setattr(lemma_g_7, "output_weight", lambda neurons: right(neurons) / 2)
+    assert share_finding(4, lemma_g_7.share_of_target(settings, 4), 0.05).verdict == Verdict.NOT_SUPPORTED
