@@ -25,6 +25,10 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.models.hub import hub_is_reachable
 from isoloss.progress import Progress
 
+PARQUET = "refs/convert/parquet"
+"""The revision under which the hub keeps a data set's Parquet files, if its own revision has a script that
+makes them: no version of `datasets` from 4 on runs one."""
+
 SPLITS = ("validation", "test", "train")
 """Which split of a data set is read: the first of these that it has."""
 
@@ -47,7 +51,8 @@ def read_data_set(name: str, tokenizer: Any, longest: int | None) -> TextCorpus:
 def load_data_set(name: str, **options: Any) -> Any:
     """What `datasets.load_dataset` returns for a name, with ":CONFIGURATION" if there are several.
 
-    Raises BadInput if `datasets` is not installed or cannot read the data set.
+    Of a data set that is a script, unless a revision is asked for, the hub's `PARQUET` files. Raises BadInput
+    if `datasets` is not installed or cannot read the data set.
     """
     path, _, configuration = name.partition(":")
     try:
@@ -59,7 +64,12 @@ def load_data_set(name: str, **options: Any) -> Any:
         ) from error
     try:
         with _without_vain_tries():
-            return datasets.load_dataset(path, configuration or None, **options)
+            try:
+                return datasets.load_dataset(path, configuration or None, **options)
+            except RuntimeError as error:
+                if "scripts are no longer supported" not in str(error) or "revision" in options:
+                    raise
+                return datasets.load_dataset(path, configuration or None, revision=PARQUET, **options)
     except Exception as error:  # `datasets` raises many types, from several packages
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise BadInput(
@@ -100,13 +110,27 @@ class HubDataSet:
     `name` is that of a hub's data set or a folder, and may end in ":CONFIGURATION". Downloads are kept in the
     hub's own cache, and interrupted ones resume there; with `streaming`, only what is made of the data is
     kept, and an interrupted preparation reads from the first row again. A row's text is in `column`.
-    BookCorpus's rows are sentences: pack them across documents.
+    BookCorpus's rows are sentences: pack them across documents. `revision` is the hub's name of a version,
+    such as `PARQUET`; rows are read from the commit that it stands for when first asked (`commit`).
     """
 
     name: str
     split: str = "train"
     column: str = "text"
     streaming: bool = False
+    revision: str | None = None
+
+    @cached_property
+    def commit(self) -> str | None:
+        """The commit that `revision` stands for on the hub; None without one, or where it cannot be asked."""
+        if self.revision is None or not hub_is_reachable():
+            return None
+        from huggingface_hub import HfApi
+
+        try:
+            return HfApi().dataset_info(self.name.partition(":")[0], revision=self.revision).sha
+        except Exception:  # the client raises many types; reading, which comes next, says what is wrong
+            return None
 
     @cached_property
     def digest(self) -> str:
@@ -114,7 +138,8 @@ class HubDataSet:
 
         The content under a name on a hub may change; the prepared corpus then stays as it was.
         """
-        digest = hashlib.sha256(repr((self.name, self.split, self.column)).encode())
+        asked = (self.name, self.split, self.column, *((self.revision,) if self.revision else ()))
+        digest = hashlib.sha256(repr(asked).encode())
         folder = Path(self.name.partition(":")[0])
         for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
             if path.is_file():
@@ -129,7 +154,8 @@ class HubDataSet:
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:  # noqa: ARG002
         """See `DocumentSource`; raises BadInput as `load_data_set`, and if the column is missing."""
-        rows = iter(load_data_set(self.name, split=self.split, streaming=self.streaming))
+        at = {"revision": self.commit or self.revision} if self.revision else {}
+        rows = iter(load_data_set(self.name, split=self.split, streaming=self.streaming, **at))
         for number in count(1):
             try:
                 row = next(rows, None)

@@ -122,6 +122,8 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
         "digest": _content_digest(unfinished),
         "maximum_length": request.length - 1,
         "counts": asdict(counts),
+        # Of a data set on a hub, what its revision's name stood for when it was read.
+        **({"commit": commit} if (commit := getattr(request.source, "commit", None)) else {}),
     }
     with writable(folder):
         own = (CORPUS_FILE, JOURNAL_FILE)

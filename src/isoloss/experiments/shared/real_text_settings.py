@@ -3,7 +3,7 @@
 from dataclasses import replace
 from itertools import product
 
-from isoloss.corpora.data_sets import GlueTask, HubDataSet
+from isoloss.corpora.data_sets import PARQUET, GlueTask, HubDataSet
 from isoloss.corpora.documents import GivenDocuments
 from isoloss.corpora.glue_forms import AnsweringSentences, MovieSnippets, VerifiedClaims
 from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts, Shares, TaskSizes, split_by_hash
@@ -106,7 +106,9 @@ PAPER = RealTextRuns(
     followed=CorpusRuns(
         corpus=CorpusPlan(
             CorpusRequest(
-                HubDataSet("openwebtext"), NamedTokenizer("bert-large-uncased"), validation_share=0.005
+                HubDataSet("Skylion007/openwebtext", revision=PARQUET),
+                NamedTokenizer("bert-large-uncased"),
+                validation_share=0.005,
             ),
             _BERT_WORDS,
         ),
@@ -123,7 +125,7 @@ PAPER = RealTextRuns(
     compared=CorpusRuns(
         corpus=CorpusPlan(
             CorpusRequest(
-                HubDataSet("bookcorpus"),
+                HubDataSet("bookcorpus/bookcorpus", revision=PARQUET),
                 NamedTokenizer("bert-large-uncased"),
                 validation_share=0.005,
                 across_documents=True,

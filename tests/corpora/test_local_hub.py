@@ -1,0 +1,117 @@
+"""The code that loads data sets, end to end, from a hub on this machine: OpenWebText's form, and GLUE's."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from local_hub import commit, local_hub
+from small_corpora import texts
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("datasets")
+
+READING = Path(__file__).with_name("reading_from_a_hub.py")
+OWNER_NAME = "someone/pages"
+PARQUET = "refs/convert/parquet"
+SCRIPT = b"raise SystemExit('a script of the data set was run')\n"
+LINES = texts()
+SENTENCES = {"train": texts(40, seed=1), "validation": texts(20, seed=2), "test": texts(10, seed=3)}
+COLUMNS = {
+    "sst2": ("sentence",),
+    "qnli": ("question", "sentence"),
+    "rte": ("sentence1", "sentence2"),
+}
+CLASSES = {
+    "sst2": ["negative", "positive"],
+    "qnli": ["entailment", "not_entailment"],
+    "rte": ["entailment", "not_entailment"],
+}
+
+
+def parquet(**columns: object) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def glue() -> dict[str, bytes]:
+    """GLUE as the hub has it: a folder a task, a file a split, and what is in them in the card."""
+    files: dict[str, bytes] = {}
+    card = ["---", "configs:"]
+    information = ["dataset_info:"]
+    for task, columns in COLUMNS.items():
+        card += [f"- config_name: {task}", "  data_files:"]
+        information += [f"- config_name: {task}", "  features:"]
+        information += [line for name in columns for line in (f"  - name: {name}", "    dtype: string")]
+        names = [f"          '{number}': {name}" for number, name in enumerate(CLASSES[task])]
+        information += ["  - name: label", "    dtype:", "      class_label:", "        names:", *names]
+        for split, lines in SENTENCES.items():
+            path = f"{task}/{split}-00000-of-00001.parquet"
+            card += [f"  - split: {split}", f"    path: {task}/{split}-*"]
+            labels = [-1 if split == "test" else number % 2 for number in range(len(lines))]
+            files[path] = parquet(**{name: [f"{name} {x}" for x in lines] for name in columns}, label=labels)
+    files["README.md"] = "\n".join([*card, *information, "---", ""]).encode()
+    return files
+
+
+HUB = {
+    OWNER_NAME: {
+        "main": {"pages.py": SCRIPT, "README.md": b""},
+        PARQUET: {"plain_text/train/0000.parquet": parquet(text=LINES)},
+    },
+    "nyu-mll/glue": {"main": glue()},
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """What another process reads, whose client has the local hub for its own: it is set when imported."""
+    folder: Path = tmp_path_factory.mktemp("hub")
+    with local_hub(HUB) as address:
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("HF_", "http"))
+        }
+        environment |= {"HF_ENDPOINT": address, "HF_HOME": str(folder / "home"), "NO_PROXY": "127.0.0.1"}
+        made = subprocess.run(
+            [sys.executable, str(READING), OWNER_NAME, PARQUET, str(folder / "cache")],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+    assert made.returncode == 0, made.stderr[-2000:]
+    found: dict = json.loads(made.stdout.rpartition("found ")[2])
+    return found
+
+
+def test_a_scripted_data_set_is_read_from_its_parquet_files(found: dict) -> None:
+    assert found["by_script"] == found["streamed"] == LINES
+    assert found["documents"] == len(LINES)
+
+
+def test_the_commit_that_was_read_is_recorded(found: dict) -> None:
+    assert commit(OWNER_NAME, PARQUET) in json.dumps(found["sealed"])
+
+
+def test_a_data_set_that_the_hub_has_not_is_told(found: dict) -> None:
+    assert found["missing"].startswith("no data set can be read from someone/nothing: ")
+
+
+@pytest.mark.parametrize("task", COLUMNS)
+def test_glue_is_split_by_hash_and_tested_on_its_validation_part(found: dict, task: str) -> None:
+    read = found[task]
+    assert read["classes"] == CLASSES[task]
+    first, *second = COLUMNS[task]
+    texts_read, seconds, labels = read["test"]
+    lines = SENTENCES["validation"]
+    assert texts_read == [f"{first} {line}" for line in lines]
+    assert seconds == ([f"{second[0]} {line}" for line in lines] if second else None)
+    assert labels == [number % 2 for number in range(len(lines))]
+    trained, held = read["train"][0], read["validation"][0]
+    assert sorted(trained + held) == sorted(f"{first} {line}" for line in SENTENCES["train"])
