@@ -136,12 +136,16 @@ def reach_finding(length: int) -> Finding:
 
 def mean_inputs(length: int) -> Float[Tensor, "n d"]:
     """h = (1/T) Σ x_j of every masked string, each once."""
-    return masked_strings(length).tokens.mean(1).unique(dim=0)
+    return _each_once(masked_strings(length).tokens.mean(1))
 
 
 def in_pairs(inputs: Float[Tensor, "n d"]) -> bool:
     """Whether -h is among the inputs with every h."""
-    return bool(torch.equal((0.0 - inputs).unique(dim=0), inputs.unique(dim=0)))
+    return torch.equal(_each_once(0.0 - inputs), _each_once(inputs))
+
+
+def _each_once(rows: Float[Tensor, "n d"]) -> Float[Tensor, "k d"]:
+    return torch.from_numpy(np.unique(rows.numpy(), axis=0))
 
 
 def least_reach(inputs: Float[Tensor, "n d"]) -> float:

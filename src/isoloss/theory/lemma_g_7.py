@@ -1,5 +1,6 @@
 """Lemma G.7: an output weight a(v) for each random neuron v that makes their mean the target."""
 
+import math
 from dataclasses import dataclass
 
 import polars as pl
@@ -10,6 +11,7 @@ from torch import Tensor
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
+from isoloss.theory.fact_g_2 import mean_inputs
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.one_layer_transformer import masked_strings
 from isoloss.theory.theorem_g_6 import limiting_norm
@@ -72,12 +74,14 @@ def lemma_g_7(settings: LemmaG7Settings, progress: Progress = silent) -> Stateme
 
 def share_of_target(settings: LemmaG7Settings, length: int) -> Estimate:
     """Σ_h E[σ(vᵀh) a(v)] y(h) / Σ_h y(h)², y(h) = -√T 1ᵀh, over all inputs h; batches of v give the error."""
-    inputs = masked_strings(length).tokens.mean(1).unique(dim=0)
+    inputs = mean_inputs(length)
     target = lemmas_target(inputs)
     generator = torch.Generator().manual_seed(settings.seed)
     shares = []
     for _ in range(settings.batches):
-        v = length**0.5 * torch.randn(settings.neurons, 2 * length, generator=generator, dtype=torch.float64)
+        v = math.sqrt(length) * torch.randn(
+            settings.neurons, 2 * length, generator=generator, dtype=torch.float64
+        )
         mean = (v @ inputs.T).relu().T @ output_weight(v) / len(v)
         shares.append(float(mean @ target / target.square().sum()))
     values = torch.tensor(shares, dtype=torch.float64)
@@ -87,13 +91,13 @@ def share_of_target(settings: LemmaG7Settings, length: int) -> Estimate:
 def lemmas_target(inputs: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
     """-√T 1ᵀh, 1 on the brackets."""
     length = inputs.shape[1] // 2
-    return -(length**0.5) * inputs[:, :length].sum(1)
+    return inputs[:, :length].sum(1) * -math.sqrt(length)
 
 
 def output_weight(neurons: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
     """a(v) = -(2/√T) 1ᵀv."""
     length = neurons.shape[1] // 2
-    return -2 / length**0.5 * neurons[:, :length].sum(1)
+    return neurons[:, :length].sum(1) * (-2 / math.sqrt(length))
 
 
 def share_finding(length: int, share: Estimate, tolerance: float) -> Finding:
