@@ -5,28 +5,11 @@ import shutil
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, get_type_hints
 
 import tyro
 
-from isoloss.command_line.compare import compare
-from isoloss.command_line.compare_runs import compare_runs
-from isoloss.command_line.corpus import corpus
-from isoloss.command_line.describe import describe
-from isoloss.command_line.enlarge import enlarge
-from isoloss.command_line.entropy import entropy
-from isoloss.command_line.flatness import flatness
-from isoloss.command_line.inspect_models import inspect_models
-from isoloss.command_line.language import language
-from isoloss.command_line.probabilities import probabilities
-from isoloss.command_line.records import records
-from isoloss.command_line.reproduce import reproduce
-from isoloss.command_line.runs import runs
-from isoloss.command_line.sample import sample
-from isoloss.command_line.sensitivity import sensitivity
-from isoloss.command_line.show import show
-from isoloss.command_line.task import task
-from isoloss.command_line.theory import theory
 from isoloss.errors import BadInput, did_you_mean
 
 WIDEST = 100
@@ -36,14 +19,21 @@ END = """`isoloss COMMAND --help` lists a command's options, with an example.
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its name, and the function of its options that does the work.
+    """A command: `compare-runs` is the function `compare_runs` in the module of that name beside this one.
 
-    The function's result is the exit code, None for 0. Its module imports nothing that takes long before it
-    is called: neither help nor a mistyped option should wait for that.
+    The function takes the command's options; its result is the exit code, None for 0. Its module is imported
+    when the command is called for, and itself imports nothing that takes long before the function is called:
+    neither help nor a mistyped option should wait for that.
     """
 
     name: str
-    work: Callable[[Any], int | None]
+
+    @property
+    def work(self) -> Callable[[Any], int | None]:
+        """The function."""
+        called = self.name.replace("-", "_")
+        found: Callable[[Any], int | None] = getattr(import_module(f"{__package__}.{called}"), called)
+        return found
 
     @property
     def options(self) -> type[Any]:
@@ -58,32 +48,16 @@ class Command:
         return (inspect.getdoc(self.options) or "").splitlines()[0]
 
 
-GROUPS: dict[str, tuple[Command, ...]] = {
-    "measure a checkpoint": (
-        Command("inspect", inspect_models),
-        Command("flatness", flatness),
-        Command("sensitivity", sensitivity),
-        Command("compare", compare),
-        Command("enlarge", enlarge),
-    ),
-    "languages": (
-        Command("language", language),
-        Command("probabilities", probabilities),
-        Command("entropy", entropy),
-        Command("sample", sample),
-        Command("describe", describe),
-    ),
-    "reproduce": (Command("reproduce", reproduce), Command("theory", theory)),
-    "results": (
-        Command("runs", runs),
-        Command("show", show),
-        Command("compare-runs", compare_runs),
-        Command("records", records),
-    ),
-    "data": (Command("corpus", corpus), Command("task", task)),
+GROUPS = {
+    "measure a checkpoint": ("inspect", "flatness", "sensitivity", "compare", "enlarge"),
+    "languages": ("language", "probabilities", "entropy", "sample", "describe"),
+    "reproduce": ("reproduce", "theory"),
+    "results": ("runs", "show", "compare-runs", "records"),
+    "data": ("corpus", "task"),
 }
+"""The commands' names, in the order in which the overview has them."""
 
-COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
+COMMANDS = {name: Command(name) for names in GROUPS.values() for name in names}
 
 FORMER_NAMES = {"law": "probabilities", "compare-checkpoints": "compare"}
 """Names that continue to work but that no help lists."""
@@ -95,11 +69,11 @@ def overview() -> str:
     column = max(map(len, COMMANDS)) + 4
     lines = ["usage: isoloss COMMAND ...", ""]
     lines += ["Why language models with the same pre-training loss differ downstream.", ""]
-    for title, commands in GROUPS.items():
+    for title, names in GROUPS.items():
         lines.append(title)
-        for command in commands:
-            start = f"  {command.name}".ljust(column)
-            lines += textwrap.wrap(start + command.summary, width, subsequent_indent=" " * column)
+        for name in names:
+            start = f"  {name}".ljust(column)
+            lines += textwrap.wrap(start + COMMANDS[name].summary, width, subsequent_indent=" " * column)
         lines.append("")
     return "\n".join([*lines, END])
 

@@ -43,7 +43,7 @@ class InspectOptions:
     """Print JSON: {"models": [...]}."""
 
 
-def inspect_models(options: InspectOptions) -> int:
+def inspect(options: InspectOptions) -> int:
     """Print a few lines per model, or JSON. Raises BadInput for one that cannot be read or measured."""
     with starting("inspect"):
         import torch
