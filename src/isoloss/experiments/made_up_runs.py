@@ -47,26 +47,31 @@ class World(StrEnum):
     NEITHER = "neither"
 
 
-def made_up_frames(
-    experiment: Experiment, world: World | None, number: int, of_variants: int
-) -> list[pl.DataFrame]:
-    """A frame for each run, of its judged checkpoints; traces and KL are the same in all worlds.
+class MadeUpRuns:
+    """An experiment's runs as planned; all numbers but accuracies are the same in all worlds."""
 
-    `number` is that of the experiment, `of_variants` that of what variants add. Without a world accuracies
-    are left out.
-    """
-    made = (_MadeUp(run, world, number, of_variants) for run in experiment.runs)
-    return [each.frame() for each in made if each.steps]
+    def __init__(self, experiment: Experiment) -> None:
+        planned = (_Planned(run) for run in experiment.runs)
+        self._planned = [each for each in planned if each.steps]
+        self._made: tuple[tuple[int, int], list[_MadeUp]] = (0, 0), []
+
+    def frames(self, world: World | None, number: int, of_variants: int) -> list[pl.DataFrame]:
+        """A frame for each run, of its judged checkpoints.
+
+        `number` is that of the experiment, `of_variants` that of what variants add. Without a world
+        accuracies are left out.
+        """
+        asked = number, of_variants
+        if self._made[0] != asked or not self._made[1]:
+            self._made = asked, [_MadeUp(each, *asked) for each in self._planned]
+        return [each.frame(world) for each in self._made[1]]
 
 
 @dataclass(frozen=True)
-class _MadeUp:
-    """One run's numbers; see `made_up_frames`."""
+class _Planned:
+    """A run, and of its frame what is the same in every experiment that is made up."""
 
     run: PlannedRun
-    world: World | None
-    number: int
-    of_variants: int
 
     @cached_property
     def steps(self) -> list[int]:
@@ -74,23 +79,48 @@ class _MadeUp:
         measured = {step for each in self.run.measured for step in each.steps}
         return [s for s in self.run.checkpoint_steps if s >= self.run.saturated_from and s in measured]
 
-    def frame(self) -> pl.DataFrame:
-        """A row for each step."""
-        columns: dict[str, object] = {"run": self.run.name, "seed": self.run.first_seed}
-        columns |= {**dict(self.run.labels), "saturated": True, "complete": True}
-        for measured in self.run.measured:
-            for name in measured.column_names:
-                value = self._column(name.removeprefix("raw_"), measured)
-                if value is not None:
-                    columns[name] = value
-        # A list for each column: polars takes a millisecond to repeat a single value.
-        lists = {
-            name: value if isinstance(value, np.ndarray) else [value] * len(self.steps)
-            for name, value in columns.items()
-        }
-        return pl.DataFrame({"step": self.steps, **lists})
+    @cached_property
+    def judged(self) -> np.ndarray:
+        """Which of its checkpoints these are."""
+        return np.isin(self.run.checkpoint_steps, self.steps)
 
-    def _column(self, name: str, measured: MeasuredAt) -> object:
+    @cached_property
+    def doublings(self) -> Float[np.ndarray, " n"]:
+        """Of the steps, since its first checkpoint."""
+        return np.log2(np.array(self.steps) / self.run.checkpoint_steps[0])
+
+    @cached_property
+    def variant(self) -> str:
+        """What it is apart from its seed."""
+        return _variant(_RunKey(self.run))
+
+    @cached_property
+    def columns(self) -> dict[str, MeasuredAt]:
+        """What is measured on it, by the name of each column."""
+        return {name: each for each in self.run.measured for name in each.column_names}
+
+    @cached_property
+    def constants(self) -> pl.DataFrame:
+        """The columns in which nothing is drawn."""
+        same = {"run": self.run.name, "seed": self.run.first_seed, **dict(self.run.labels)}
+        same |= {"saturated": True, "complete": True}
+        for name in self.columns:
+            if (value := self._constant(name.removeprefix("raw_"))) is not None:
+                same[name] = value
+        # A list for each column: polars takes a millisecond to repeat a single value.
+        return pl.DataFrame({"step": self.steps, **{k: [v] * len(self.steps) for k, v in same.items()}})
+
+    @cached_property
+    def drawn(self) -> dict[str, MeasuredAt]:
+        """The other columns, but for those of damaged or fine-tuned models, which are left out."""
+        named = {name: name.removeprefix("raw_") for name in self.columns if name not in self.constants}
+        return {
+            name: self.columns[name]
+            for name, plain in named.items()
+            if not plain.startswith("kl_") and not plain.endswith(("_kl", "_steps"))
+        }
+
+    def _constant(self, name: str) -> object:
         if name.startswith(TEXTS):
             return "made up"
         if name.endswith(("_error", "_deviation")):
@@ -99,32 +129,60 @@ class _MadeUp:
             return _parameters(self.run.architecture, self.run.language.words)  # type: ignore[arg-type]
         if name.endswith(COUNTS):
             return 1000
-        if name.startswith("kl_") or name.endswith(("_kl", "_steps")):
-            return None  # of damaged or fine-tuned models, which no world says anything of
-        if name == "entropy":
-            return ENTROPY
+        return ENTROPY if name == "entropy" else None
+
+
+@dataclass(frozen=True)
+class _MadeUp:
+    """One run's numbers; see `MadeUpRuns.frames`."""
+
+    planned: _Planned
+    number: int
+    of_variants: int
+
+    def frame(self, world: World | None) -> pl.DataFrame:
+        """A row for each step."""
+        if world is None:
+            return self._without_accuracy
+        columns = [
+            pl.Series(name, self._accuracy(name.removeprefix("raw_"), measured, world))
+            for name, measured in self.planned.drawn.items()
+            if name not in self._without_accuracy.columns
+        ]
+        return self._without_accuracy.hstack(columns)
+
+    @cached_property
+    def _without_accuracy(self) -> pl.DataFrame:
+        found = {name: self._column(name.removeprefix("raw_")) for name in self.planned.drawn}
+        columns = [pl.Series(name, values) for name, values in found.items() if values is not None]
+        return self.planned.constants.hstack(columns)
+
+    def _column(self, name: str) -> Float[np.ndarray, " n"] | None:
+        """Of a loss or a measure of flatness; None for an accuracy."""
         if name == "kl" or name.endswith("loss"):
             return (0.0 if name == "kl" else ENTROPY) + KL * 2**self._kl
         if name.startswith("trace_"):
-            errors = _generator(self.number, self.run.digest, name).normal(0, OF_A_TRACE, len(self.steps))
-            return TRACE * 2 ** (self._trace + errors)
+            generator = _generator(self.number, self.planned.run.digest, name)
+            return TRACE * 2 ** (self._trace + generator.normal(0, OF_A_TRACE, len(self.planned.steps)))
         if name.startswith("trace"):
             return TRACE * 2**self._trace
         if name.startswith(OTHER_MEASURES):
             return TRACE * 2 ** self._falling(name, FALL_OF_TRACE, OF_A_TRACE)
-        return None if self.world is None else self._accuracy(name, measured)
+        return None
 
-    def _accuracy(self, name: str, measured: MeasuredAt) -> object:
+    def _accuracy(self, name: str, measured: MeasuredAt, world: World) -> Float[np.ndarray, " n"]:
         """Of a probe, of a count of its errors, or of a model before training."""
-        digest = _quantity(measured.quantity, _RunKey(self.run))  # type: ignore[arg-type]
-        examples = name.rpartition("_")[2]  # one quantity may be of several numbers of examples
-        neither = self._falling(digest + examples * examples.isdigit(), (0.0, 0.0), OF_KL)
         if name.startswith("untrained") or name.endswith("untrained"):
-            behind = float(neither.mean()) if self.world is World.NEITHER else LEARNT
-            return ACCURACY - A_DOUBLING * behind
-        followed = {World.FLATNESS: self._trace, World.KNOWLEDGE: self._kl}.get(
-            self.world or World.NEITHER, neither
-        )
+            neither = world is World.NEITHER
+            behind = float(self._neither(name, measured).mean()) if neither else LEARNT
+            return np.full(len(self.planned.steps), ACCURACY - A_DOUBLING * behind)
+        match world:
+            case World.FLATNESS:
+                followed = self._trace
+            case World.KNOWLEDGE:
+                followed = self._kl
+            case World.NEITHER:
+                followed = self._neither(name, measured)
         return 2**followed if name.startswith("count_error") else ACCURACY - A_DOUBLING * followed
 
     @cached_property
@@ -135,20 +193,22 @@ class _MadeUp:
     def _kl(self) -> Float[np.ndarray, " n"]:
         return self._falling("kl", FALL_OF_KL, OF_KL)
 
+    def _neither(self, name: str, measured: MeasuredAt) -> Float[np.ndarray, " n"]:
+        digest = _quantity(measured.quantity, _RunKey(self.planned.run))  # type: ignore[arg-type]
+        examples = name.rpartition("_")[2]  # one quantity may be of several numbers of examples
+        return self._falling(digest + examples * examples.isdigit(), (0.0, 0.0), OF_KL)
+
     def _falling(self, what: str, fall: tuple[float, float], error: float) -> Float[np.ndarray, " n"]:
         """In doublings: a line over the doublings of steps with what variant, seed and run add to it."""
-        of_variant = _generator(self.of_variants, _variant(_RunKey(self.run)), what).normal(
-            0, BETWEEN_VARIANTS
-        )
-        of_seed = _generator(self.number, self.run.first_seed, what).normal(0, BETWEEN_SEEDS)
-        generator = _generator(self.number, self.run.digest, what)
+        run = self.planned.run
+        of_variant = _generator(self.of_variants, self.planned.variant, what).normal(0, BETWEEN_VARIANTS)
+        of_seed = _generator(self.number, run.first_seed, what).normal(0, BETWEEN_SEEDS)
+        generator = _generator(self.number, run.digest, what)
         level = of_variant + of_seed + generator.normal(0, BETWEEN_RUNS)
-        slope, steps = max(0.0, generator.normal(*fall)), self.run.checkpoint_steps
+        slope = max(0.0, generator.normal(*fall))
         # One error for each checkpoint of the run, so that it is the same where fewer of them are judged.
-        errors = generator.normal(0, error, len(steps))
-        own = np.isin(steps, self.steps)
-        doublings = np.log2(np.array(steps)[own] / steps[0])
-        moved: Float[np.ndarray, " n"] = level - slope * doublings + errors[own]
+        errors = generator.normal(0, error, len(run.checkpoint_steps))
+        moved: Float[np.ndarray, " n"] = level - slope * self.planned.doublings + errors[self.planned.judged]
         return moved
 
 

@@ -15,7 +15,7 @@ import polars as pl
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.made_up_runs import World, made_up_frames
+from isoloss.experiments.made_up_runs import MadeUpRuns, World
 from isoloss.progress import Progress, silent
 from isoloss.results.verdict import Region
 
@@ -76,13 +76,13 @@ class Range:
 class _Draws:
     """The statistics of some claims on as many made-up experiments as have been asked for."""
 
-    experiment: Experiment
+    made_up: MadeUpRuns
     values: dict[str, dict[World, list[float]]] = field(default_factory=dict)
 
     def add(self, claims: Sequence[Claim], number: int) -> None:
         """The statistics of these claims on the experiments made up with that number."""
         for world in World:
-            runs = made_up_frames(self.experiment, world, number, number // ALIKE)
+            runs = self.made_up.frames(world, number, number // ALIKE)
             for claim in claims:
                 of_claim = self.values.setdefault(claim.name, {each: [] for each in World})
                 of_claim[world].append(_value(claim, runs))
@@ -96,7 +96,8 @@ def claim_ranges(
     experiment: Experiment, replicates: int = REPLICATES, progress: Progress = silent
 ) -> dict[str, Range]:
     """The range of each effect whose statistic reads accuracy, by the claim's name, on runs as planned."""
-    reading, draws = _reading_accuracy(experiment), _Draws(experiment)
+    made_up = MadeUpRuns(experiment)
+    reading, draws = _reading_accuracy(experiment, made_up), _Draws(made_up)
     for number in range(replicates if reading else 0):
         draws.add(reading, number)
         progress("range of the claims", number + 1, replicates, experiment.name)
@@ -117,8 +118,9 @@ def refuse_what_decides_nothing(experiment: Experiment) -> None:
             f"the claims {first} and {second} of {experiment.name} are one number under two names; leave one "
             "of them out"
         )
-    draws = _Draws(experiment)
-    asked = [claim for claim in _reading_accuracy(experiment) if claim.role == "effect"]
+    made_up = MadeUpRuns(experiment)
+    draws = _Draws(made_up)
+    asked = [claim for claim in _reading_accuracy(experiment, made_up) if claim.role == "effect"]
     for claim in _draw_on(draws, asked, begun=0):
         raise BadInput(
             f"the claim {claim.name} of {experiment.name} decides nothing: {draws.range_of(claim).fault}; "
@@ -148,21 +150,22 @@ def equal_effects(experiments: Sequence[Experiment]) -> list[tuple[tuple[str, st
     named: dict[tuple[str, ...], list[tuple[str, str]]] = {}
     for experiment in experiments:
         effects = [claim for claim in experiment.claims if claim.role == "effect"]
-        made_up = [made_up_frames(experiment, World.NEITHER, n, n) for n in range(2)] if effects else []
+        made_up = MadeUpRuns(experiment)
+        frames = [made_up.frames(World.NEITHER, n, n) for n in range(2)] if effects else []
         for claim in effects:
-            values = [_value(claim, runs) for runs in made_up]
+            values = [_value(claim, runs) for runs in frames]
             if np.isfinite(values).all() and any(values):
                 key = tuple(f"{value:.10e}" for value in values)
                 named.setdefault(key, []).append((experiment.name, claim.name))
     return [tuple(names) for names in named.values() if len(names) > 1]
 
 
-def _reading_accuracy(experiment: Experiment) -> list[Claim]:
+def _reading_accuracy(experiment: Experiment, made_up: MadeUpRuns) -> list[Claim]:
     """The effects, withdrawn ones among them, whose statistics are there with accuracies alone."""
     effects = [claim for claim in experiment.claims if claim.kind == "effect"]
     if not effects:
         return []
-    without, having = (made_up_frames(experiment, world, 0, 0) for world in (None, World.FLATNESS))
+    without, having = (made_up.frames(world, 0, 0) for world in (None, World.FLATNESS))
     return [
         claim for claim in effects if np.isnan(_value(claim, without)) and not np.isnan(_value(claim, having))
     ]
