@@ -73,7 +73,7 @@ def test_what_is_sharpened_keeps_to_losses_as_far_above_the_entropy(files: dict[
 def test_what_does_not_fit_is_one_sentence(files: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the language is no grammar; give one, or leave that experiment out"):
         asked(files["hmm"], OF_GRAMMARS)
-    with pytest.raises(BadInput, match=r"figure-1, .*, drift, .* and roots-or-trace; name no others"):
+    with pytest.raises(BadInput, match=r"figure-1, .*, drift, .* and other-distributions; name no others"):
         asked(files["grammar"], "figure-2")
     with pytest.raises(BadInput, match="the language has no task"):
         asked(files["balanced"], "lazy-to-rich")

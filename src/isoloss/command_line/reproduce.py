@@ -37,8 +37,7 @@ class ReproduceOptions:
     language: File = None
     """A language of your own instead of the scale's grammar: a grammar in NLTK's notation, or JSON of an HMM
     or a Dyck language. For figure-1, drift, and the experiments on the same models (drift-limits,
-    adamw-clock, flatness-interventions, lazy-to-rich, roots-or-trace and, for a grammar,
-    other-distributions)."""
+    adamw-clock, flatness-interventions, lazy-to-rich and, for a grammar, other-distributions)."""
     maximum_length: Number = None
     """Keep only sentences of --language up to this length; required if its sentences are unbounded."""
     task: Name = None

@@ -102,8 +102,8 @@ class _Planned:
     @cached_property
     def constants(self) -> pl.DataFrame:
         """The columns in which nothing is drawn."""
-        same = {"run": self.run.name, "seed": self.run.first_seed, **dict(self.run.labels)}
-        same |= {"saturated": True, "complete": True}
+        same: dict[str, object] = {"run": self.run.name, "seed": self.run.first_seed}
+        same |= {**dict(self.run.labels), "saturated": True, "complete": True}
         for name in self.columns:
             if (value := self._constant(name.removeprefix("raw_"))) is not None:
                 same[name] = value

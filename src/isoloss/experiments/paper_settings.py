@@ -339,7 +339,7 @@ def _probe(scale: Scale) -> Rows:
             "projection",
             "tried, to 512 dimensions; “does not affect the final performance”",
             "none; where sizes are compared, to the narrowest's dimension too",
-            "`projection` tells whether accuracy depends on it, `ablations` of the released probe",
+            "`figure-3` tells whether accuracy depends on it, `ablations` of the released probe",
         ),
         ("AdamW's rate, epochs", "1e-3, 100", f"{probe.learning_rate:g}, {probe.epochs}"),
         ("minibatch", "not given", f"{probe.batch_size}", "the released probe has 512, on other features"),

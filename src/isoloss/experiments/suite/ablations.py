@@ -1,4 +1,4 @@
-"""Whether accuracy depends on choices of the released pipeline, and on a projection of the features."""
+"""Whether accuracy depends on choices of the released pipeline."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The projection and the released pipeline's choices: what is planned, and claims that can fail."""
+"""The released pipeline's choices: what is planned, and claims that can fail."""
 
 import math
 from dataclasses import replace
@@ -6,11 +6,9 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.ablations import CLAIMS, DECAY, MASKS, RELEASED, TEXT, ablations
 from isoloss.experiments.suite.figure_1 import figure_1
-from isoloss.experiments.suite.projection import projected_dimension, projection
 from isoloss.objectives.masked import ManyMasksObjective
 
 
@@ -45,21 +43,3 @@ def test_each_choice_changes_one_thing_and_the_texts_runs_are_figure_1s() -> Non
         back = replace(each, objective=runs[0].objective, update_rule=scale.grammar.update_rule)
         assert back.digest in of_figure_1
     assert {each.update_rule.decay for each in runs} == {"none", "linear"}
-
-
-def test_the_projection_is_of_figure_1s_runs_to_fewer_dimensions_than_any_has() -> None:
-    scale = scale_named("laptop")
-    planned = projection(scale)
-    assert len(shared([*planned.runs, *figure_1(scale).runs])) == len(planned.runs)
-    narrowest = min(model.shape.width for model in scale.grammar.architectures)
-    assert projected_dimension(scale) < narrowest * scale.grammar.language.maximum_length
-    (projected,) = {
-        measured.quantity.head.features.dimension
-        for each in planned.runs
-        for measured in each.measured
-        if measured.quantity.column_names[0] == "projected_accuracy"
-    }
-    assert projected == projected_dimension(scale)
-    (claim,) = planned.claims
-    worse = pl.DataFrame({"accuracy": [0.9], "projected_accuracy": [0.85]})
-    assert claim.statistic([worse]) == pytest.approx(-5.0)
