@@ -1,5 +1,6 @@
 """Errors that a user can fix: one clear sentence each, shown without a traceback."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -39,3 +40,49 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     near = get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+_OF_WRONG_KIND = (TypeError, AttributeError, IndexError, ArithmeticError, AssertionError, RecursionError)
+"""What a library raises for a value that it did not check."""
+
+
+def reason_of(error: BaseException) -> str:
+    r"""What a library's exception says first, as a clause, without addresses and representations of classes.
+
+    >>> reason_of(ValueError(f"no head for {ValueError} here.\nUse another."))
+    'no head for ValueError here'
+    >>> reason_of(TypeError("unhashable type: 'list'"))
+    "a value in it is of another kind than it should be (unhashable type: 'list')"
+    """
+    # A module printed whole stands between its name and what is said of it.
+    text = re.sub(r"\((?:\n(?: .*|\)))+\n\)", "", str(error).strip())
+    first, *others = [line.strip() for line in text.splitlines()] or [""]
+    if first.endswith(":") and others:  # a title; what it is about follows
+        first = re.sub(r"^\w+Error: ", "", others[-1])
+    first = re.sub(r"<(?:class|function|enum) '?(?:[\w.]+\.)?(\w+)'?[^>]*>", r"\1", first)
+    first = re.split(r"\.\s+(?=[A-Z])", re.sub(r" at 0x[0-9a-f]+", "", first))[0].rstrip(".")
+    if isinstance(error, KeyError):
+        return f"there is no {first}"
+    if isinstance(error, _OF_WRONG_KIND) or not first:
+        return f"a value in it is of another kind than it should be ({first or type(error).__name__})"
+    return first
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether code failed, rather than being told to stop. A panic in Rust's code is no Exception.
+
+    >>> is_failure(ValueError()), is_failure(KeyboardInterrupt())
+    (True, False)
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+def printable(text: str) -> str:
+    r"""The text with control characters written out, so that a name cannot steer the terminal.
+
+    Line ends and tabs stay as they are.
+
+    >>> printable("a\x1b[2J\tb")
+    'a\\x1b[2J\tb'
+    """
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.files import read_text
 
 
@@ -62,7 +62,9 @@ class TextCorpus:
         wanted = [self.texts[number] for number in numbers]
         try:
             whole = self.tokenizer(wanted, verbose=False)["input_ids"]
-        except Exception as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             raise self._refusal(numbers) from error
         kept = whole
         if self.longest is not None and any(len(ids) > self.longest for ids in whole):
@@ -89,10 +91,12 @@ class TextCorpus:
         for number in numbers:
             try:
                 self.tokenizer(self.texts[number], verbose=False)
-            except Exception as error:
-                reason = str(error).strip().rstrip(".") or type(error).__name__
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 return BadInput(
-                    f"line {self.lines[number]}: the model's tokenizer cannot encode the text ({reason}); "
+                    f"line {self.lines[number]}: the model's tokenizer cannot encode the text "
+                    f"({reason_of(error)}); "
                     "write it in words that the tokenizer knows, or give token numbers"
                 )
         return BadInput("the model's tokenizer cannot encode these texts together; give token numbers")

@@ -34,10 +34,13 @@ def used_rules(grammar: Grammar) -> list[Rule]:
 def longest_sentence(grammar: Grammar) -> int | None:
     """The length of the longest sentence; None if there is none, because the grammar is recursive.
 
+    Raises BadInput for a grammar without any sentence, as `check_some_sentence` does.
+
     >>> from isoloss.languages.notation import parse_grammar
     >>> longest_sentence(parse_grammar("S -> A A [1.0]" + chr(10) + "A -> 'a' 'b' [0.5] | 'c' [0.5]"))
     4
     """
+    check_some_sentence(grammar)
     rules: dict[Symbol, list[Rule]] = defaultdict(list)
     for rule in used_rules(grammar):
         rules[rule.left].append(rule)

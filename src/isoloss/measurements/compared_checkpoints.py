@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.models.loading import (
     Prediction,
     load_any_language_model,
@@ -180,10 +180,12 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
 def _encoding_digest(tokenizer: Any, texts: Sequence[str], name: str) -> str:
     try:
         return encoding_digest(tokenizer, texts)
-    except Exception as error:  # tokenizers raise all kinds of bare exceptions
-        reason = str(error).strip().rstrip(".") or type(error).__name__
+    except BaseException as error:  # tokenizers raise all kinds of exceptions
+        if not is_failure(error):
+            raise
         raise BadInput(
-            f"the tokenizer of {name} cannot encode the text ({reason}); write it in words that it knows"
+            f"the tokenizer of {name} cannot encode the text ({reason_of(error)}); write it in words that it "
+            "knows"
         ) from error
 
 

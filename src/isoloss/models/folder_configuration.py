@@ -21,6 +21,8 @@ from transformers.models.auto.modeling_auto import (
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text
+from isoloss.models.bounded_size import MEND, refuse_irregular
+from isoloss.models.hub import refusing
 
 _CLASSES = (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -59,17 +61,15 @@ _RENAMINGS = (
 _OF_OTHER_LIBRARIES = {"sentence_encoder.": "fairseq", "language_model.": "Megatron", "gpt_neox.": "NeoX"}
 _OTHER_HEADS = re.compile(r"pooler|seq_relationship|classifier|qa_outputs|score\.|binary_head")
 
-MEND = "mend config.json, or take the weights that belong to it"
-"""Advice where a folder's weights are of another size than its configuration."""
-
 
 def configuration_in(folder: Path) -> Any:
     """The folder's config.json as a configuration of `transformers`; code in the folder is never run.
 
     If `model_type` is missing, as in files of older libraries, the type is that of the class under
-    `architectures`, or else the prefix of the weights' names. Raises BadInput if neither gives a type, and
-    whatever `transformers` raises for a file that it cannot read.
+    `architectures`, or else the prefix of the weights' names. Raises BadInput if neither gives a type, for a
+    file that `transformers` cannot read, and for pipes and devices among the folder's files.
     """
+    refuse_irregular(folder)
     try:
         content = json.loads(read_text(folder / "config.json", "a configuration"))
     except (ValueError, RecursionError):
@@ -78,15 +78,21 @@ def configuration_in(folder: Path) -> Any:
         raise BadInput(
             f"{folder / 'config.json'} is not a JSON object; write the model's configuration there"
         )
+    architectures = content.get("architectures") or []
+    if not isinstance(architectures, list) or not all(isinstance(each, str) for each in architectures):
+        raise BadInput(f"architectures in {folder / 'config.json'} is no list of names of classes; mend it")
     if content.get("model_type"):
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with refusing("configuration", str(folder / "config.json")):
+            return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     model_type = _type_of_class(content) or _type_of_weights(folder)
     if model_type is None:
         raise BadInput(
             f"{folder / 'config.json'} does not say of what type the model is; add it, for example "
             '"model_type": "bert"'
         )
-    return AutoConfig.for_model(model_type, **content)
+    content.pop("model_type", None)
+    with refusing("configuration", str(folder / "config.json")):
+        return AutoConfig.for_model(model_type, **content)
 
 
 def states_type(folder: Path) -> bool:

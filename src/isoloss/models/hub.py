@@ -5,6 +5,7 @@ import socket
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlparse
 from urllib.request import getproxies
 
@@ -13,43 +14,47 @@ from safetensors import SafetensorError
 from transformers import AutoConfig
 from transformers.utils import logging
 
-from isoloss.errors import BadInput, IsolossError
-
-_FAILURES = (
-    OSError,
-    ValueError,
-    RuntimeError,
-    KeyError,
-    ImportError,
-    SafetensorError,
-    pickle.UnpicklingError,
-)
+from isoloss.device import is_out_of_memory
+from isoloss.errors import BadInput, IsolossError, is_failure, reason_of
 
 
 @contextmanager
 def refusing(what: str, name: str) -> Iterator[None]:
-    """Turn the many possible errors of reading `what` from `name` into a one-sentence BadInput."""
+    """Turn whatever is raised while `what` is read from `name` into a one-sentence BadInput.
+
+    `transformers`, torch and `tokenizers` check little of a file before they use it, so that a wrong value
+    surfaces as an exception of any kind, from anywhere.
+    """
     try:
         yield
     except IsolossError:
         raise
-    except _FAILURES as error:
-        if "trust_remote_code" in str(error):
-            raise BadInput(
-                f"{name} comes with code of its own, which isoloss does not run; convert it to a model that "
-                "transformers knows"
-            ) from error
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        if isinstance(error, pickle.UnpicklingError):
-            reason = "its .bin file is damaged, or holds more than weights, which torch does not unpickle"
-            mended = "save it again with save_pretrained, which writes safetensors"
-        elif isinstance(error, SafetensorError):
-            reason, mended = f"a file of weights is damaged ({reason})", "fetch or copy the folder again"
-        elif isinstance(error, FileNotFoundError):
-            mended = "fetch or copy that file too"
-        else:
-            mended = "give a folder that holds one, or a hub's name where the hub can be reached"
-        raise BadInput(f"no {what} can be read from {name}: {reason}; {mended}") from error
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        raise BadInput(_sentence(what, name, error)) from error
+
+
+def _sentence(what: str, name: str, error: BaseException) -> str:
+    if "trust_remote_code" in str(error):
+        return (
+            f"{name} comes with code of its own, which isoloss does not run; convert it to a model that "
+            "transformers knows"
+        )
+    reason = reason_of(error)
+    mended = "give a folder that holds one, or a hub's name where the hub can be reached"
+    if isinstance(error, pickle.UnpicklingError):
+        reason = "its .bin file is damaged, or holds more than weights, which torch does not unpickle"
+        mended = "save it again with save_pretrained, which writes safetensors"
+    elif isinstance(error, (SafetensorError, EOFError)):
+        reason, mended = f"a file of weights is damaged ({reason})", "fetch or copy the folder again"
+    elif isinstance(error, FileNotFoundError):
+        mended = "fetch or copy that file too"
+    elif isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and is_out_of_memory(error)):
+        reason, mended = "it takes more memory than there is", "take a machine with more, or mend config.json"
+    elif Path(name).exists() and not isinstance(error, OSError):
+        mended = "mend it" if Path(name).is_file() else "mend its files, or fetch or copy it again"
+    return f"no {what} can be read from {name}: {reason}; {mended}"
 
 
 def refuse_unreachable_hub(name: str) -> None:
@@ -85,6 +90,7 @@ def quiet() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Detected pickle protocol")  # torch's, for foreign .bin files
+            warnings.filterwarnings("ignore", "Initializing zero-element tensors")  # refused by their shape
             yield
     finally:
         logging.set_verbosity(level)

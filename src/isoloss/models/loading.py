@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +16,8 @@ from transformers.models.auto.modeling_auto import (
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
+from isoloss.models.bounded_size import MEND, sized_by_weights
 from isoloss.models.folder_configuration import (
-    MEND,
     about_missing,
     configuration_in,
     is_of_body,
@@ -69,7 +70,7 @@ def load_causal_language_model(
 
 def _complete(kind: Any, prediction: Prediction, name: str, **settings: Any) -> PreTrainedModel:
     """The model, in evaluation mode, none of whose weights is missing."""
-    with refusing(f"{prediction} language model", name), quiet():
+    with refusing(f"{prediction} language model", name), quiet(), _bounded(name):
         model, found = kind.from_pretrained(
             name, local_files_only=Path(name).is_dir(), output_loading_info=True, **settings
         )
@@ -96,7 +97,7 @@ def load_any_language_model(
     kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
     settings = {"dtype": dtype, "output_loading_info": True}
     settings |= {"ignore_mismatched_sizes": True}  # refused below, naming them
-    with refusing(f"{predicted} language model", name), quiet():
+    with refusing(f"{predicted} language model", name), quiet(), _bounded(name):
         config = _read_config(name)
         if getattr(config.get_text_config(), "num_hidden_layers", 1) < 1:
             raise BadInput(f"{name} is a model without layers, by its num_hidden_layers; {MEND}")
@@ -114,6 +115,11 @@ def load_any_language_model(
         # The graph then shows which words each expert reads; the others hide it, and compute in float32.
         model.set_experts_implementation("eager")
     return model.eval(), predicted
+
+
+def _bounded(name: str) -> AbstractContextManager[None]:
+    """As `sized_by_weights`; a hub's model is not here yet, and is as large as it is."""
+    return sized_by_weights(Path(name)) if Path(name).is_dir() else nullcontext()
 
 
 def _refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
@@ -147,8 +153,10 @@ def what_is_predicted(name: str, prediction: Prediction | None = None) -> Predic
     bidirectional although it should be causal, or if its type is neither masked nor causal.
     """
     config = _read_config(name)
-    predicted = prediction or _prediction(config, name)
-    reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not _looks_back_only(config)
+    with refusing("language model", name):
+        predicted = prediction or _prediction(config, name)
+        looks_back = _looks_back_only(config)
+    reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not looks_back
     if predicted == "causal" and reads_both_ways:
         raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
     return predicted
@@ -159,9 +167,11 @@ def refuse_bare_encoder(name: str) -> None:
     if not Path(name).is_dir():
         return
     refuse_damaged(Path(name))
-    with refusing("masked language model", name), quiet(), torch.device("meta"):
-        whole = AutoModelForMaskedLM.from_config(_read_config(name))
-    if lacks_head(Path(name), whole):
+    with refusing("masked language model", name), quiet(), _bounded(name):
+        with torch.device("meta"):
+            whole = AutoModelForMaskedLM.from_config(_read_config(name))
+        bare = lacks_head(Path(name), whole)
+    if bare:
         raise BadInput(f"{name} has no trained language head: it is an encoder alone; give a model with one")
 
 
