@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from isoloss.errors import Terminated
+from isoloss.errors import Terminated, printable
 
 EXIT_IN_PART = 1
 EXIT_MISTAKE = 2
@@ -74,10 +74,12 @@ def _interrupt(_signal: int, _frame: object) -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     # Imported here so that Ctrl-C at the very start is handled as calmly as later.
     from isoloss.command_line.commands import dispatch
+    from isoloss.command_line.terminal import escaped_output
     from isoloss.errors import Damaged, IsolossError
 
     try:
-        return dispatch(sys.argv[1:] if arguments is None else arguments)
+        with escaped_output():
+            return dispatch(sys.argv[1:] if arguments is None else arguments)
     except IsolossError as error:
         print(f"isoloss: {_in_one_line(str(error))}", file=sys.stderr)
         return EXIT_IN_PART if isinstance(error, Damaged) else EXIT_MISTAKE
@@ -85,7 +87,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _in_one_line(sentence: str) -> str:
     """The beginning and end of a message that quotes its input, which may be a whole file."""
-    line = " ".join(sentence.splitlines())
+    line = printable(" ".join(sentence.splitlines()))
     return (
         line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
     )

@@ -1,19 +1,21 @@
 """Terminal output: progress on stderr, and tables on stdout, which other programs read as lines."""
 
 import gc
+import re
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from isoloss.errors import printable
 from isoloss.progress import Progress
 
 if TYPE_CHECKING:
@@ -31,6 +33,47 @@ def progress_display() -> Iterator[Progress]:
             yield progress
     else:
         yield PlainLines()
+
+
+@contextmanager
+def escaped_output() -> Iterator[None]:
+    """Within the block, control characters in what is printed are written out: see `printable`.
+
+    Names come from anywhere. Colours, which libraries print to a terminal only, are left as they are; so is
+    a terminal's standard error, where the bars of progress move about.
+    """
+    before = sys.stdout, sys.stderr
+    sys.stdout = sys.stdout and _Escaped(sys.stdout)
+    if sys.stderr is not None and not sys.stderr.isatty():
+        sys.stderr = _Escaped(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+class _Escaped:
+    """A stream of text that writes control characters out, and is otherwise the one it is made of."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        parts = re.split(_COLOUR, text) if self._stream.isatty() else [text]
+        self._stream.write(
+            "".join(part if re.fullmatch(_COLOUR, part) else printable(part) for part in parts)
+        )
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+_COLOUR = "(\x1b\\[[0-9;]*m)"
 
 
 @contextmanager
@@ -66,6 +109,7 @@ def _bars() -> Iterator[Progress]:
         tasks: dict[str, TaskID] = {}
 
         def report(task: str, completed: float, total: float, message: str = "") -> None:
+            task, message = printable(task), printable(message)
             if task not in tasks:
                 tasks[task] = bars.add_task(task, total=total, message=message)
             bars.update(tasks[task], completed=completed, total=total, message=message)
@@ -99,6 +143,18 @@ class PlainLines:
         known = 0.01 <= share < 1  # extrapolated from less, it would be hours
         left = f", {(now - start) * (1 - share) / share:.0f} s left" if known else ""
         print(f"{task}: {share:.0%}{left}  {message}".rstrip(), file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """A time to two digits, in the unit in which it is easily read.
+
+    >>> duration(0.00234), duration(0.5), duration(104.0), duration(7300.0)
+    ('2.3 ms', '0.5 s', '1.7 min', '2 h')
+    """
+    for least, unit in ((3600.0, "h"), (60.0, "min"), (0.1, "s")):
+        if seconds >= least:
+            return f"{float(format(seconds / (1.0 if unit == 's' else least), '.2g')):,g} {unit}"
+    return f"{1000 * seconds:.2g} ms"
 
 
 LINE = 1000

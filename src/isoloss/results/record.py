@@ -223,6 +223,8 @@ def _parse(line: bytes, number: int, path: Path) -> tuple[Record, Marks]:
             raise TypeError("a value is no number, or a name no text")
         if not isinstance(record.settings, dict):
             raise TypeError("the settings have no names")
+        if not isinstance(record.seed, int | None):
+            raise TypeError("the seed is no number")
         return record, marks
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(

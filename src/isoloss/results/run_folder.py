@@ -19,8 +19,9 @@ FINISHED_FILE = "finished.json"
 """For runs whose records were unpacked, whose checkpoints are elsewhere: the checkpoints' own records."""
 
 Json = dict[str, Any]
-_KINDS: dict[str, type] = {
-    "files": dict, "versions": dict, "readings": dict, "labels": dict, "measured": list,
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "files": dict, "versions": dict, "readings": dict, "labels": dict, "measured": list, "steps": int,
+    "training_loss": (int, float, type(None)),
 }  # fmt: skip
 """The types of the values whose contents readers access."""
 
@@ -111,6 +112,9 @@ def _finished(folder: Path, run: str, damage: dict[str, str]) -> list[Json]:
 def _checkpoint(folder: Path, path: Path, damage: dict[str, str]) -> Json:
     place = f"{STEPS_FOLDER}/{path.name}"
     content = _object(folder, f"{place}/{RECORD_FILE}", damage)
+    if not all(isinstance(value, int | float) for value in content.get("readings", {}).values()):
+        damage[f"{place}/{RECORD_FILE}"] = "is not what was written"
+        return {}
     if content.get("step", int(path.name)) != int(path.name):
         damage[f"{place}/{RECORD_FILE}"] = f"is that of step {content['step']}"
         return {}
@@ -149,7 +153,9 @@ def _plan(folder: Path, damage: dict[str, str]) -> Json:
         isinstance(each, dict)
         and isinstance(each.get("measured_on"), str)
         and isinstance(each.get("quantity"), dict)
+        and isinstance(each["quantity"].get("revision", 1), int)
         and isinstance(each.get("steps"), list)
+        and all(isinstance(step, int) for step in each["steps"])
         for each in plan.get("measured", [])
     )
     named = re.fullmatch("[0-9a-f]{16}", folder.name)  # a copy may have any name
@@ -174,7 +180,7 @@ def _object(folder: Path, place: str, damage: dict[str, str]) -> Json:
         reason = (cause.strerror if isinstance(cause, OSError) else cause) or "it is not what was written"
         damage[place] = f"cannot be read ({reason})"
         return {}
-    if not all(isinstance(content.get(key, kind()), kind) for key, kind in _KINDS.items()):
+    if not all(isinstance(content[key], kind) for key, kind in _KINDS.items() if key in content):
         damage[place] = "is not what was written"
         return {}
     return content

@@ -3,8 +3,10 @@
 import hashlib
 import io
 import json
+import math
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import numpy as np
 import polars as pl
 
 import isoloss
-from isoloss.errors import BadInput, Damaged
+from isoloss.errors import BadInput, Damaged, IsolossError, is_failure
 from isoloss.files import alone_in, complete_folder, remove_unfinished, write_atomically
 from isoloss.results.checkpoint import SPECIFICATION_FILE
 from isoloss.results.measurements import measurements_at
@@ -111,9 +113,10 @@ def unpack_records(file: Path, results: Path) -> Unpacked:
     not written by `pack_records`, FolderHeld while another process works in the folder, IsolossError if it
     cannot be written.
     """
-    frame = _read(file)
     made, there = [], []
-    with alone_in(results):
+    with _naming(file):
+        frame = _read(file)
+    with alone_in(results), _naming(file):
         remove_unfinished(results / "runs")
         for part in frame.partition_by("run", maintain_order=True):
             rows = part.to_dicts()
@@ -190,20 +193,29 @@ def _record(row: Row) -> Record:
 
 
 def _read(file: Path) -> pl.DataFrame:
-    refused = Damaged(
-        f"{file} is damaged, or no file of records that this version of isoloss packed; pack it again"
-    )
-    try:
-        said = json.loads(pl.read_parquet_metadata(file)[METADATA])
-        frame = pl.read_parquet(file)
-    except FileNotFoundError as error:
-        raise BadInput(f"there is no file {file}; name one that `isoloss records pack` wrote") from error
-    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise refused from error
-    known = said.get("format") == FORMAT and dict(frame.schema) == dict(pl.Schema(SCHEMA))
-    if not known or said.get("digest") != _digest(frame):
-        raise refused
+    if not file.is_file():  # nor is a device or a pipe
+        raise BadInput(f"there is no file {file}; name one that `isoloss records pack` wrote")
+    said = json.loads(pl.read_parquet_metadata(file)[METADATA])
+    frame = pl.read_parquet(file)
+    known = said["format"] == FORMAT and dict(frame.schema) == dict(pl.Schema(SCHEMA))
+    if not known or said["digest"] != _digest(frame):
+        raise ValueError("it is not what was packed")
     return frame
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Turn whatever is raised by content that `pack_records` does not write into Damaged."""
+    try:
+        yield
+    except IsolossError:
+        raise
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        raise Damaged(
+            f"{file} is damaged, or no file of records that this version of isoloss packed; pack it again"
+        ) from error
 
 
 def _digest(frame: pl.DataFrame) -> str:
@@ -212,9 +224,27 @@ def _digest(frame: pl.DataFrame) -> str:
 
 
 def _refuse_other_files(rows: list[Row], file: Path) -> None:
-    """Refuse names that lead out of the run's folder, and a run that is not named after its plan."""
+    """Refuse names that lead out of the run's folder, and a run that is not named after its plan.
+
+    Raises an exception of any kind for texts that do not hold what readers of a run expect in them.
+    """
+    for row in rows:
+        _of_kind(dict, row["settings"])
+        if not math.isfinite(row["value"]):
+            raise ValueError("a number is not finite")
+    checkpoints = _of_kind(list, rows[0]["checkpoints"])
+    if not all(isinstance(each["step"], int) for each in checkpoints):
+        raise ValueError("a checkpoint has no step")
+    _of_kind(dict, rows[0]["specification"])
     name, languages = rows[0]["run"], {row["language_file"] for row in rows}
     plain = re.fullmatch("[0-9a-f]{16}", name) and languages <= {None, *LANGUAGE_FILES}
     plain = plain and all(re.fullmatch(r"[0-9a-f]{16}(-raw)?", row["measurement"]) for row in rows)
-    if not plain or json.loads(rows[0]["plan"]).get("digest", "")[:16] != name:
+    if not plain or _of_kind(dict, rows[0]["plan"]).get("digest", "")[:16] != name:
         raise BadInput(f"{file} names a run {name!r} that isoloss did not pack; pack it again")
+
+
+def _of_kind(kind: type, text: str) -> Any:
+    content = json.loads(text)
+    if not isinstance(content, kind):
+        raise ValueError(f"it is no {kind.__name__}")
+    return content
