@@ -16,6 +16,8 @@ def usable_device(device: str) -> torch.device:
         return number.device  # with its index, if there are several of a kind
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
+        if reason.startswith("Expected one of"):  # and some twenty names follow, most of which are of no use
+            reason = "torch knows no device of that name"
         raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error
 
 

@@ -1,6 +1,7 @@
 """The table of `isoloss` commands, grouped by purpose, and the dispatch of a command line."""
 
 import inspect
+import os
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ import tyro
 
 from isoloss.errors import BadInput, did_you_mean
 
-WIDEST = 100
+NARROWEST, WIDEST = 24, 100
 END = """`isoloss COMMAND --help` lists a command's options, with an example.
 `isoloss --tyro-print-completion bash` (or zsh, tcsh) prints completions for a shell."""
 
@@ -88,6 +89,8 @@ def dispatch(arguments: Sequence[str]) -> int:
     name, *rest = arguments or ["--help"]
     if any("\0" in word for word in arguments):
         raise BadInput("an argument has a NUL character, which no name or path has; leave it out")
+    if shutil.get_terminal_size().columns < NARROWEST:  # in which tyro would wrap help without end
+        os.environ["COLUMNS"] = str(NARROWEST)
     if name in ("--help", "-h"):
         print(overview())
         return 0

@@ -57,7 +57,8 @@ def describe(options: DescribeOptions) -> None:
         from isoloss.measurements.entropy import usual_sentences
 
     seed = usable_seed(options.seed)
-    refuse_unwritable(page)
+    if page.parent.exists():  # otherwise it is made
+        refuse_unwritable(page)
     described = language_argument(options.language, options.maximum_length, options.longest)
     _ = described.maximum_length  # rejects a grammar that has no longest sentence
     n = usual_sentences(described) if options.sentences is None else options.sentences

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from isoloss.command_line.terminal import starting
+from isoloss.command_line.terminal import duration, starting
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
@@ -97,6 +97,6 @@ def _in_words(model: "InspectedModel", device: str) -> list[str]:
         f"measured by (tensors): {ways}{apart}",
         f"memory: {weights:,.4g} MiB of weights, plus {trial.bytes_a_sentence / 2**20:,.3g} MiB per sentence "
         f"of {trial.length} tokens",
-        f"time on {device}: {trial.seconds_a_sentence:.2g} s per sentence of {trial.length} tokens, so "
-        f"{FIRST_SENTENCES * trial.seconds_a_sentence:.2g} s for the first {FIRST_SENTENCES}",
+        f"time on {device}: {duration(trial.seconds_a_sentence)} per sentence of {trial.length} tokens, so "
+        f"{duration(FIRST_SENTENCES * trial.seconds_a_sentence)} for the first {FIRST_SENTENCES}",
     ]

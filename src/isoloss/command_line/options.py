@@ -75,15 +75,15 @@ def refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: s
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Create the file's folder. Raises IsolossError for a folder, or if nothing can be written into it."""
+    """Raise IsolossError for a folder, or a file in a folder that does not exist or cannot be written in."""
     if path.is_dir():
         raise BadInput(f"{path} is a folder; name a file")
+    if not path.parent.exists():
+        raise BadInput(f"there is no folder {path.parent} to write {path.name} in; make it, or name another")
     from isoloss.files import writable
 
-    with writable(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+    with writable(path.parent), tempfile.TemporaryFile(dir=path.parent):
+        pass
 
 
 def refuse_below(least: int, number: int, option: str) -> None:

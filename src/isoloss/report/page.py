@@ -1,5 +1,6 @@
 """A page as data, and how it is written: HTML, and its panels' numbers and pictures as files."""
 
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -163,7 +164,7 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
     for panel in page.panels:
         stem = files / f"{page.name}-{panel.name}"
         # A dot in the stem (e.g. rho-0.05) does not start a suffix.
-        write_atomically(stem.with_name(f"{stem.name}.csv"), panel.data.write_csv())
+        write_atomically(stem.with_name(f"{stem.name}.csv"), as_csv(panel.data))
         if panel.charts:
             write_pictures(panel.picture, stem)
         kinds = ("csv", *KINDS) if panel.charts else ("csv",)
@@ -189,12 +190,30 @@ def write_lone_page(page: Page, path: Path) -> None:
 
 def _files_within(panel: DrawnPanel) -> dict[str, str]:
     """The files that a panel offers, by kind, as data URLs."""
-    files = {"csv": _as_link("text/csv", panel.data.write_csv().encode())}
+    files = {"csv": _as_link("text/csv", as_csv(panel.data).encode())}
     if panel.charts:
         svg, png = svg_and_png(panel.picture)
         files["png"] = _as_link("image/png", png)
         files["svg"] = _as_link("image/svg+xml", svg.encode())
     return files
+
+
+_FORMULA = r"^[=+\-@\t\r]"
+"""How a cell begins that a spreadsheet takes for a formula, which may send or change what is beside it."""
+
+
+def as_csv(table: pl.DataFrame) -> str:
+    r"""The table as CSV, in which an apostrophe before it makes text that begins like a formula text again.
+
+    >>> as_csv(pl.DataFrame({"run": ["=1+1", "a"], "loss": [-1.0, 2.0]}))
+    "run,loss\n'=1+1,-1.0\na,2.0\n"
+    """
+    texts = pl.col(pl.String, pl.Categorical).cast(pl.String)
+    safe = table.with_columns(
+        pl.when(texts.str.contains(_FORMULA)).then(pl.lit("'") + texts).otherwise(texts).name.keep()
+    )
+    named = [f"'{name}" if re.match(_FORMULA, name) else name for name in safe.columns]
+    return safe.rename(dict(zip(safe.columns, named, strict=True))).write_csv()
 
 
 def _as_link(kind: str, content: bytes) -> str:

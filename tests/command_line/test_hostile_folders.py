@@ -1,0 +1,251 @@
+"""Folders, records and packs with content that nobody would write: a sentence each, no traceback, no hang."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+from called import answer
+from flatness_folders import save_models
+
+from hand_made_runs import SPECIFICATION, write_names, write_run
+from isoloss.stored_runs import packed_records
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    save_models(folder)
+    return folder
+
+
+@pytest.fixture
+def bert(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved / "bert", tmp_path / "bert"))
+
+
+def flatness(folder: Path, saved: Path) -> tuple[object, ...]:
+    return "flatness", folder, "--text", saved / "text.txt", "--sentences", 8
+
+
+def refused(capsys: Capture, *arguments: object) -> str:
+    """What the one line on stderr says of input that is refused."""
+    code, written, error = answer(capsys, *arguments)
+    lines = [line for line in error.splitlines() if not line.endswith(": starting")]
+    assert (code in (1, 2), written, len(lines)) == (True, "", 1)
+    assert lines[0].startswith("isoloss: ")
+    assert "<class" not in lines[0]
+    return lines[0]
+
+
+CONFIGURATIONS = [
+    ("hidden_size", "32", "Field 'hidden_size' expected int, got str"),
+    ("hidden_size", None, "Field 'hidden_size' expected int, got NoneType"),
+    ("hidden_size", 10**9, "asks for a model of more than"),
+    ("hidden_size", -1, "negative dimension"),
+    ("num_hidden_layers", 10**7, "config.json asks for a model of more than"),
+    ("num_hidden_layers", 10**30, "config.json"),
+    ("num_attention_heads", 0, "modulo by zero"),
+    ("vocab_size", 10**9, "asks for a model of more than"),
+    ("max_position_embeddings", 10**9, "asks for a model of more than"),
+    ("pad_token_id", 10**9, "Padding_idx must be within num_embeddings"),
+    ("hidden_act", "no such", "there is no 'no such'"),
+    ("hidden_act", [], "Field 'hidden_act' expected str, got list"),
+    ("architectures", 5, "architectures in"),
+    ("architectures", [[]], "architectures in"),
+    ("architectures", "BertForMaskedLM", "architectures in"),
+    ("model_type", 5, "config.json"),
+    ("dtype", "float99", "has no attribute 'float99'"),
+    ("add_cross_attention", True, "should be used as a decoder model"),
+    ("hidden_dropout_prob", float("nan"), "dropout probability"),
+    ("tie_word_embeddings", "no", "Field 'tie_word_embeddings' expected bool"),
+    ("id2label", [1], "config.json"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "says"), CONFIGURATIONS)
+def test_a_wrong_value_in_a_configuration_is_named(
+    key: str, value: object, says: str, bert: Path, saved: Path, capsys: Capture
+) -> None:
+    path = bert / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    told = refused(capsys, *flatness(bert, saved))
+    assert says in told
+    assert str(bert) in told or "BertForMaskedLM" in told
+
+
+TOKENIZERS = [
+    ("tokenizer_config.json", "null"),
+    ("tokenizer_config.json", "[]"),
+    ("tokenizer_config.json", '"x"'),
+    ("tokenizer_config.json", "[" * 100_000),
+    ("tokenizer_config.json", '{"tokenizer_class": 5}'),
+    ("tokenizer.json", "null"),
+    ("tokenizer.json", "[]"),
+    ("tokenizer.json", '{"version": "1.0"}'),
+    ("tokenizer.json", "[" * 100_000),
+]
+
+
+@pytest.mark.parametrize(("name", "content"), TOKENIZERS)
+def test_a_wrong_tokenizer_is_named(
+    name: str, content: str, bert: Path, saved: Path, capsys: Capture
+) -> None:
+    (bert / name).write_text(content)
+    assert f"no tokenizer can be read from {bert}" in refused(capsys, *flatness(bert, saved))
+
+
+@pytest.mark.parametrize("command", ["flatness", "inspect", "compare"])
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "half", "empty", "a list", "names"])
+def test_weights_that_are_none_are_refused_at_once(
+    kind: str, command: str, bert: Path, saved: Path, capsys: Capture
+) -> None:
+    weights = bert / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.unlink()
+    match kind:
+        case "a pipe":
+            os.mkfifo(weights)
+        case "a device":
+            weights.symlink_to("/dev/zero")
+        case "a folder":
+            weights.mkdir()
+        case "half":
+            weights.write_bytes(whole[: len(whole) // 2])
+        case "empty":
+            weights.write_bytes(b"")
+        case "a list":
+            torch.save([1, 2], bert / "pytorch_model.bin")
+        case "names":
+            torch.save({"weights": "none"}, bert / "pytorch_model.bin")
+    text = ("--text", saved / "text.txt")
+    asked = {
+        "flatness": flatness(bert, saved),
+        "inspect": ("inspect", bert),
+        "compare": ("compare", saved / "other", bert, *text, "--output", bert.parent / "c.html"),
+    }
+    assert str(bert) in refused(capsys, *asked[command])
+
+
+WRITTEN = [
+    ("specification.json", {"steps": None}),
+    ("specification.json", {"steps": []}),
+    ("plan.json", {"measured": [{"measured_on": "on-loss", "quantity": {"revision": None}, "steps": [1]}]}),
+    ("plan.json", {"measured": [{"measured_on": "on-loss", "quantity": {}, "steps": [[]]}]}),
+    ("steps/000010/checkpoint.json", {"training_loss": []}),
+    ("steps/000010/checkpoint.json", {"readings": {"lambda": None}}),
+]
+
+
+@pytest.mark.parametrize("command", ["runs", "show"])
+@pytest.mark.parametrize(("name", "content"), WRITTEN)
+def test_values_of_another_kind_in_a_run_are_damage(
+    name: str, content: dict[str, object], command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    run = write_run(tmp_path, "aaaa1111")
+    (run / name).write_text(json.dumps(content))
+    where = (tmp_path,) if command == "runs" else (run,)
+    code, _, error = answer(capsys, command, *where)
+    assert code == 1
+    assert Path(name).name in error
+
+
+DIGEST = "0123456789abcdef"
+ROW = {
+    **dict.fromkeys(packed_records.SCHEMA),
+    **{"run": DIGEST, "step": 10, "measurement": DIGEST, "quantity": "loss", "value": 1.0, "unit": "nats"},
+    **{"standard_error": 0.1, "n": 3, "seed": 1, "checkpoint": "", "sentence_values": [1.0, 2.0, 3.0]},
+    "settings": json.dumps({"step": 10, "measured_on": DIGEST}),
+    "specification": json.dumps(SPECIFICATION),
+    "plan": json.dumps({"digest": DIGEST}),
+    "checkpoints": json.dumps([{"step": 10}]),
+}
+PACKS = [
+    ("run", None),
+    ("run", "../x"),
+    ("value", None),
+    ("value", float("inf")),
+    ("settings", "null"),
+    ("settings", "[" * 100_000),
+    ("specification", "null"),
+    ("plan", "null"),
+    ("plan", "[" * 100_000),
+    ("checkpoints", "5"),
+    ("checkpoints", "null"),
+    ("checkpoints", "[5]"),
+    ("checkpoints", '[{"step": null}]'),
+    ("checkpoints", "[" * 100_000),
+    ("language_file", "../x"),
+    ("metadata", "null"),
+    ("metadata", "[" * 100_000),
+    ("metadata", "5"),
+]
+
+
+@pytest.mark.parametrize(("column", "value"), PACKS)
+def test_a_pack_with_other_content_is_refused_whole(
+    column: str, value: object, tmp_path: Path, capsys: Capture
+) -> None:
+    row = ROW if column == "metadata" else ROW | {column: value}
+    frame = pl.DataFrame([row], schema=packed_records.SCHEMA)
+    said = json.dumps({"format": "1", "digest": packed_records._digest(frame)})
+    path = tmp_path / "pack.parquet"
+    frame.write_parquet(path, metadata={"isoloss": str(value) if column == "metadata" else said})
+    assert str(path) in refused(capsys, "records", "unpack", path, tmp_path / "results")
+    assert not list((tmp_path / "results").glob("runs/*"))
+
+
+def test_the_pack_that_the_others_are_made_of_is_unpacked(tmp_path: Path, capsys: Capture) -> None:
+    frame = pl.DataFrame([ROW], schema=packed_records.SCHEMA)
+    said = json.dumps({"format": "1", "digest": packed_records._digest(frame)})
+    frame.write_parquet(tmp_path / "pack.parquet", metadata={"isoloss": said})
+    assert answer(capsys, "records", "unpack", tmp_path / "pack.parquet", tmp_path / "results")[0] == 0
+    assert answer(capsys, "runs", tmp_path / "results")[0] == 0
+
+
+@pytest.mark.parametrize("command", ["runs", "show", "missing"])
+def test_control_characters_of_names_do_not_reach_the_terminal(
+    command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    run = write_run(tmp_path, "aaaa1111", rule="\x1b[2Jhidden")
+    write_names(tmp_path, "figure-1", {"aaaa1111": "\x1b]0;title\x07"})
+    asked = {"runs": (tmp_path,), "show": (run,)}
+    if command == "missing":
+        _, written, error = answer(capsys, "flatness", "bert", "--text", "./\x1b[2J")
+    else:
+        _, written, error = answer(capsys, command, *asked[command])
+    assert "\x1b" not in written + error
+    assert "\\x1b" in written + error
+
+
+@pytest.mark.parametrize("grammar", ["S -> 'a' S [1.0]", "S -> S S [1.0]"])
+@pytest.mark.parametrize("command", ["entropy", "sample"])
+def test_a_grammar_that_never_ends_is_refused(
+    grammar: str, command: str, tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "endless.pcfg").write_text(grammar + "\n")
+    assert "can never end in words" in refused(capsys, command, tmp_path / "endless.pcfg")
+
+
+@pytest.mark.parametrize("width", ["0", "1", "5"])
+def test_help_ends_in_the_narrowest_terminal(
+    width: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert answer(capsys, "flatness", "--help")[0] == 0
+
+
+def test_no_folder_is_made_for_a_page(saved: Path, tmp_path: Path, capsys: Capture) -> None:
+    told = refused(capsys, *flatness(saved / "bert", saved), "--output", tmp_path / "none" / "x.html")
+    assert "there is no folder" in told
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_unknown_device_is_not_answered_with_all_known_ones(saved: Path, capsys: Capture) -> None:
+    told = refused(capsys, *flatness(saved / "bert", saved), "--device", "gpu")
+    assert "the device 'gpu' cannot be used (torch knows no device of that name); choose cpu or cuda" in told
