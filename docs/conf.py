@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "guides_page",
     "mathml",
+    "notebook_page",
     "plain_docstrings",
     "reference_pages",
 ]

@@ -20,15 +20,20 @@ def _typed_imports() -> dict[str, str]:
 
 
 def test_the_typed_names_are_the_public_ones() -> None:
-    assert sorted(_typed_imports()) == sorted(isoloss.__all__) == sorted(isoloss._MODULES)
+    assert sorted(_typed_imports()) == sorted(isoloss.__all__)
+    assert sorted(isoloss.__all__) == sorted((*isoloss._MODULES, *isoloss._PACKAGES))
     assert set(isoloss.__all__) <= set(dir(isoloss))
 
 
-@pytest.mark.parametrize("name", isoloss.__all__)
+@pytest.mark.parametrize("name", isoloss._MODULES)
 def test_each_is_what_its_module_has(name: str) -> None:
     module = _typed_imports()[name]
     assert f"isoloss.{isoloss._MODULES[name]}" == module
     assert getattr(isoloss, name) is getattr(sys.modules[module], name)
+
+
+def test_a_package_is_there_without_being_imported_by_name() -> None:
+    assert isoloss.lab.train.__module__ == "isoloss.lab.training"
 
 
 def test_what_is_not_there_is_said_as_python_says_it() -> None:

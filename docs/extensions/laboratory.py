@@ -1,4 +1,4 @@
-"""The laboratory, docs/laboratory.ipynb, carried out: `make laboratory` stores what its cells give.
+"""The laboratory, docs/laboratory.ipynb: as a page, and carried out; `make laboratory` stores its outputs.
 
 A notebook's cells are lines of Python in one namespace, and need no Jupyter to be run: what they print, the
 value of their last line, and charts as PNG are stored as Jupyter stores them.
@@ -18,6 +18,30 @@ import altair as alt
 import vl_convert
 
 PAGE = Path(__file__).parent.parent / "laboratory.ipynb"
+
+
+FENCE = "`````"
+"""Longer than any fence that a cell contains."""
+
+
+def as_markdown(notebook: dict[str, Any]) -> str:
+    """The notebook's text, code, printed output and pictures, one below the other, for the site."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"{FENCE}python\n{source}\n{FENCE}")
+        parts += [_as_markdown(output) for output in cell["outputs"]]
+    return "\n\n".join(parts) + "\n"
+
+
+def _as_markdown(output: dict[str, Any]) -> str:
+    data = output.get("data", {"text/plain": output.get("text", [])})
+    if "image/png" in data:
+        return f"![What the cell plots](data:image/png;base64,{''.join(data['image/png'].split())})"
+    return f"{FENCE}text\n{''.join(data['text/plain']).rstrip()}\n{FENCE}"
 
 
 def carried_out(notebook: dict[str, Any]) -> dict[str, Any]:

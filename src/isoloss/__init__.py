@@ -22,8 +22,10 @@ _MODULES = {
     "PretrainingSpecification": "pretraining.specification",
     "Record": "results.record",
     "Shape": "models.shapes",
+    "decided_grammar": "experiments.chosen_languages",
     "find_run": "stored_runs.stored_run",
     "fisher_trace": "curvature.fisher_trace",
+    "headline_grammar": "experiments.chosen_languages",
     "hessian_trace": "curvature.hessian_trace",
     "load_masked_language_model": "models.loading",
     "pcfg": "languages.pcfg",
@@ -33,11 +35,14 @@ _MODULES = {
     "read_pcfg": "languages.pcfg",
     "runs_in": "stored_runs.stored_run",
 }
-__all__ = sorted(_MODULES)
+_PACKAGES = ("lab",)
+__all__ = sorted((*_MODULES, *_PACKAGES))
 
 
 def __getattr__(name: str) -> object:
     """Import a name of `__all__` from its module on first access."""
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,7 +1,10 @@
 """Types of the names that `isoloss` imports on first access."""
 
+from isoloss import lab as lab
 from isoloss.curvature.fisher_trace import fisher_trace as fisher_trace
 from isoloss.curvature.hessian_trace import hessian_trace as hessian_trace
+from isoloss.experiments.chosen_languages import decided_grammar as decided_grammar
+from isoloss.experiments.chosen_languages import headline_grammar as headline_grammar
 from isoloss.languages.pcfg import pcfg as pcfg
 from isoloss.languages.pcfg import read_pcfg as read_pcfg
 from isoloss.languages.random_grammar import random_layered_grammar as random_layered_grammar

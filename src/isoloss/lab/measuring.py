@@ -1,0 +1,315 @@
+"""Measuring in the laboratory: the loss, the trace and a probe, each number with its standard error."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus
+from isoloss.curvature.fisher_trace import TRACE_UNIT, fisher_trace
+from isoloss.errors import BadInput
+from isoloss.lab.models import (
+    Model,
+    Models,
+    in_one_sentence,
+    is_causal,
+    models_of,
+    refuse_misfit,
+    usable_seed,
+)
+from isoloss.lab.words import OneLine
+from isoloss.languages.language import Language
+from isoloss.languages.named_task import named_task
+from isoloss.languages.task import TaskSplits, task_splits
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.models_together import MASK_RATE, pad_token_of
+from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
+from isoloss.measurements.sampled_batches import NextToken, Predicting, SampledBatches, ShareMasked
+from isoloss.measurements.task_sentences import OneHotWords, features_of_splits, sentence_features
+from isoloss.models.loading import longest_sentence
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.progress import Progress
+from isoloss.results.estimate import Estimate, mean_over_sentences, paired_difference
+
+Text = str | Path | Sequence[str]
+"""A file with a sentence a line, or sentences."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model's number: its name, its step if any, the estimate, and the values it is the mean of."""
+
+    model: str
+    step: int | None
+    estimate: Estimate
+    values: Float[Tensor, " n"]
+
+    @property
+    def label(self) -> str:
+        """The model's name and step."""
+        return self.model if self.step is None else f"{self.model}, step {self.step:,}"
+
+
+@dataclass(frozen=True, repr=False)
+class Measured:
+    """A quantity of several models on the same `n` sentences; prints as a table.
+
+    `kl` is, of an exact loss, what of it is the model's own: KL(distribution || model). `beside` are numbers
+    of no model: the entropy, below which no loss can be, or a probe's accuracy without a model.
+    """
+
+    quantity: str
+    unit: str
+    seed: int
+    rows: tuple[Row, ...]
+    kl: "Measured | None" = None
+    beside: tuple[tuple[str, Estimate], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> Row:
+        return self.rows[number]
+
+    def differences(self) -> "Measured":
+        """Each other model's number minus the first's, sentence by sentence, with the error of that."""
+        first, *others = self.rows
+        rows = []
+        for row in others:
+            values = row.values - first.values
+            rows.append(replace(row, estimate=paired_difference(row.values, first.values), values=values))
+        if not rows:
+            raise BadInput("a single model differs from nothing; measure at least two")
+        return Measured(f"{self.quantity}, less that of {first.label}", self.unit, self.seed, tuple(rows))
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """A row for each model: model, step, the quantity and its error; of an exact loss also KL's."""
+        rows = []
+        for number, row in enumerate(self.rows):
+            of_kl = _columns("kl", self.kl[number].estimate) if self.kl else {}
+            own = _columns(self.quantity, row.estimate)
+            rows.append({"model": row.model, "step": row.step, **own, **of_kl})
+        return pl.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        n = self.rows[0].estimate.n
+        lines = [f"{self.quantity} ({self.unit}), {n:,} sentences, seed {self.seed}"]
+        wide = max(len(row.label) for row in self.rows)
+        for number, row in enumerate(self.rows):
+            kl = f"   KL {number_with_error(self.kl[number].estimate)}" if self.kl else ""
+            lines.append(f"  {row.label:{wide}}  {number_with_error(row.estimate)}{kl}")
+        lines += [f"  {name:{wide}}  {number_with_error(estimate)}" for name, estimate in self.beside]
+        return "\n".join(lines)
+
+
+def loss(
+    models: Models,
+    on: Language | Text | None = None,
+    *,
+    sentences: int = 500,
+    seed: int,
+    progress: Progress | None = None,
+) -> Measured:
+    """The pre-training loss, in nats, of models on the same sentences, each with equal weight.
+
+    On a language, by default the one they were trained on, it is exact: the entropy plus KL(distribution ||
+    model), over every word of each sentence, without sampled labels. On a text, in which 15 % of the tokens
+    are masked, or every next one predicted, it is that of the tokens that are there.
+
+    Raises BadInput for models that cannot read it, or of which nobody knows the language.
+    """
+    every, told, seed = models_of(models), progress or OneLine(), usable_seed(seed)
+    source = _source(every, on)
+    if not isinstance(source, Language):
+        return _over_batches("loss", "nats", every, source, sentences, seed, _text_losses, told)
+    with in_one_sentence("the loss"):
+        objective = every[0].objective
+        evaluation = EvaluationSet.draw(source, sentences, seed, told, objective)
+        found = []
+        for number, each in enumerate(every):
+            found.append(exact_loss(each.module, objective, evaluation))
+            told("loss", number + 1, len(every), each.label)
+    kl = Measured("KL", "nats", seed, tuple(_row(m, f.kl) for m, f in zip(every, found, strict=True)))
+    rows = tuple(_row(each, its.loss) for each, its in zip(every, found, strict=True))
+    entropy = ("the entropy", mean_over_sentences(evaluation.entropy))
+    return Measured("loss", "nats", seed, rows, kl, (entropy,))
+
+
+def trace(
+    models: Models,
+    on: Language | Text | None = None,
+    *,
+    sentences: int = 500,
+    seed: int,
+    progress: Progress | None = None,
+) -> Measured:
+    """The trace of the Fisher information, in nats per squared parameter: the smaller, the flatter.
+
+    At a converged loss it is that of the Hessian. The models share sentences, masks and signs, of which their
+    `differences` make use. Raises BadInput as `loss` does.
+    """
+    every, told, seed = models_of(models), progress or OneLine(), usable_seed(seed)
+    source = _source(every, on)
+    return _over_batches("trace", TRACE_UNIT, every, source, sentences, seed, _traces, told)
+
+
+def probe(
+    models: Models,
+    task: str,
+    on: Language | None = None,
+    *,
+    examples: int = 1000,
+    seed: int,
+    progress: Progress | None = None,
+) -> Measured:
+    """The accuracy of a linear probe on a task of the language, such as "prefix-8".
+
+    Five heads each read the concatenated vectors of a sentence's words (paper A.4), trained on `examples`
+    sentences and tested on as many others; `beside` is what the most common label gives, and a probe on the
+    words alone. Raises BadInput for a task that the language does not have, and as `loss` does.
+    """
+    every, told, seed = models_of(models), progress or OneLine(), usable_seed(seed)
+    language = _source(every, on)
+    if not isinstance(language, Language):
+        raise BadInput("a probe's labels are those of a language's task; give a language")
+    with in_one_sentence("the probe"):
+        splits = task_splits(named_task(language, task), examples, 0, examples, seed)
+        rows = []
+        for number, each in enumerate(every):
+            found = features_of_splits(each.module, splits).probed(ProbeSettings())
+            rows.append(_row(each, found.correct))
+            told("probe", number + 1, len(every), each.label)
+    return Measured("accuracy", f"of {task}", seed, tuple(rows), beside=_without_a_model(language, splits))
+
+
+def _without_a_model(language: Language, splits: TaskSplits) -> tuple[tuple[str, Estimate], ...]:
+    train, test = splits.train, splits.test
+    words = OneHotWords(len(language.vocabulary), language.maximum_length)
+    read = [sentence_features(words, part.sentences) for part in (train, test)]
+    alone = linear_probe(read[0], train.labels, read[1], test.labels, test.posterior.shape[1])
+    most = (test.labels == train.labels.mode().values).double()
+    return (
+        ("the most common label", mean_over_sentences(most)),
+        ("the words alone", alone.estimate),
+    )
+
+
+OverBatches = Callable[[Model, Sequence[Batch], Objective, int], Float[Tensor, " n"]]
+
+
+def _traces(found: Model, batches: Sequence[Batch], objective: Objective, seed: int) -> Float[Tensor, " n"]:
+    return fisher_trace(found.module, batches, objective, seed=seed).values
+
+
+def _text_losses(
+    found: Model,
+    batches: Sequence[Batch],
+    objective: Objective,
+    seed: int,  # noqa: ARG001 - nothing else is random
+) -> Float[Tensor, " n"]:
+    running = RunningSentenceLosses(found.module, objective)
+    for batch in batches:
+        running.add(batch)
+    return running.result().values
+
+
+def _over_batches(
+    quantity: str,
+    unit: str,
+    every: Sequence[Model],
+    source: Language | TextCorpus,
+    sentences: int,
+    seed: int,
+    values: OverBatches,
+    progress: Progress,
+) -> Measured:
+    """The quantity of each model on the same batches, of a language or of a text."""
+    rows = []
+    if sentences < 2:
+        raise BadInput(f"{sentences} sentences have no error bar; measure on at least 2")
+    with in_one_sentence(f"the {quantity}"):
+        batches, objective = _batches(every, source, sentences, seed)
+        for number, each in enumerate(every):
+            rows.append(_row(each, values(each, batches, objective, seed)))
+            progress(quantity, number + 1, len(every), each.label)
+    return Measured(quantity, unit, seed, tuple(rows))
+
+
+def _batches(
+    every: Sequence[Model], source: Language | TextCorpus, sentences: int, seed: int
+) -> tuple[list[Batch], Objective]:
+    if isinstance(source, Language):
+        generator, objective = torch.Generator().manual_seed(seed), every[0].objective
+        return [objective.draw(source.sample(sentences, generator), generator)], objective
+    first, predicting = every[0].module, _predicting(every[0])
+    sampled = SampledBatches(source, predicting, seed, pad_token=pad_token_of(first))
+    return sampled.first(sentences), sampled.objective
+
+
+def _predicting(found: Model) -> Predicting:
+    if is_causal(found.module):
+        return NextToken()
+    mask = found.tokenizer.mask_token_id
+    if mask is None:
+        raise BadInput(f"the tokenizer of {found.label} has no mask token; give a tokenizer that has")
+    return ShareMasked(int(mask), MASK_RATE)
+
+
+def _source(every: Sequence[Model], on: Language | Text | None) -> Language | TextCorpus:
+    """What to measure on, which all models can read and predict alike."""
+    if len({is_causal(each.module) for each in every}) > 1:
+        raise BadInput("some models predict masked words and some the next one; measure these apart")
+    if on is None:
+        known = {each.language.digest: each.language for each in every if each.language is not None}
+        if len(known) != 1:
+            raise BadInput(
+                f"the models were trained on {len(known) or 'no known'} languages; say with on=... what to "
+                "measure on"
+            )
+        (on,) = known.values()
+    if isinstance(on, Language):
+        for each in every:
+            refuse_misfit(each, on)
+        return on
+    return _text(every, on)
+
+
+def _text(every: Sequence[Model], on: Text) -> TextCorpus:
+    tokenizers = [each.tokenizer for each in every]
+    if None in tokenizers:
+        missing = every[tokenizers.index(None)].label
+        raise BadInput(f"{missing} has no tokenizer to read a text with; give one: model(..., tokenizer=...)")
+    if any(each.get_vocab() != tokenizers[0].get_vocab() for each in tokenizers):
+        raise BadInput("the models have different vocabularies; measure models that share one")
+    longest = min((n for each in every if (n := longest_sentence(each.module)) is not None), default=None)
+    if isinstance(on, str | Path):
+        return replace(read_text_corpus(Path(on), None, None), tokenizer=tokenizers[0], longest=longest)
+    lines = list(on)
+    if not all(isinstance(line, str) for line in lines) or len(lines) < 2:
+        raise BadInput("a text is a file, or a list of at least two sentences, each a string")
+    return TextCorpus(lines, range(1, len(lines) + 1), tokenizers[0], longest)
+
+
+def _row(found: Model, values: Float[Tensor, " n"]) -> Row:
+    return Row(found.name, found.step, mean_over_sentences(values), values)
+
+
+def _columns(name: str, estimate: Estimate) -> dict[str, float]:
+    return {name: estimate.value, f"{name}_error": estimate.standard_error}
+
+
+def number_with_error(estimate: Estimate) -> str:
+    """Value and standard error, to the error's second digit.
+
+    >>> number_with_error(Estimate(1.42153, 0.00412, 500)), number_with_error(Estimate(31.4, 1.02, 500))
+    ('1.4215 ± 0.0041', '31.4 ± 1.0')
+    """
+    error = estimate.standard_error
+    digits = 1 if not error > 0 else max(0, 1 - int(f"{error:.1e}".split("e")[1]))
+    return f"{estimate.value:.{digits}f} ± {error:.{digits}f}"

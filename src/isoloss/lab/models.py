@@ -1,0 +1,294 @@
+"""The models of the laboratory: trained here, read from folders, or handed over as torch modules."""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
+
+from isoloss.errors import BadInput, IsolossError
+from isoloss.languages.language import Language
+from isoloss.models.loading import load_any_language_model, longest_sentence, number_of_tokens
+from isoloss.models.tokenizer import load_tokenizer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.next_word import NextWordObjective
+from isoloss.objectives.tokens import FIRST_WORD
+
+LanguageObjective = MaskedObjective | NextWordObjective
+
+
+@dataclass(frozen=True, repr=False)
+class Model:
+    """A language model with what is known of it.
+
+    `language` is what it was trained on, None if unknown, `step` the step of its run, `seeds` are those of
+    all runs that it went through, and `tokenizer` reads texts for it. `weights` is how many numbers it has.
+    """
+
+    name: str
+    module: PreTrainedModel
+    language: Language | None = None
+    step: int | None = None
+    seeds: tuple[int, ...] = ()
+    tokenizer: Any = field(default=None, compare=False)
+
+    @property
+    def objective(self) -> LanguageObjective:
+        """What it predicts of a language's sentences: the next word if it is causal, or a masked one."""
+        return NextWordObjective() if is_causal(self.module) else MaskedObjective()
+
+    @property
+    def weights(self) -> int:
+        """How many numbers it has; tied ones count once."""
+        return sum(weight.numel() for weight in self.module.parameters())
+
+    @property
+    def label(self) -> str:
+        """Its name and its step."""
+        return self.name if self.step is None else f"{self.name}, step {self.step:,}"
+
+    def __repr__(self) -> str:
+        return f"{self.label}: {type(self.module).__name__} of {self.weights:,} weights"
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """The models at a run's checkpoints, by step."""
+
+    name: str
+    models: tuple[Model, ...]
+
+    @property
+    def last(self) -> Model:
+        """The model at the last step."""
+        return self.models[-1]
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps of its models."""
+        return tuple(model.step or 0 for model in self.models)
+
+    def at(self, step: int) -> Model:
+        """The model at that step. Raises BadInput if there is none."""
+        for model in self.models:
+            if model.step == step:
+                return model
+        raise BadInput(f"{self.name} has no model at step {step}; it has {_listed(self.steps)}")
+
+    def __iter__(self) -> Iterator[Model]:
+        return iter(self.models)
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __repr__(self) -> str:
+        seeds = ", then ".join(map(str, self.last.seeds))
+        return f"{self.name}: {len(self)} models, steps {_listed(self.steps)}; trained with seed {seeds}"
+
+
+OneModel = Model | nn.Module | str | Path
+Models = OneModel | Run | Sequence[OneModel | Run]
+
+
+def model(
+    given: OneModel, *, name: str | None = None, language: Language | None = None, tokenizer: Any = None
+) -> Model:
+    """A model of the laboratory from a folder, a hub's name, a Hugging Face model or a torch module.
+
+    A torch module takes token numbers [n, S], and an `attention_mask` if it has such a parameter, and gives
+    scores [n, S, v] of what stands at each place; of a language, word w is token w + 3 after the padding, the
+    beginning of a sentence and the mask (0, 1, 2). Raises BadInput if there is no such model, or if it cannot
+    read the language.
+
+    >>> one = model(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)), name="bag")
+    >>> one
+    bag: TorchModel of 81 weights
+    """
+    if isinstance(given, Model):
+        found = given
+    elif isinstance(given, str | Path):
+        module, _ = load_any_language_model(str(given))
+        try:
+            tokenizer = tokenizer or load_tokenizer(str(given))
+        except BadInput:  # a model of token numbers, which reads no text
+            tokenizer = None
+        found = Model(name or Path(given).name, module, language, tokenizer=tokenizer)
+    elif isinstance(given, PreTrainedModel):
+        found = Model(name or type(given).__name__, given, language, tokenizer=tokenizer)
+    elif isinstance(given, nn.Module):
+        found = Model(name or type(given).__name__, TorchModel(given), language, tokenizer=tokenizer)
+    else:
+        raise _no_model(given)
+    if language is not None:
+        refuse_misfit(found, language)
+    return found
+
+
+def models_of(given: Models) -> list[Model]:
+    """All models of what was handed over, in order. Raises BadInput if there is none."""
+    if isinstance(given, Run):
+        return list(given)
+    if isinstance(given, Model | nn.Module | str | Path):
+        return [model(given)]
+    try:
+        every = [found for each in given for found in models_of(each)]
+    except TypeError:
+        raise _no_model(given) from None
+    if not every:
+        raise BadInput("there is no model in the list; give at least one")
+    return every
+
+
+def _no_model(given: object) -> BadInput:
+    return BadInput(
+        f"{given!r:.60} is no model; give a run, a model's folder, its name on a hub, or a torch module"
+    )
+
+
+def refuse_misfit(found: Model, language: Language) -> None:
+    """Raise BadInput if the model cannot read the sentences of the language."""
+    tokens, longest = len(language.vocabulary) + FIRST_WORD, language.maximum_length
+    if isinstance(found.module, TorchModel):
+        found.module.refuse_misfit(tokens, longest)
+        return
+    if (known := number_of_tokens(found.module)) < tokens:
+        raise BadInput(
+            f"{found.label} has {known} tokens, but the language's words and {FIRST_WORD} special tokens are "
+            f"{tokens}; give a model with as many"
+        )
+    positions = longest_sentence(found.module)
+    if positions is not None and positions < longest + 1:
+        raise BadInput(
+            f"{found.label} reads {positions} tokens at most, but sentences have {longest} words after a "
+            "beginning; give a model with more positions"
+        )
+
+
+def refuse_no_language(language: object) -> None:
+    """Raise BadInput for what is not a language."""
+    if not isinstance(language, Language):
+        raise BadInput(
+            f"{language!r:.60} is no language; give one, such as isoloss.headline_grammar() or "
+            "isoloss.read_pcfg(file)"
+        )
+
+
+def usable_seed(seed: int) -> int:
+    """The seed. Raises BadInput unless it is a number that torch takes."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
+        raise BadInput(f"a seed is a whole number from 0 to {2**63 - 1}, not {seed!r}")
+    return seed
+
+
+def is_causal(module: nn.Module) -> bool:
+    """Whether its class predicts the next token; a torch module fills in masked ones."""
+    name = type(module).__name__
+    masked = name in MODEL_FOR_MASKED_LM_MAPPING_NAMES.values()
+    return name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() and not masked
+
+
+@dataclass
+class Scored:
+    """What a `TorchModel` gives: scores [n, S, v], and the vectors [n, S, d] they were computed from."""
+
+    logits: Tensor
+    hidden: Tensor | None
+
+    @property
+    def last_hidden_state(self) -> Tensor:
+        """The input of the module's last linear layer. Raises BadInput if there is no such layer."""
+        if self.hidden is None:
+            raise BadInput(
+                "the torch module has no last linear layer whose inputs a probe could read; give it one, or "
+                "measure its loss and its trace alone"
+            )
+        return self.hidden
+
+
+class TorchModel(PreTrainedModel):
+    """Any torch module, called as a Hugging Face model is."""
+
+    config_class = PretrainedConfig
+    base_model_prefix = ""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__(PretrainedConfig())
+        self.module = module
+        self._takes_mask = "attention_mask" in inspect.signature(module.forward).parameters
+        self._heads = [each for each in module.modules() if isinstance(each, nn.Linear)]
+
+    def forward(
+        self, input_ids: Int[Tensor, "n S"], attention_mask: Tensor | None = None, **_more: Any
+    ) -> Scored:
+        """Scores of every token at every place."""
+        read: dict[int, Tensor] = {}
+        hooks = [
+            head.register_forward_pre_hook(lambda layer, inputs: read.update({id(layer): inputs[0]}))
+            for head in self._heads
+        ]
+        mask = {"attention_mask": attention_mask} if self._takes_mask else {}
+        try:
+            scores = self.module(input_ids, **mask)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        scores = getattr(scores, "logits", scores)
+        if not isinstance(scores, Tensor) or scores.shape[:2] != input_ids.shape or scores.ndim != 3:
+            shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise BadInput(
+                f"the torch module gave {shape} for token numbers {tuple(input_ids.shape)}; it must give "
+                "scores [n, S, v] of all v tokens at every place"
+            )
+        last = [read[id(each)] for each in self._heads if id(each) in read]
+        fits = last and last[-1].shape[:2] == input_ids.shape
+        return Scored(scores, last[-1] if fits else None)
+
+    def refuse_misfit(self, tokens: int, longest: int) -> None:
+        """Raise BadInput unless it gives the scores of so many tokens, for sentences of `longest` words."""
+        rows = torch.arange(tokens)[:, None].expand(tokens, longest + 1)
+        name = type(self.module).__name__
+        try:
+            with torch.no_grad():
+                scores = self(rows, torch.ones_like(rows).bool()).logits
+        except BadInput:
+            raise
+        except Exception as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise BadInput(
+                f"{name} cannot read token numbers 0 to {tokens - 1} in rows of {longest + 1}, which the "
+                f"language's sentences are ({reason}); give a module that can"
+            ) from None
+        if scores.shape[-1] != tokens:
+            raise BadInput(
+                f"{name} gives scores of {scores.shape[-1]} tokens, but the language's words and the "
+                f"{FIRST_WORD} special tokens are {tokens}; give a module with as many"
+            )
+
+
+@contextmanager
+def in_one_sentence(doing: str) -> Iterator[None]:
+    """Turn torch's errors into one sentence: what failed, torch's reason, what to look at."""
+    try:
+        yield
+    except IsolossError:
+        raise
+    except (RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        memory = isinstance(error, torch.OutOfMemoryError) or "memory" in reason
+        advice = "fewer sentences or a smaller batch" if memory else "a model that reads such sentences"
+        raise BadInput(f"{doing} failed: {reason}; give {advice}") from None
+
+
+def _listed(steps: Sequence[int]) -> str:
+    shown = [f"{step:,}" for step in steps]
+    return ", ".join(shown if len(shown) < 9 else [*shown[:3], "...", *shown[-3:]])

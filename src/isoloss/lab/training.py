@@ -1,0 +1,276 @@
+"""Training in the laboratory: from fresh weights, on from a model's own, flattened, polished, averaged."""
+
+import copy
+import hashlib
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from transformers import PreTrainedModel
+
+from isoloss.errors import BadInput
+from isoloss.lab.models import (
+    LanguageObjective,
+    Model,
+    Models,
+    OneModel,
+    Run,
+    TorchModel,
+    in_one_sentence,
+    model,
+    models_of,
+    refuse_misfit,
+    refuse_no_language,
+    usable_seed,
+)
+from isoloss.lab.words import OneLine
+from isoloss.languages.language import Language
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.models.loading import number_of_tokens
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.tokenizer import tokenizer_of
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.soft_labels import SoftLabels
+from isoloss.objectives.tokens import FIRST_WORD
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.polishing import Polished
+from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+from isoloss.progress import Progress
+from isoloss.results.checkpoint import WEIGHTS_FILE, checkpoint_folders
+
+AVERAGED_SHARE = 32
+"""Checkpoints hold the weights averaged over the last 1/32 of the run."""
+HELD_OUT = 2000
+"""Sentences on which a polished model's KL is what was asked for."""
+FAR = 1.5
+"""Times what was asked for, on other sentences, that tell that it was not reached."""
+
+
+@dataclass(frozen=True)
+class GivenModel:
+    """An `Architecture` that is a model already there; `weights` is a digest of what it starts from."""
+
+    weights: str
+    module: PreTrainedModel = field(compare=False, repr=False)
+
+    @staticmethod
+    def of(module: PreTrainedModel) -> "GivenModel":
+        """The architecture that is this model."""
+        digest = hashlib.sha256()
+        for name, weight in module.state_dict().items():
+            digest.update(name.encode())
+            digest.update(weight.detach().cpu().float().numpy().tobytes())
+        return GivenModel(digest.hexdigest(), module)
+
+    def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:  # noqa: ARG002
+        """A copy of it, told how many of its tokens are the language's words; see `Architecture.build`."""
+        module = copy.deepcopy(self.module).requires_grad_(True)
+        if not isinstance(module, TorchModel) and number_of_tokens(module) > words + FIRST_WORD:
+            module.config.language_words = words
+        return module
+
+
+def train(
+    language: Language,
+    of: int | OneModel = 32,
+    *,
+    steps: int,
+    seed: int,
+    rule: UpdateRuleSettings | None = None,
+    batch: int = 64,
+    at: Sequence[int] | None = None,
+    soft: bool = False,
+    name: str = "train",
+    folder: Path | str | None = None,
+    progress: Progress | None = None,
+) -> Run:
+    """Train on fresh sentences of the language and keep a model at each step in `at`, by default doubling.
+
+    `of` is the width of a new two-layer transformer (pre-LN, no dropout), or a model, which is copied and
+    trained on from its weights. `rule` is any update rule's settings, by default AdamW at 3e-3. `batch` is in
+    sentences. With `soft` labels are the exact distributions. The models hold the weights averaged over the
+    last 1/32 of the steps. With a `folder` the run is kept there: interrupted, the same call goes on.
+
+    Raises BadInput for settings that cannot be used, a model that cannot read the language, or one that was
+    trained with the same seed, whose sentences would come again; IsolossError if the loss diverges.
+    """
+    refuse_no_language(language)
+    start = of if isinstance(of, int) else _ready(of, language, seed)
+    rule = rule or AdamW(3e-3, warm_up_steps=max(1, steps // 16))
+    horizon = max(1, steps // AVERAGED_SHARE)
+    lasting = _Lasting(
+        steps, batch, usable_seed(seed), tuple(at) if at is not None else _doubling(steps), horizon
+    )
+    return _run(start, language, soft, rule, lasting, name, folder, progress)
+
+
+def flatten(
+    of: OneModel,
+    *,
+    steps: int,
+    seed: int,
+    rate: float = 0.2,
+    batch: int = 32,
+    at: Sequence[int] | None = None,
+    language: Language | None = None,
+    name: str = "flatten",
+    progress: Progress | None = None,
+) -> Run:
+    """Go on from a model by plain SGD on words drawn, whose noise drives it to flatter minima (Theorem 3.3).
+
+    Its clock is τ = η²k / 4B, of the `rate` η, k steps and a `batch` of B sentences. The run begins with the
+    model itself, at step 0. Raises BadInput as `train` does, and for a model whose language nobody told.
+    """
+    start, known = _with_language(of, language)
+    rule = SGD(rate, warm_up_share=0.0)
+    run = train(
+        known, start, steps=steps, seed=seed, rule=rule, batch=batch, at=at, name=name, progress=progress
+    )
+    return Run(name, (replace(start, name=name, step=0), *run))
+
+
+def polish(
+    of: OneModel,
+    *,
+    to: float,
+    steps: int,
+    seed: int,
+    rate: float = 2e-3,
+    batch: int = 128,
+    language: Language | None = None,
+    name: str | None = None,
+    progress: Progress | None = None,
+) -> Model:
+    """Train a model on the exact distributions until KL(distribution || model) is `to`, in nats.
+
+    Models polished to one KL know the same, and may differ in flatness. AdamW at `rate` with a cosine decay
+    over at most `steps` steps; KL is that on held-out sentences, the same for equal seeds. A model that does
+    not get there is returned with a warning. Raises BadInput as `flatten` does.
+    """
+    start, known = _with_language(of, language)
+    called = name or f"{start.name}, polished"
+    descent = AdamW(rate, warm_up_steps=max(1, steps // 40), weight_decay=0.0, decay="cosine")
+    rule = Polished(to, descent, held_out=HELD_OUT)
+    lasting = _Lasting(steps, batch, usable_seed(seed), (steps,), None)
+    ready = _ready(start, known, seed)
+    polished = _run(ready, known, True, rule, lasting, called, None, progress).last
+    reached = _divergence(polished, known, seed)
+    if reached > FAR * to:
+        warnings.warn(
+            f"{called} came to {reached:.2g} nats of KL, not {to:.2g}, in {steps:,} steps; give more",
+            stacklevel=2,
+        )
+    return replace(polished, step=None)
+
+
+def average(models: Models, *, name: str = "average", language: Language | None = None) -> Model:
+    """The model whose weights are the plain mean of the models' weights, such as checkpoints of one run.
+
+    Raises BadInput for fewer than two, or for models of different shapes.
+    """
+    every = models_of(models)
+    if len(every) < 2:
+        raise BadInput("an average takes at least two models; give more of a run's, or name more folders")
+    first = every[0]
+    mean = copy.deepcopy(first.module)
+    held = dict(mean.named_parameters())
+    shapes = {each: weight.shape for each, weight in held.items()}
+    for count, other in enumerate(every[1:], start=2):
+        weights = dict(other.module.named_parameters())
+        if {each: weight.shape for each, weight in weights.items()} != shapes:
+            raise BadInput(
+                f"{first.label} and {other.label} have weights of different shapes, which have no average; "
+                "give checkpoints of one model"
+            )
+        with torch.no_grad():
+            for each, weight in held.items():
+                weight.lerp_(weights[each].to(weight), 1 / count)
+    seeds = tuple(dict.fromkeys(seed for each in every for seed in each.seeds))
+    return Model(name, mean, language or first.language, None, seeds, first.tokenizer)
+
+
+@dataclass(frozen=True)
+class _Lasting:
+    """How long a run lasts; which models it keeps, averaged over `horizon` steps unless that is None."""
+
+    steps: int
+    batch: int
+    seed: int
+    at: tuple[int, ...]
+    horizon: int | None
+
+
+def _run(
+    start: int | Model,
+    language: Language,
+    soft: bool,
+    rule: UpdateRuleSettings,
+    lasting: _Lasting,
+    name: str,
+    folder: Path | str | None,
+    progress: Progress | None,
+) -> Run:
+    """Train in the folder, or in a temporary one, and read the models of all checkpoints."""
+    objective: LanguageObjective = MaskedObjective() if isinstance(start, int) else start.objective
+    with in_one_sentence("training"), tempfile.TemporaryDirectory(prefix="isoloss-lab-") as temporary:
+        specification = PretrainingSpecification(
+            PreLayerNormTransformer(laptop_shape(start), 0.0)
+            if isinstance(start, int)
+            else GivenModel.of(start.module),
+            rule,
+            language.digest,
+            steps=lasting.steps,
+            batch_size=lasting.batch,
+            seed=lasting.seed,
+            checkpoint_steps=lasting.at,
+            objective=SoftLabels(objective) if soft else objective,
+            averaging_horizon=lasting.horizon,
+        )
+        place = Path(folder or temporary)
+        pretrain(specification, language, place, progress=progress or OneLine())
+        seeds = (lasting.seed,) if isinstance(start, int) else (*start.seeds, lasting.seed)
+        template = specification.architecture.build(len(language.vocabulary), language.maximum_length, 0)
+        models = []
+        for checkpoint in checkpoint_folders(place):
+            module = copy.deepcopy(template)
+            safetensors.torch.load_model(module, checkpoint / WEIGHTS_FILE)
+            tokenizer = tokenizer_of(language)
+            models.append(Model(name, module.eval(), language, int(checkpoint.name), seeds, tokenizer))
+    return Run(name, tuple(models))
+
+
+def _doubling(steps: int) -> tuple[int, ...]:
+    return log_spaced_steps(max(1, steps // 32), max(1, steps))
+
+
+def _with_language(of: OneModel, language: Language | None) -> tuple[Model, Language]:
+    start = model(of)
+    known = language or start.language
+    if known is None:
+        raise BadInput(f"nobody knows the language of {start.label}; say it: language=...")
+    refuse_no_language(known)
+    return replace(start, language=known), known
+
+
+def _ready(of: OneModel, language: Language, seed: int) -> Model:
+    start = model(of)
+    refuse_misfit(start, language)
+    if seed in start.seeds:
+        raise BadInput(
+            f"{start.label} was trained with seed {seed} on the sentences that would be drawn; give another"
+        )
+    return start
+
+
+def _divergence(found: Model, language: Language, seed: int) -> float:
+    objective = found.objective
+    evaluation = EvaluationSet.draw(language, HELD_OUT, seed, objective=objective)
+    return float(exact_loss(found.module, objective, evaluation).kl.mean())

@@ -1,0 +1,67 @@
+"""A language's sentences, which print as words, and the progress of work in a notebook."""
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.languages.language import SentenceSource
+
+SECONDS_BETWEEN_LINES = 0.5
+
+
+@dataclass(frozen=True, repr=False)
+class Words:
+    """Sentences as strings of words separated by blanks; one a line where they are printed."""
+
+    lines: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.lines)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, number: int) -> str:
+        return self.lines[number]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def sentences(language: SentenceSource, n: int, *, seed: int) -> Words:
+    """Draw n sentences of a language. Raises BadInput unless n is at least 1.
+
+    >>> from isoloss.languages.notation import parse_grammar
+    >>> from isoloss.languages.pcfg import pcfg
+    >>> sentences(pcfg(parse_grammar("S -> 'the' 'cat' [0.5] | 'a' 'dog' [0.5]")), 2, seed=0)
+    the cat
+    the cat
+    """
+    if n < 1:
+        raise BadInput(f"the number of sentences must be at least 1, not {n}")
+    drawn = language.sample(n, torch.Generator().manual_seed(seed))
+    return Words(
+        tuple(" ".join(language.vocabulary[word] for word in row if word >= 0) for row in drawn.ids.tolist())
+    )
+
+
+class OneLine:
+    """Progress on one line of standard error, rewritten at most twice a second; wiped out at the end."""
+
+    def __init__(self) -> None:
+        self._shown = 0.0
+
+    def __call__(self, task: str, completed: float, total: float, message: str = "") -> None:
+        """See `Progress`."""
+        now = time.monotonic()
+        if completed < total and now - self._shown < SECONDS_BETWEEN_LINES:
+            return
+        self._shown = now
+        share = completed / total if total else 1.0
+        said = "" if completed >= total else f"{task}: {share:.0%}  {message}"[:100]
+        sys.stderr.write(f"\r{said:<100}" if said else f"\r{said:<100}\r")
+        sys.stderr.flush()

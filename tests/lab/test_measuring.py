@@ -1,0 +1,124 @@
+"""Numbers of the laboratory against exact ones, and against what they are thin over."""
+
+import json
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from isoloss import lab
+from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.errors import BadInput
+from isoloss.languages.pcfg import PCFG
+from isoloss.objectives.masked import MaskedObjective
+
+
+class Constant(nn.Module):
+    """The same scores everywhere, which are its only weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(torch.zeros(9))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.scores.expand(*ids.shape, 9)
+
+
+class WordsAlone(nn.Module):
+    """Its vectors are one-hot words, which a linear layer reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(6, 9)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(nn.functional.one_hot(ids, 9)[..., 3:].float())
+
+
+def test_the_loss_of_uniform_scores_is_known(language: PCFG) -> None:
+    found = lab.loss(Constant(), on=language, sentences=50, seed=0, progress=lab.silent)
+    assert found[0].estimate.value == pytest.approx(math.log(9), abs=1e-6)
+    assert found.kl is not None
+    (_, entropy), *_ = found.beside
+    assert found.kl[0].estimate.value == pytest.approx(math.log(9) - entropy.value, abs=1e-6)
+
+
+def test_the_trace_of_uniform_scores_is_known(language: PCFG) -> None:
+    found = lab.trace(Constant(), on=language, sentences=400, seed=0, progress=lab.silent)[0].estimate
+    assert abs(found.value - 8 / 9) < 4 * found.standard_error + 1e-6
+
+
+def test_the_trace_is_that_of_the_estimator(run: lab.Run, language: PCFG) -> None:
+    generator = torch.Generator().manual_seed(3)
+    batch = MaskedObjective().draw(language.sample(30, generator), generator)
+    known = fisher_trace(run.last.module, [batch], MaskedObjective(), seed=3).estimate
+    found = lab.trace(run.last, sentences=30, seed=3, progress=lab.silent)[0].estimate
+    assert (found.value, found.standard_error) == (known.value, known.standard_error)
+
+
+def test_a_probe_of_words_is_the_control_of_words(language: PCFG) -> None:
+    found = lab.probe(WordsAlone(), "prefix-8", on=language, examples=200, seed=0, progress=lab.silent)
+    assert found[0].estimate == dict(found.beside)["the words alone"]
+    assert found.rows[0].estimate.n == 200
+
+
+def test_a_module_without_a_linear_layer_has_no_probe(language: PCFG) -> None:
+    with pytest.raises(BadInput, match="no last linear layer whose inputs a probe could read"):
+        lab.probe(Constant(), "prefix-8", on=language, examples=20, seed=0, progress=lab.silent)
+
+
+def test_differences_are_paired(run: lab.Run) -> None:
+    found = lab.loss(run, sentences=40, seed=0, progress=lab.silent)
+    change = found.differences()
+    assert len(change) == len(run) - 1
+    values = found.rows[-1].values - found.rows[0].values
+    assert change.rows[-1].estimate.value == pytest.approx(float(values.mean()))
+    assert change.rows[-1].estimate.standard_error == pytest.approx(float(values.std() / 40**0.5))
+
+
+def test_a_table_has_every_error(run: lab.Run) -> None:
+    found = lab.loss(run, sentences=40, seed=0, progress=lab.silent)
+    assert found.frame.columns == ["model", "step", "loss", "loss_error", "kl", "kl_error"]
+    assert found.frame["step"].to_list() == list(run.steps)
+    lines = str(found).splitlines()
+    assert lines[0] == "loss (nats), 40 sentences, seed 0"
+    assert all(line.count(" ± ") == 2 for line in lines[1:-1])
+    assert "the entropy" in lines[-1]
+
+
+def test_models_read_text(run: lab.Run, language: PCFG) -> None:
+    text = list(lab.sentences(language, 30, seed=5))
+    found = lab.loss(run, on=text, sentences=30, seed=0, progress=lab.silent)
+    assert [row.estimate.n for row in found.rows] == [30] * len(run)
+    assert found.rows[0].estimate.value > found.rows[-1].estimate.value
+    assert lab.trace(run.last, on=text, sentences=30, seed=0, progress=lab.silent)[0].estimate.value > 0
+
+
+def test_a_chart_shows_the_range_of_the_loss(run: lab.Run) -> None:
+    found = lab.loss(run.models[-2:], sentences=40, seed=0, progress=lab.silent)
+    (chart,) = json.loads(lab.plot(found).to_json())["vconcat"]
+    axis = chart["layer"][0]["encoding"]["y"]
+    low, high = axis["scale"]["domainMin"], axis["scale"]["domainMax"]
+    values = [row.estimate.value for row in found.rows]
+    assert axis["scale"]["zero"] is False
+    assert 0 < low <= min(values) <= max(values) <= high
+    assert high - low < 5 * (max(values) - min(values))
+
+
+def test_one_quantity_is_plotted_against_another(run: lab.Run) -> None:
+    traces = lab.trace(run, sentences=20, seed=0, progress=lab.silent)
+    losses = lab.loss(run, sentences=20, seed=0, progress=lab.silent)
+    chart = json.loads(lab.plot(losses, against=traces).to_json())
+    (rows,) = chart["datasets"].values()
+    assert len(rows) == len(run)
+    assert rows[0]["x"] == pytest.approx(traces[0].estimate.value)
+    assert rows[0]["y_high"] - rows[0]["y"] == pytest.approx(losses.kl[0].estimate.standard_error)
+    with pytest.raises(BadInput, match="loss and trace are not of the same models"):
+        lab.plot(losses, against=lab.trace(run.last, sentences=20, seed=0, progress=lab.silent))
+
+
+def test_a_model_without_a_step_has_no_place_over_steps(run: lab.Run) -> None:
+    mean = lab.average(run.models[-2:])
+    with pytest.raises(BadInput, match="a model without a step has no place over steps"):
+        lab.plot(lab.trace(mean, sentences=20, seed=0, progress=lab.silent))

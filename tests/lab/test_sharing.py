@@ -1,0 +1,94 @@
+"""Models as folders with cards, and on a hub."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import huggingface_hub.constants
+import pytest
+import torch
+from local_hub import local_hub
+from torch import nn
+
+from isoloss import lab
+from isoloss.errors import BadInput, IsolossError
+from isoloss.languages.language_file import parse_language
+from isoloss.languages.pcfg import PCFG
+
+
+def test_a_folder_reads_back_as_the_model_and_its_language(
+    run: lab.Run, language: PCFG, tmp_path: Path
+) -> None:
+    folder = lab.save(run.last, tmp_path / "saved")
+    again = lab.model(folder)
+    for weight, other in zip(again.module.parameters(), run.last.module.parameters(), strict=True):
+        assert torch.equal(weight, other)
+    assert again.tokenizer.get_vocab() == run.last.tokenizer.get_vocab()
+    written = (folder / "language.pcfg").read_text()
+    assert parse_language(written, "language.pcfg", None).digest == language.digest
+
+
+def test_a_card_holds_language_numbers_errors_and_seeds(run: lab.Run, language: PCFG, tmp_path: Path) -> None:
+    losses = lab.loss(run, sentences=50, seed=7, progress=lab.silent)
+    traces = lab.trace(run, sentences=60, seed=8, progress=lab.silent)
+    card = (lab.save(run.last, tmp_path / "saved", measured=(losses, traces)) / "README.md").read_text()
+    for said in (language.digest, "library_name: transformers", "seeds of its runs: 1)", "of 6 words"):
+        assert said in card
+    rows = [line.strip("| ").split(" | ") for line in card.splitlines() if line.startswith("| ")][1:]
+    assert [row[0] for row in rows] == ["loss", "KL", "trace"]
+    assert [row[3:] for row in rows] == [["50", "7"], ["50", "7"], ["60", "8"]]
+    value, error = map(float, rows[2][1].split(" ± "))
+    assert value == pytest.approx(traces[-1].estimate.value, rel=0.05)
+    assert error == pytest.approx(traces[-1].estimate.standard_error, rel=0.1)
+
+
+def test_what_cannot_be_saved_is_said(run: lab.Run, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").touch()
+    with pytest.raises(BadInput, match="is there already; name a new folder"):
+        lab.save(run.last, tmp_path / "full")
+    with pytest.raises(BadInput, match="a torch module, whose code no folder holds"):
+        lab.save(lab.model(nn.Embedding(9, 9)), tmp_path / "new")
+    measured = lab.trace(run.models[0], sentences=10, seed=0, progress=lab.silent)
+    with pytest.raises(BadInput, match="nothing of what was measured is of train, step 40"):
+        lab.save(run.last, tmp_path / "new", measured=(measured,))
+    assert not (tmp_path / "new").exists()
+
+
+PUSHED = """
+from isoloss import headline_grammar, lab
+model = lab.train(headline_grammar(), 16, steps=4, seed=1, progress=lab.silent).last
+measured = lab.loss(model, sentences=10, seed=0, progress=lab.silent)
+print(lab.push(model, "somebody/small", measured=(measured,), private=True, token="hf_secret"))
+again = lab.model("somebody/small")
+print(all(a.equal(b) for a, b in zip(model.module.parameters(), again.module.parameters(), strict=True)))
+"""
+
+
+def test_a_pushed_model_can_be_read_from_the_hub(tmp_path: Path) -> None:
+    with local_hub() as hub:
+        settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1"}
+        environment = {**os.environ, **settings, "HF_HUB_DISABLE_TELEMETRY": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", PUSHED], capture_output=True, text=True, env=environment, timeout=240
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split() == [f"{hub.address}/somebody/small", "True"]
+        files = hub.files["somebody/small"]
+        assert {"README.md", "config.json", "model.safetensors", "tokenizer.json", "language.pcfg"} <= set(
+            files
+        )
+        assert b"| KL |" in files["README.md"]
+        assert hub.private == {"somebody/small": True}
+        assert "Bearer hf_secret" in hub.tokens
+
+
+def test_a_hub_that_refuses_is_named(run: lab.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with local_hub() as hub:
+        hub.refuses = True
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.address)
+        with pytest.raises(IsolossError, match=f"the hub at {hub.address} did not take somebody/small"):
+            lab.push(run.last, "somebody/small", token="wrong")
+        with pytest.raises(BadInput, match="'no/such/name' is no name of a repository"):
+            lab.push(run.last, "no/such/name", token="wrong")

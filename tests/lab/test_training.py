@@ -1,0 +1,180 @@
+"""What the laboratory trains is what the one training loop trains; averages and refusals."""
+
+import math
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
+
+from isoloss import lab
+from isoloss.errors import BadInput
+from isoloss.lab.models import refuse_no_language
+from isoloss.languages.pcfg import PCFG
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.models.loading import load_masked_language_model
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.specification import PretrainingSpecification
+
+
+class Layered(nn.Module):
+    """A torch module that knows nothing of this library."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(9, 8)
+        self.head = nn.Linear(8, 9)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.words(ids).cumsum(1))
+
+
+def same_weights(module: nn.Module, other: nn.Module) -> bool:
+    return all(a.equal(b) for a, b in zip(module.parameters(), other.parameters(), strict=True))
+
+
+def bert(**changes: int) -> BertForMaskedLM:
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    return BertForMaskedLM(BertConfig(**({"vocab_size": 9, "max_position_embeddings": 12} | size | changes)))
+
+
+def test_training_is_that_of_the_one_loop(run: lab.Run, language: PCFG, tmp_path: Path) -> None:
+    specification = PretrainingSpecification(
+        PreLayerNormTransformer(laptop_shape(16), dropout=0.0),
+        AdamW(3e-3, warm_up_steps=2),
+        language.digest,
+        steps=40,
+        batch_size=64,
+        seed=1,
+        checkpoint_steps=(1, 2, 4, 8, 16, 32, 40),
+        averaging_horizon=1,
+    )
+    pretrain(specification, language, tmp_path)
+    assert run.steps == specification.checkpoint_steps
+    assert same_weights(run.last.module, load_masked_language_model(tmp_path / "steps" / "000040"))
+
+
+def test_a_folder_keeps_the_run(language: PCFG, tmp_path: Path) -> None:
+    settings = {"steps": 4, "seed": 1, "progress": lab.silent, "folder": tmp_path / "kept"}
+    first, again = lab.train(language, 16, **settings), lab.train(language, 16, **settings)
+    assert first.steps == again.steps
+    assert same_weights(first.last.module, again.last.module)
+
+
+@pytest.mark.parametrize("module", [Layered, bert, lambda: bert(vocab_size=30)])
+def test_a_model_is_trained_on_as_a_copy(module: Callable[[], nn.Module], language: PCFG) -> None:
+    given = module()
+    before = [weight.clone() for weight in given.parameters()]
+    run = lab.train(language, given, steps=30, seed=1, progress=lab.silent)
+    assert all(a.equal(b) for a, b in zip(before, given.parameters(), strict=True))
+    first, last = lab.loss([run.models[0], run.last], sentences=50, seed=0, progress=lab.silent)
+    assert last.estimate.value < first.estimate.value - 0.05
+
+
+def test_a_causal_model_predicts_the_next_word(language: PCFG) -> None:
+    config = GPT2Config(
+        vocab_size=9, n_embd=16, n_layer=1, n_head=2, n_positions=9, bos_token_id=1, eos_token_id=1
+    )
+    run = lab.train(language, GPT2LMHeadModel(config), steps=4, seed=1, progress=lab.silent)
+    found = lab.loss(run.last, sentences=20, seed=0, progress=lab.silent)
+    assert found.beside[0][1].value == pytest.approx(1.3, abs=0.3)  # the end of a sentence is certain
+    assert run.last.objective.quantity == "next_word"
+
+
+def test_flattening_begins_at_the_model_and_goes_on_with_another_seed(run: lab.Run) -> None:
+    flat = lab.flatten(run.last, steps=4, seed=2, progress=lab.silent)
+    assert flat.steps == (0, 1, 2, 4)
+    assert flat.models[0].module is run.last.module
+    assert flat.last.seeds == (1, 2)
+    assert not same_weights(flat.last.module, run.last.module)
+
+
+def test_a_polished_model_has_the_divergence_asked_for(run: lab.Run, language: PCFG) -> None:
+    known = lab.loss(run.last, seed=3, progress=lab.silent).kl
+    assert known is not None
+    wanted = known[0].estimate.value / 2
+    polished = lab.polish(run.last, to=wanted, steps=400, seed=4, progress=lab.silent)
+    evaluation = EvaluationSet.draw(language, 2000, 5)
+    reached = exact_loss(polished.module, polished.objective, evaluation).kl
+    assert float(reached.mean()) == pytest.approx(wanted, rel=0.1)
+    assert polished.step is None
+    assert polished.seeds == (1, 4)
+
+
+def test_a_model_that_is_not_polished_says_so(run: lab.Run) -> None:
+    with pytest.warns(UserWarning, match="nats of KL, not 1e-06, in 3 steps; give more"):
+        lab.polish(run.last, to=1e-6, steps=3, seed=4, progress=lab.silent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lab.polish(run.last, to=9.0, steps=12, seed=4, progress=lab.silent)
+
+
+def test_an_average_is_the_mean_of_the_weights(run: lab.Run) -> None:
+    some = run.models[-3:]
+    mean = lab.average(some)
+    each = [list(model.module.parameters()) for model in some]
+    for weight, *of_models in zip(mean.module.parameters(), *each, strict=True):
+        assert torch.allclose(weight, torch.stack(of_models).mean(0), atol=1e-6)
+    assert mean.seeds == (1,)
+
+
+def test_checkpoints_on_disk_are_averaged(run: lab.Run, tmp_path: Path) -> None:
+    folders = [lab.save(model, tmp_path / str(model.step)) for model in run.models[-2:]]
+    assert same_weights(lab.average(folders).module, lab.average(run.models[-2:]).module)
+
+
+def refusals(language: PCFG, run: lab.Run) -> dict[str, Callable[[], object]]:
+    """What a user may get wrong, by the beginning of what is said."""
+    train, last = lab.train, run.last
+    return {
+        "a run needs at least one step": lambda: train(language, 16, steps=0, seed=1),
+        "a laptop shape's width must be": lambda: train(language, 17, steps=2, seed=1),
+        "train, step 40 was trained with seed 1": lambda: train(language, last, steps=2, seed=1),
+        r"Linear cannot read token numbers 0 to 8": lambda: train(language, nn.Linear(3, 3), steps=2, seed=2),
+        r"Embedding cannot read token numbers": lambda: train(language, nn.Embedding(5, 9), steps=2, seed=2),
+        "Embedding gives scores of 7 tokens": lambda: train(language, nn.Embedding(9, 7), steps=2, seed=2),
+        "BertForMaskedLM has 5 tokens": lambda: train(language, bert(vocab_size=5), steps=2, seed=2),
+        "BertForMaskedLM reads 8 tokens at most": lambda: train(
+            language, bert(max_position_embeddings=8), steps=2, seed=2
+        ),
+        "a seed is a whole number from 0": lambda: train(language, 16, steps=3, seed=-1),
+        "a seed is a whole number": lambda: lab.trace(last, seed=2**63),
+        "'x' is no language; give one": lambda: refuse_no_language("x"),
+        "nobody knows the language of Layered": lambda: lab.flatten(Layered(), steps=3, seed=1),
+        "the divergence to polish down to": lambda: lab.polish(last, to=-1.0, steps=3, seed=2),
+        "an average takes at least two": lambda: lab.average([last]),
+        "train, step 40 and BertForMaskedLM have weights of different": lambda: lab.average([last, bert()]),
+        "train has no model at step 3; it has 1, 2, 4": lambda: run.at(3),
+        "there is no model in the list": lambda: lab.loss([], seed=1),
+        "there is no folder nowhere/at/all": lambda: lab.loss("nowhere/at/all", seed=1),
+        "the models were trained on no known languages": lambda: lab.loss(bert(), seed=1),
+        "BertForMaskedLM has no tokenizer": lambda: lab.loss(bert(), on=["a b", "c d"], seed=1),
+        "a text is a file, or a list of at least": lambda: lab.loss(last, on=["w1 w2"], seed=1),
+        "the language has no task 'prefx'": lambda: lab.probe(last, "prefx", seed=1),
+        "1 sentences have no error bar": lambda: lab.trace(last, sentences=1, seed=1),
+        "the number of sentences must be at least 1": lambda: lab.sentences(language, 0, seed=1),
+        "there is nothing to plot": lambda: lab.plot(),
+    }
+
+
+def test_every_mistake_is_said_in_one_sentence(language: PCFG, run: lab.Run) -> None:
+    for said, doing in refusals(language, run).items():
+        with pytest.raises(BadInput, match=said) as refusal:
+            doing()
+        assert "\n" not in str(refusal.value)
+        assert math.isclose(str(refusal.value).count("; "), 1, abs_tol=1), refusal.value
+
+
+def test_words_are_printed(language: PCFG, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn = lab.sentences(language, 3, seed=0)
+    print(drawn)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == list(drawn)
+    assert {word for line in lines for word in line.split()} <= set(language.vocabulary)
+    assert all(len(line.split()) == 8 for line in lines)
