@@ -31,7 +31,7 @@ def titles(*names: str) -> set[str]:
         ("figure-1", {"PCFG", "Transformers", "Pre-training", "Loss and trace", "Linear probe"}),
         ("table-3", {"Transformers"}),
         ("table-4", {"Sizes that are enlarged to one"}),
-        ("real-text-steps", {"Real text", "Loss and trace", "Linear probe"}),
+        ("real-text-steps", {"Real text", "Loss and trace", "Linear probe", "Fine-tuning"}),
     ],
 )
 def test_an_experiment_is_told_what_it_depends_on(name: str, expected: set[str]) -> None:

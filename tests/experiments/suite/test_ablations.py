@@ -7,9 +7,11 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.ablations import CLAIMS, DECAY, MASKS, RELEASED, TEXT, ablations
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.objectives.masked import ManyMasksObjective
+from isoloss.pretraining.descent import scheduled_rate
 
 
 def run(choice: str, seed: int, accuracy: float, released: float = 0.5) -> pl.DataFrame:
@@ -43,3 +45,18 @@ def test_each_choice_changes_one_thing_and_the_texts_runs_are_figure_1s() -> Non
         back = replace(each, objective=runs[0].objective, update_rule=scale.grammar.update_rule)
         assert back.digest in of_figure_1
     assert {each.update_rule.decay for each in runs} == {"none", "linear"}
+
+
+def test_the_papers_scales_have_the_pipelines_whole_schedule_beside_its_single_choices() -> None:
+    for name, seeds in (("paper", 3), ("gpu", 10)):
+        planned = builtin_designs()["ablations"].at(scale_named(name))
+        own = [run for run in planned.runs if dict(run.labels)["choice"] == "its whole schedule"]
+        assert len(own) == seeds
+        assert {run.steps for run in own} == {25_000}
+        (rule,) = {run.update_rule for run in own}
+        steps = (1, 3_333, 25_000)
+        rates = [scheduled_rate(rule.learning_rate, rule.warm_up_steps, 25_000, k, rule.decay) for k in steps]
+        assert rates == pytest.approx([5e-4 / 3_333, 5e-4, 5e-4 / (25_001 - 3_333)])
+        assert "schedule-changes-little" in {claim.name for claim in planned.claims}
+    laptop = builtin_designs()["ablations"].at(scale_named("laptop"))
+    assert "schedule-changes-little" not in {claim.name for claim in laptop.claims}

@@ -8,17 +8,14 @@ import polars as pl
 import pytest
 import torch
 
-from isoloss.corpora.fetched_package import FetchedPackage
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shipped_results import shipped_results
 from isoloss.experiments.suite.glue_of_causal_language import Gain, glue_of_causal_language
-from isoloss.experiments.teacher_plan import HubPlan, SmolLM2Plan
-from isoloss.languages.causal_lm import CausalLM
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.references import ControlQuantity
-from isoloss.models.causal_language import ModelSource
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.progress import Progress, silent
+from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
 from isoloss.seeds import derived_seed
 from jobs_in_turn import in_turn
@@ -61,6 +58,16 @@ def test_the_claims_are_gains_over_the_untrained_and_undefined_where_nothing_has
     assert math.isnan(Gain("accuracy_sst_2")([]))
 
 
+def test_what_cut_texts_cannot_answer_is_withdrawn() -> None:
+    """By the shipped runs every text is cut to the laptop's six tokens, and a pair has two sentences."""
+    shipped = shipped_results("laptop")["glue-of-causal-language"]["result"]
+    assert {row[name] for row in shipped["references"] for name in row if name.endswith("_longer")} == {1.0}
+    for scale, answered in (("laptop", set()), ("night", set()), ("paper", {"sst-2"})):
+        claims = glue_of_causal_language(scale_named(scale)).claims
+        judged = {claim.name for claim in claims if claim.role == "effect"}
+        assert {name.rpartition("-gains")[0] for name in judged if name.endswith("-gains")} == answered
+
+
 def test_all_of_it_runs_and_a_student_that_has_not_converged_is_not_judged(tmp_path: Path) -> None:
     small = scale_named("smoke")
     runs = replace(small.causal_language, architectures=small.causal_language.architectures[:1])
@@ -96,24 +103,3 @@ def untrained_control_is_a_model_of_the_runs_own_seed(experiment, output: Path) 
     found = [control.measure(model, drawn, subject, silent).records[0].value for model in models]
     assert torch.equal(state, torch.get_rng_state())
     assert found[0] == found[1] == control.of.measure(models[0], drawn, subject, silent).records[0].value
-
-
-def test_smollm2_is_named_by_its_content_and_read_from_where_it_was_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[HubPlan] = []
-    made = scale_named("smoke").causal_language.language.language
-
-    def read(plan: HubPlan, output: Path, progress: Progress) -> CausalLM:
-        asked.append(plan)
-        return made(output, progress)
-
-    monkeypatch.setattr(FetchedPackage, "files", lambda *_: [tmp_path / "model.gguf"])
-    monkeypatch.setattr(HubPlan, "language", read)
-    plan = SmolLM2Plan(words=50, length=8)
-    assert plan.digest == SmolLM2Plan(words=50, length=8).digest != SmolLM2Plan(words=51, length=8).digest
-    plan.language(tmp_path / "out", silent)
-    assert asked == [HubPlan(ModelSource(str(tmp_path), "model.gguf"), words=50, length=8)]
-    students = scale_named("gpu").causal_language
-    assert (students.language.words, students.language.maximum_length) == (2000, 24)
-    assert {model.tokens for model in students.architectures} == {49_155}

@@ -12,6 +12,7 @@ from isoloss.experiments.claims import judge
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.real_text import ADAMW, BARE, SAM_RULE
+from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.real_text_algorithms import claims_of, real_text_algorithms
 from isoloss.experiments.suite.real_text_steps import real_text_steps
 from isoloss.measurements.task_texts import TaskTexts
@@ -164,3 +165,21 @@ def test_every_claim_on_steps_can_hold_and_fail(first, last, expected) -> None:
     assert {judged.verdict for judged in judge(real_text_steps(scale_named("smoke")).claims, runs)} == {
         expected
     }
+
+
+def test_on_one_card_texts_are_small_enough_for_twenty_epochs() -> None:
+    """By the sizes of the texts, in characters, and of a step; what a run reads over what there is."""
+    runs = scale_named("gpu").real_text
+    for of, megabytes in ((runs.compared, 11.7), (runs.followed, 33.0)):
+        sequences = 1e6 * megabytes / 4 / 127
+        assert 15 < of.steps * of.batch_size / sequences < 30
+    assert runs.sizes.fine_tuning is not None
+    planned = builtin_designs()["real-text-algorithms"].at(scale_named("gpu"))
+    assert {run.seed for run in planned.runs} == {301, 302, 303}
+
+
+def test_what_is_fine_tuned_is_shown_beside_the_probe() -> None:
+    for scale, columns in (("paper", {"accuracy", "fine_tuned_accuracy"}), ("laptop", {"accuracy"})):
+        planned = builtin_designs()["real-text-steps"].at(scale_named(scale))
+        found = {name for each in planned.runs[0].measured for name in each.column_names}
+        assert {name for name in found if name.endswith("accuracy")} == columns

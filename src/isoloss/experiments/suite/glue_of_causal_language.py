@@ -31,6 +31,9 @@ from isoloss.results.verdict import above, below
 PAPERS_TASKS = ("SST-2", "QNLI")
 CONVERGED = 0.01
 """Largest share of the loss that may be left to learn for anything to be judged."""
+TYPICAL_TOKENS = {"SST-2": 24, "QNLI": 48}
+"""About the tokens of a text of the form: a film critic's sentence; a question and a sentence beside it. A
+student has no positions beyond its language's sentences, and texts are cut to them."""
 OTHER_POLICIES: tuple[Policy, ...] = ("resegment", "mask")
 PAPER = "accuracy rises with steps and with size (Figures 2, 3 and 8; QNLI +2.0 points by size)"
 
@@ -117,16 +120,18 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
             "distribution; where it has not, nothing is judged. Besides the authors' treatment of tokens "
             "that are never generated, two others are shown: texts tokenised only with the merges that lead "
             "to generated words, and texts in which such tokens are replaced by [MASK].",
-            "A language that two cores can train on has few words and short sentences, and texts are "
-            "truncated to its length; the caption says how much of them the language covers. SmolLM2 in "
-            "place of OPT takes a GPU: sentences of 8 tokens for one night's run, 1.5 million of them, cost "
-            "3e15 operations, or two days on one core.",
+            "A student has no positions beyond its language's sentences, so texts are cut to them: to "
+            f"{runs.language.maximum_length} tokens here, where a sentence in the form of SST-2 has about "
+            f"{TYPICAL_TOKENS['SST-2']} and a pair in the form of QNLI about {TYPICAL_TOKENS['QNLI']}. Where "
+            "that is less, the claims on the form are withdrawn: a probe of what is left of the texts cannot "
+            "answer them, whatever its accuracy. The paper's sentences of 24 tokens are too short for QNLI, "
+            "of which it does not speak; captions say how many texts were cut.",
             "A gain over the untrained model is what training on the language put into the student; accuracy "
             "alone may come from the tokens themselves.",
         ),
         runs=runs_of_sizes(runs, scale.seeds, tuple(measured)),
         references=tuple(references),
-        claims=_claims(tasks),
+        claims=_claims(tasks, runs.language.maximum_length),
         panels=lambda table: _panels(table, tasks),
         paper_numbers=(("QNLI, gain by size", "2.0 percentage points"),),
     )
@@ -146,7 +151,7 @@ def _teachers(scale: Scale) -> TeachersLanguage:
     return plan
 
 
-def _claims(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
+def _claims(tasks: Sequence[ComparedTask], longest: int) -> tuple[Claim, ...]:
     premise = Claim(
         name="near-the-law",
         answers=Question.LOSS,
@@ -161,10 +166,22 @@ def _claims(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
         kind="premise",
         reason="with more left to learn, that later or larger models do better says nothing about one loss",
     )
-    return (premise, *(claim for task in tasks for claim in _claims_of(task)))
+    return (premise, *(claim for task in tasks for claim in _claims_of(task, longest)))
 
 
-def _claims_of(task: ComparedTask) -> tuple[Claim, ...]:
+def cannot_answer(papers: str, longest: int) -> str:
+    """Why students with so many positions say nothing of the paper's task; empty if they do.
+
+    >>> cannot_answer("SST-2", 24), cannot_answer("QNLI", 24)
+    ('', 'texts are cut to 24 tokens, and those in the form of QNLI have about 48')
+    """
+    typical = TYPICAL_TOKENS[papers]
+    if longest >= typical:
+        return ""
+    return f"texts are cut to {longest} tokens, and those in the form of {papers} have about {typical}"
+
+
+def _claims_of(task: ComparedTask, longest: int) -> tuple[Claim, ...]:
     gain, name, key = Gain(task.column), task.papers, task.papers.lower()
     said = (
         (
@@ -198,6 +215,7 @@ def _claims_of(task: ComparedTask) -> tuple[Claim, ...]:
             unit=unit,
             claimed=above(0.0),
             statistic=WhereConverged(statistic),
+            withdrawn=cannot_answer(task.papers, longest),
         )
         for what, sentence, measure, unit, statistic in said
     )

@@ -12,11 +12,14 @@ from isoloss.experiments.shared.real_text import TextSizes, followed_runs, major
 from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Dots, Lines, Panel
 from isoloss.results.verdict import above, below
 
 ACCURACY = "accuracy"
 LOSS = Axis("loss", "validation loss (nats a masked word)", "loss_error")
+FINE_TUNED = "fine_tuned_accuracy"
+TUNED = Axis(FINE_TUNED, "accuracy, fine-tuned", f"{FINE_TUNED}_deviation")
 PROBE = Axis(ACCURACY, "linear probe accuracy", f"{ACCURACY}_deviation")
 
 CLAIMS = (
@@ -58,7 +61,9 @@ def real_text_steps(scale: Scale) -> Experiment:
     settings = scale.real_text
     runs, sizes, task = settings.followed, settings.sizes, settings.sentiment
     seeds = settings.own_seeds or scale.seeds
-    quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task, ACCURACY))
+    quantities: list[AnyQuantity] = [sizes.loss(), sizes.trace(), sizes.probe_of(task, ACCURACY)]
+    if sizes.fine_tuning is not None:
+        quantities.append(sizes.accuracy_of(task, FINE_TUNED))
     measured = measured_at(runs.measured_steps, *quantities)
     return Experiment(
         name="real-text-steps",
@@ -70,6 +75,8 @@ def real_text_steps(scale: Scale) -> Experiment:
             "The distribution of real text is unknown, so there is no minimal loss to compare with, and the "
             "loss is measured on held-out documents. Where it is still falling, better accuracy of a later "
             "model says nothing about models at the same loss; the first claim tells whether it is.",
+            "Whether the paper probes or fine-tunes here it does not say. Claims are on probes, its default "
+            "(A.5); where models are large enough to be fine-tuned, that is shown beside them.",
             "This is a separate experiment from Figures 2 and 4: its texts have to be downloaded, and its "
             "claims are corrected for multiple testing among themselves.",
         ),
@@ -94,8 +101,9 @@ def _panels(table: pl.DataFrame, sizes: TextSizes, seeds: int) -> tuple[Panel, .
         f"{_sequences(rows, 'trace')} sequences, with all masks of the objective at once; of accuracy: one "
         f"standard deviation over {len(sizes.probe.seeds)} probe seeds."
     )
-    loss, accuracy, trace = (Lines(STEP, y, BY_SEED, "run") for y in (LOSS, PROBE, TRACE))
-    charts = (loss, accuracy, trace, Dots(TRACE, PROBE, BY_SEED))
+    tuned = (TUNED,) if FINE_TUNED in rows.columns else ()
+    over_steps = [Lines(STEP, y, BY_SEED, "run") for y in (LOSS, PROBE, *tuned, TRACE)]
+    charts: tuple[Lines | Dots, ...] = (*over_steps, Dots(TRACE, PROBE, BY_SEED))
     return (Panel("steps", "Over pre-training steps", caption, charts, rows),)
 
 

@@ -1,0 +1,187 @@
+"""The paper's models, training and measurements beside a scale's own, a row a setting."""
+
+from isoloss.experiments.descents import DESCENTS
+from isoloss.experiments.paper_language_settings import Rows
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.language_runs import width_of
+from isoloss.experiments.suite.figure_5 import AT as SIZES_COMPARED
+from isoloss.experiments.suite.longer_training import AT as LONGER
+from isoloss.experiments.suite.table_3 import BERT_POSITIONS, BERT_TOKENS, parameters
+from isoloss.models.shapes import TABLE_4_PRINTED_INNER
+
+
+def transformer_rows(scale: Scale) -> Rows:
+    """Table 3."""
+    shapes = [model.shape for model in scale.grammar.architectures]
+    counts = [parameters(shape, BERT_TOKENS, BERT_POSITIONS) / 1e6 for shape in shapes]
+    return (
+        ("width × layers", "Table 3", ", ".join(f"{shape.width} × {shape.layers}" for shape in shapes)),
+        (
+            "names",
+            "2M to 730M",
+            f"{counts[0]:.1f}M to {counts[-1]:.0f}M with BERT's {BERT_TOKENS:,} tokens",
+            "the paper counts the tokens of its tokenizer; models here have the language's own words; "
+            f"--tokens {BERT_TOKENS} gives them all",
+        ),
+        (
+            "layer norm",
+            "after each block (B.4)",
+            "before each block",
+            "the authors trained so (Izsak et al. 2021); the other is there too",
+        ),
+    )
+
+
+def training_rows(scale: Scale) -> Rows:
+    """AdamW (A.5)."""
+    runs = scale.grammar
+    rule = runs.update_rule
+    return (
+        ("AdamW's rate", "1e-3, constant", f"{rule.learning_rate:g}, constant"),
+        (
+            "warm-up",
+            "1,000 steps (A.5); a proportion of 0.06 (A.4)",
+            f"{rule.warm_up_steps:,} steps",
+            "a proportion of an unknown number of steps is none",
+        ),
+        ("betas", "0.9, 0.98", f"{rule.first_beta:g}, {rule.second_beta:g}"),
+        ("dropout, weight decay", "0.1, 0.01", f"{runs.architectures[0].dropout:g}, {rule.weight_decay:g}"),
+        ("batch", "4,096", f"{runs.batch_size:,}"),
+        (
+            "steps",
+            "more than 30,000, until the loss converges (preprint)",
+            f"{runs.steps:,}, saturated from {runs.saturated_from:,}",
+            "the published paper gives none",
+        ),
+        (
+            "masks",
+            "15 % on real text; not said for generated languages",
+            "one a sentence",
+            "the loss that is defined (Section 2.1); the released pipeline masks 15 % in five copies: "
+            "`ablations` tells whether it matters",
+        ),
+        ("runs a size", "one", f"{len(scale.seeds)}", "an interval needs several"),
+    )
+
+
+def descent_rows(scale: Scale) -> Rows:
+    """SGD (B.2)."""
+    grammar, chain = DESCENTS[scale.name].grammar, DESCENTS[scale.name].hidden_markov
+    return (
+        ("start", "pre-training with SGD", grammar.start),
+        ("rate", "1e-3", f"{grammar.update_rule.learning_rate:g}"),
+        ("warm-up", "12 % of the steps", f"{grammar.update_rule.warm_up_share:.0%}"),
+        ("models", "235M on the PCFG, 67M on the HMM", f"width {grammar.width}, width {chain.width}"),
+        ("steps", "not given", f"{grammar.steps:,}", "those of AdamW"),
+        (
+            "drift time η²k/4B",
+            "not given; (1e-3)² · 120,000 / (4 · 4,096) = 7.3e-06",
+            f"{grammar.drift_time:.1e}",
+            "by Theorem 3.3 nothing measurable moves in that time: the page of Figure 4 says so",
+        ),
+    )
+
+
+def enlarging_rows(scale: Scale) -> Rows:
+    """Table 4."""
+    compared = SIZES_COMPARED[scale.name]
+    shapes = [model.shape for model in compared.architectures]
+    return (
+        ("width × layers", "Table 4", ", ".join(f"{shape.width} × {shape.layers}" for shape in shapes)),
+        (
+            "inner widths",
+            ", ".join(map(str, TABLE_4_PRINTED_INNER)),
+            ", ".join(str(shape.inner_width) for shape in shapes),
+            "four times the width, as B.4 says: only so the last has the 950M that the paper names",
+        ),
+        ("enlarged to", "the largest", f"{compared.common.width} × {compared.common.layers}"),
+    )
+
+
+def adversary_rows(scale: Scale) -> Rows:
+    """The adversarial algorithm (A.5)."""
+    rule, size = scale.compared.adversary, scale.grammar.architectures[scale.compared.size]
+    small = scale.compared.small.shape
+    small_count = parameters(small, BERT_TOKENS, BERT_POSITIONS) / 1e6
+    low, high = rule.loss_window
+    return (
+        ("model", "235M", f"width {width_of(size)}"),
+        (
+            "small model beside it",
+            "9M (preprint)",
+            f"width {small.width} × {small.layers}: {small_count:.1f}M",
+            f"the nearest of Tables 3 and 4 with BERT's {BERT_TOKENS:,} tokens",
+        ),
+        (
+            "tasks attacked",
+            "the downstream tasks",
+            f"{', '.join(rule.tasks)}, one a step in turn",
+            "the tasks of Tables 1 and 2; by default the language's own list, which leaves out rare ones",
+        ),
+        (
+            "strength λ",
+            "not given",
+            f"{rule.strength:g} up to a loss of {low:.3f} nats, falling to 0 at {high:.3f}",
+            "so that it costs no loss: 0.02 to 0.05 nats above the entropy; untried at this scale",
+        ),
+        (
+            "D1 and D2",
+            "disjoint subsets of the training examples; sizes not given",
+            f"{rule.examples} each, fresh at every step",
+            "the paper leaves it open",
+        ),
+    )
+
+
+def measurement_rows(scale: Scale) -> Rows:
+    """Loss and trace (A.5, B.1)."""
+    sizes = scale.sizes
+    return (
+        (
+            "loss",
+            "entropy + KL from the exact distribution, 1e6 sentences",
+            f"the same, every position of {sizes.loss_sentences:,} sentences",
+            "1e6 masks, whose distributions come a sentence at a time",
+        ),
+        ("contexts of the trace", "10,000", f"{sizes.trace_sentences:,} sentences, a mask each"),
+        (
+            "labels a context",
+            "50 drawn from the model",
+            "±1 signs on the columns of diag(√p) - p√pᵀ",
+            "the same mean with bounded variance",
+        ),
+    )
+
+
+def probe_rows(scale: Scale) -> Rows:
+    """The linear probe (A.5)."""
+    sizes, probe = scale.sizes, scale.sizes.probe
+    return (
+        (
+            "examples",
+            "100,000",
+            f"{sizes.probe_train:,} to train, {sizes.probe_validation:,} to validate, "
+            f"{sizes.probe_test:,} to test",
+        ),
+        ("features", "all words' vectors, concatenated", "the same, [CLS] left out"),
+        (
+            "projection",
+            "tried, to 512 dimensions; “does not affect the final performance”",
+            "none; where sizes are compared, to the narrowest's dimension too",
+            "`figure-3` tells whether accuracy depends on it, `ablations` of the released probe",
+        ),
+        ("AdamW's rate, epochs", "1e-3, 100", f"{probe.learning_rate:g}, {probe.epochs}"),
+        ("minibatch", "not given", f"{probe.batch_size}", "the released probe has 512, on other features"),
+        ("seeds", "5", f"{len(probe.seeds)}"),
+    )
+
+
+def fine_tuning_rows(scale: Scale) -> Rows:
+    """Fine-tuning (A.5)."""
+    settings = LONGER[scale.name].fine_tuning
+    return (
+        ("AdamW's rate", "1e-4", f"{settings.learning_rate:g}"),
+        ("warm-up, epochs", "200 steps, 10", f"{settings.warm_up_steps} steps, {settings.epochs}"),
+        ("minibatch", "not given", f"{settings.batch_size}", "that of Devlin et al. 2019"),
+        ("seeds", "5", f"{len(settings.seeds)}"),
+    )
