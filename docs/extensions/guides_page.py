@@ -19,6 +19,7 @@ WITH_A_PLACE = (
     "what-is-measured",
     "flatness",
     "architectures",
+    "equal-knowledge",
     "drift",
     "claims",
     "paper-scale",

@@ -1,0 +1,7 @@
+# docker build --tag isoloss . && docker run --volume "$PWD/results:/isoloss/results" isoloss
+FROM python:3.11-slim
+RUN apt-get update && apt-get install --yes --no-install-recommends make && rm -rf /var/lib/apt/lists/*
+WORKDIR /isoloss
+COPY . .
+RUN make install PYTHON=python
+CMD ["make", "reproduce"]
