@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isoloss.experiments.scale import scale_named
-from page_blocks import ROOT
+from page_blocks import ROOT, links
 
 
 def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +95,18 @@ def test_every_module_has_a_page_and_every_page_is_listed() -> None:
         assert sum(f"<{name}>\n" in page for page in pages.values()) == 1, name
 
 
+def test_links_lead_from_the_home_to_every_page() -> None:
+    """Also where no site is built, which has lists of them."""
+    known: set[Path] = set()
+    waiting = {ROOT / "docs" / "index.md"}
+    while waiting:
+        page = waiting.pop()
+        known.add(page)
+        found = {(page.parent / link.split("#")[0]).resolve() for link in links(page)}
+        waiting |= {path for path in found if path.suffix == ".md" and path.is_file()} - known
+    assert set((ROOT / "docs").glob("*.md")) <= known
+
+
 def test_every_page_is_a_guide_or_has_a_place() -> None:
     from guides_page import WITH_A_PLACE, guides_page
 
@@ -104,4 +116,3 @@ def test_every_page_is_a_guide_or_has_a_place() -> None:
         placed = path.stem == "index" or re.search(rf"^(\w+ <)?{path.stem}>?$", index, flags=re.MULTILINE)
         assert bool(placed) == (path.stem in WITH_A_PLACE)
         assert bool(placed) != (f"   {path.stem}\n" in guides)
-        assert path.stem == "index" or f"({path.name})" in index  # also where no site is built
