@@ -113,6 +113,6 @@ def test_every_page_is_a_guide_or_has_a_place() -> None:
     folder = ROOT / "docs"
     index, guides = (folder / "index.md").read_text(), guides_page(folder)
     for path in folder.glob("*.md"):
-        placed = path.stem == "index" or re.search(rf"^(\w+ <)?{path.stem}>?$", index, flags=re.MULTILINE)
+        placed = path.stem == "index" or re.search(rf"^([\w ]+ <)?{path.stem}>?$", index, flags=re.MULTILINE)
         assert bool(placed) == (path.stem in WITH_A_PLACE)
         assert bool(placed) != (f"   {path.stem}\n" in guides)
