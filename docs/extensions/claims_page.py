@@ -20,7 +20,8 @@ INTRODUCTION = f"""\
 
 Every sentence that runs at laptop scale and of a night may contradict: its statistic, the numbers it is said
 to be one of, and the paper's own number. All of it was fixed before the runs that it is judged on. This page
-is written from the code, and a test fails where the two differ.
+is written from the code, and a test fails where the two differ. The wording of sentences has been edited
+since then; statistics, bounds and units have not.
 
 A statistic's interval comes from resamples of whole seeds. A claim is *supported* where the whole interval
 lies among the numbers claimed, *not supported* where none of it does, and *inconclusive* otherwise. A bound

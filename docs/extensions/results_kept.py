@@ -9,6 +9,7 @@ from typing import Any
 
 import vl_convert
 
+from isoloss.experiments.claims import Claim
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import packed_results, shipped_results
 from isoloss.experiments.suite import builtin_designs, every_experiment
@@ -18,21 +19,61 @@ from isoloss.stored_runs.stored_run import stored_run
 ROOT = Path(__file__).parent.parent.parent
 SHIPPED = ROOT / "src" / "isoloss" / "reference"
 SCALES = ("laptop", "night")
-POINTS = "percent points"
-"""As the registered claims call them."""
+UNITS = {"percent points": "percentage points", "of the twin's fall": "of the fall with noise"}
+"""Units as claims were registered with them, and as they are read."""
+
+EARLIER = Path(__file__).parent / "earlier_rounds.json"
+"""The verdicts of rounds whose results were shipped before those of other seeds took their place."""
 
 PIXELS = 1.25
 """Of the documentation's pictures, for one of the screen: the site has them with more, and as vectors."""
 
 
 def read_kept() -> list[dict[str, Any]]:
-    """The results that are shipped, an experiment and scale each, Figure 1 at laptop scale first."""
+    """The results that are shipped, an experiment and scale each, Figure 1 at laptop scale first.
+
+    Claims are worded as they are today, with why those were withdrawn that have been since, and as `before`
+    the verdicts of earlier rounds whose results were shipped, each with its seeds. `tested` are those that
+    were judged together as effects, whether or not they have been withdrawn since.
+    """
     return [
-        {"scale": scale, **shipped, "earlier_seeds": _earlier(design.earlier_seeds.get(scale, ()), shipped)}
+        {
+            "scale": scale,
+            **shipped,
+            "result": _as_of_today(shipped["result"], scale),
+            "earlier_seeds": _earlier(design.earlier_seeds.get(scale, ()), shipped),
+        }
         for scale in SCALES
         for name, design in builtin_designs().items()
         if (shipped := shipped_results(scale).get(name)) is not None
     ]
+
+
+def _as_of_today(result: dict[str, Any], scale: str) -> dict[str, Any]:
+    earlier = _earlier_rounds().get(scale, {}).get(result["name"], [])
+    claims = []
+    for claim in result["claims"]:
+        now = _registered().get((result["name"], claim["name"])) or _registered().get(("", claim["name"]))
+        words = {"sentence": now.sentence, "withdrawn": now.withdrawn} if now is not None else {}
+        words["tested"] = claim["kind"] == "effect" and not claim.get("withdrawn")
+        before = [(each["seeds"], each["verdicts"].get(claim["name"])) for each in earlier]
+        claims.append({**claim, **words, "before": [each for each in before if each[1]]})
+    return {**result, "claims": claims}
+
+
+@cache
+def _registered() -> dict[tuple[str, str], Claim]:
+    """The claims that are registered today, by experiment and name; by name alone under an empty one."""
+    every = (each for scale in reversed(SCALES) for each in every_experiment(scale_named(scale)))
+    found = {(each.name, claim.name): claim for each in every for claim in each.claims}
+    # A claim that another experiment has taken over is worded as it is there.
+    return {("", name): claim for (_, name), claim in found.items()} | found
+
+
+def _earlier_rounds() -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Seeds, commit and verdicts of the rounds that a later one replaced, by scale and experiment."""
+    found: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(EARLIER.read_text())
+    return found
 
 
 def _earlier(rounds: Sequence[tuple[int, ...]], shipped: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
@@ -62,8 +103,8 @@ def seeds_of(result: dict[str, Any]) -> list[int]:
 
 
 def of_kind(result: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """Its effects, or its premises."""
-    return [claim for claim in result["claims"] if claim["kind"] == kind]
+    """Its effects, or its premises, without those that were withdrawn."""
+    return [claim for claim in result["claims"] if claim["kind"] == kind and not claim.get("withdrawn")]
 
 
 def cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
@@ -82,8 +123,14 @@ def cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
         measured, low, high = (_two_digits(share * number) for number in numbers)
         measured = f"{measured}{unit} ({low} to {high})"
     verdict = f"{verdict_of(claim)}{_what_would_decide(claim)}"
-    paper, measured = (text.replace(POINTS, "percentage points") for text in (claim["paper"], measured))
+    paper, measured = (_as_read(text) for text in (claim["paper"], measured))
     return claim["sentence"], paper, measured, " and ".join(bounds), verdict
+
+
+def _as_read(text: str) -> str:
+    for registered, read in UNITS.items():
+        text = text.replace(registered, read)
+    return text
 
 
 def _two_digits(number: float) -> str:
@@ -91,16 +138,9 @@ def _two_digits(number: float) -> str:
     return f"{number:#.2g}".rstrip(".")
 
 
-@cache
-def _withdrawn() -> dict[str, str]:
-    """Why claims that had been registered were withdrawn, by name; their verdicts are still shown."""
-    every = every_experiment(scale_named("laptop"))
-    return {claim.name: claim.withdrawn for each in every for claim in each.claims if claim.withdrawn}
-
-
 def verdict_of(claim: dict[str, Any]) -> str:
     """The verdict, and whether the claim was withdrawn."""
-    why = _withdrawn().get(claim["name"])
+    why = claim.get("withdrawn")
     return f"**{claim['verdict']}**" + (f" (withdrawn: {why})" if why else "")
 
 
@@ -126,8 +166,23 @@ def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) ->
         return
     run = stored_run(results / "runs" / result["checkpoints"][0]["folder"])
     versions = run.checkpoints[0].content["versions"]
+    if name in shipped and seeds_of(shipped[name]["result"]) != seeds_of(result):
+        _keep_verdicts(scale, name, shipped[name])
     shipped[name] = {**origin, "versions": versions, "result": result}
     write_atomically(SHIPPED / f"{scale}.json.gz", packed_results(scale, shipped))
     if picture := builtin_designs()[name].picture:
         svg = (files / f"{name}-{picture.panel}.svg").read_text()
         (ROOT / "docs" / picture_name(name, scale)).write_bytes(vl_convert.svg_to_png(svg, scale=PIXELS))
+
+
+def _keep_verdicts(scale: str, name: str, replaced: dict[str, Any]) -> None:
+    """The verdicts of a round beside those of the rounds before it."""
+    rounds = _earlier_rounds()
+    result = replaced["result"]
+    told = {
+        "seeds": seeds_of(result),
+        "commit": replaced["commit"][:12],
+        "verdicts": {claim["name"]: claim["verdict"] for claim in result["claims"]},
+    }
+    rounds.setdefault(scale, {}).setdefault(name, []).append(told)
+    EARLIER.write_text(json.dumps(rounds, indent=1, ensure_ascii=False) + "\n")

@@ -15,9 +15,11 @@ from typing import Any
 import polars as pl
 from results_kept import ROOT, SCALES, cells, keep, not_yet_run, of_kind, picture_name, read_kept, seeds_of
 from results_quoted import DRIFT_PAGE, README, with_drift, with_results
-from results_rounds import all_rounds_told, ranges, rounds_told
+from results_rounds import families_told, ranges
 
 from isoloss.experiments.branches import VARIED
+from isoloss.experiments.claims import Question
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.requested import GROUPS, requested_designs
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite import builtin_designs
@@ -28,68 +30,149 @@ LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
 
 
 def results_page(kept: Sequence[dict[str, Any]]) -> str:
-    """The page's text."""
-    introduction = (
-        "# What we found\n\nThis page is written from the results that are shipped with the sources, and "
-        "every number in it is theirs. What was claimed was [fixed beforehand](claims.md). In brackets: 95 % "
-        "intervals over seeds, corrected for a figure's number of effects (Holm): a verdict other than "
-        "inconclusive means that the whole interval says so.\n"
-    )
-    return "\n".join([introduction, _overview(kept), *map(_section, kept), LIMITS])
-
-
-def _overview(kept: Sequence[dict[str, Any]]) -> str:
-    """How much is decided: a row an experiment, a column a scale; premises apart from effects."""
-    scales = [scale for scale in SCALES if any(each["scale"] == scale for each in kept)]
-    results = {(each["result"]["name"], each["scale"]): each["result"] for each in kept}
-    rows = [f"| | {' | '.join(scales)} |", "|---|" + "---|" * len(scales)]
-    for name in dict.fromkeys(name for name, _ in results):
-        decided = [_decided([results[name, scale]]) if (name, scale) in results else "" for scale in scales]
-        rows.append(f"| `{name}` | {' | '.join(decided)} |")
-    sums = [_decided([result for (_, of), result in results.items() if of == scale]) for scale in scales]
-    rows.append(f"| **all** | {' | '.join(sums)} |")
-    introduction = (
-        "How many claims the runs decide, whichever way; in brackets, how many of the decided ones are "
-        "supported. Effects first, then the premises under which they are to be seen.\n"
-    )
-    return "\n".join([introduction, *rows, "", all_rounds_told(kept, scales)])
-
-
-def _decided(results: Sequence[dict[str, Any]]) -> str:
-    told = []
-    for kind in ("effect", "premise"):
-        verdicts = [claim["verdict"] for result in results for claim in of_kind(result, kind)]
-        if verdicts:
-            decided = len(verdicts) - verdicts.count("inconclusive")
-            told.append(f"{decided} of {len(verdicts)} ({verdicts.count('supported')})")
-    return "; ".join(told) or "nothing is claimed"
-
-
-def _section(kept: dict[str, Any]) -> str:
-    result, versions = kept["result"], kept["versions"]
-    name, seeds = result["name"], seeds_of(result)
-    effects, premises = of_kind(result, "effect"), of_kind(result, "premise")
-    after = f", after `{kept['after']}`, whose runs it shares," if "after" in kept else ""
-    beside = " beside other work" if kept.get("busy") else ""
-    shown = builtin_designs()[name].picture
-    picture = [f"![{shown.shows}]({picture_name(name, kept['scale'])})\n"] if shown else []
+    """The page's text: a summary, then each experiment with its scales side by side."""
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for each in kept:
+        by_name.setdefault(each["result"]["name"], []).append(each)
     return "\n".join(
-        [
-            f"## {result['title']}{'' if kept['scale'] == 'laptop' else ' (night)'}\n",
-            f"What `{kept['command']}`{after} gave at commit `{kept['commit'][:12]}` in {kept['seconds']:,} "
-            f"seconds{beside}, of seeds {ranges(seeds)}, which no choice was made on; "
-            f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}."
-            f"{_counted(effects)}{rounds_told(kept)}{not_yet_run(kept)}\n",
-            *picture,
-            *([_table(effects)] if effects else _how_far(result)),
-            *(
-                ["The conditions under which the effects are to be seen, each judged by itself:\n"]
-                if premises
-                else []
-            ),
-            *([_table(premises)] if premises else []),
-            f"Any run of it again, and with it its dots: `{_again(kept)}`, and so on.\n",
-        ]
+        [INTRODUCTION, *_summary(by_name), _families(kept), *map(_section, by_name.values()), LIMITS]
+    )
+
+
+INTRODUCTION = """\
+# What we found
+
+Every number here comes from the results that are shipped with the sources, and every claim was
+[registered before its runs](claims.md). In brackets: 95 % intervals over seeds, corrected for the number of
+effects of an experiment (Holm). A claim is supported, or not supported, only if the whole interval says so.
+"""
+ANSWERS = {"supported": "Supported", "not supported": "Not supported", "inconclusive": "Undecided"}
+
+
+def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
+    """By question: each experiment's own question, the claim that answers it, one number, and a link."""
+    yield "## In short\n"
+    yield (
+        "For each experiment one claim that answers its question, at the larger scale with current results; "
+        "its name leads to the others.\n"
+    )
+    questions = {name: _experiment(name).question for name in by_name}
+    for question in Question:
+        asked = [name for name in by_name if questions[name] == question]
+        if asked:
+            yield f"**{question}**\n"
+            yield "\n".join(map(_answer, [by_name[name] for name in asked])) + "\n"
+
+
+HEADLINES = {
+    "adamw-clock": "one-clock",
+    "drift": "one-clock",
+    "figure-4": "pcfg-c-better",
+    "flatten-polish": "flatter-is-no-better",
+    "real-text-algorithms": "worse-without-regularisation-sst-2",
+}
+"""The claims that answer an experiment's question, where that is not the first effect that it registered."""
+
+
+def _answer(scales: list[dict[str, Any]]) -> str:
+    shown = _shown(scales)
+    result = shown["result"]
+    asked, link = _experiment(result["name"]).title, f"[{result['name']}](#{result['name']})"
+    claims = [*of_kind(result, "effect"), *of_kind(result, "premise")]
+    if not claims:
+        return f"- *{asked}* No claim is judged. {link}"
+    named = {claim["name"]: claim for claim in claims}
+    answer = named.get(HEADLINES.get(result["name"], ""), claims[0])
+    sentence, _, measured, _, _ = cells(answer)
+    return f"- *{asked}* **{ANSWERS[answer['verdict']]}:** {sentence} {measured}, {shown['scale']}. {link}"
+
+
+def _shown(scales: list[dict[str, Any]]) -> dict[str, Any]:
+    """The largest scale whose results are of the claims registered today."""
+    return max(scales, key=lambda each: (not not_yet_run(each), SCALES.index(each["scale"])))
+
+
+@cache
+def _experiment(name: str) -> Experiment:
+    return builtin_designs()[name].at(_scale("laptop"))
+
+
+def _families(kept: Sequence[dict[str, Any]]) -> str:
+    return (
+        "## How much is decided\n\n"
+        "Within an experiment, the probability of any wrong verdict is at most 5 %. Some experiments were "
+        "[judged again on new seeds](limits.md) after leaving claims open; the fifth column shares the 5 % "
+        "among those rounds. The last column applies Holm's procedure once, to the effects of all "
+        "experiments. Withdrawn claims are not counted.\n\n" + families_told(kept, SCALES)
+    )
+
+
+def _section(scales: list[dict[str, Any]]) -> str:
+    name = scales[0]["result"]["name"]
+    experiment, shown = _experiment(name), builtin_designs()[name].picture
+    scale = _shown(scales)["scale"]
+    picture = [f"![{shown.shows}]({picture_name(name, scale)})\n"] if shown else []
+    parts = [f"## {name}\n", f"**{experiment.title}**\n", *picture]
+    kinds = {kind: _table(scales, kind) for kind in ("effect", "premise")}
+    if kinds["effect"]:
+        parts.append(kinds["effect"])
+    elif not any(each["result"]["claims"] for each in scales):
+        parts += _how_far(scales)
+    elif not kinds["premise"]:
+        parts.append("All claims on these runs have been withdrawn: below, with the reason.\n")
+    if kinds["premise"]:
+        parts += ["Premises, each judged by itself:\n", kinds["premise"]]
+    told = "\n".join(map(_origin, scales))
+    parts.append(f"<details><summary>Seeds, commits and rounds</summary>\n\n{told}\n\n</details>\n")
+    return "\n".join(parts)
+
+
+def _table(scales: list[dict[str, Any]], kind: str) -> str:
+    """A row a claim, a column a scale; below a claim, what it says of its number, and the paper's."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for each in scales:
+        for claim in of_kind(each["result"], kind):
+            found.setdefault(claim["name"], {})[each["scale"]] = claim
+    if not found:
+        return ""
+    names = [each["scale"] for each in scales]
+    rows = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
+    for of_scale in found.values():
+        sentence, paper, _, claimed, _ = cells(next(iter(of_scale.values())))
+        at = [_judged(of_scale[scale]) if scale in of_scale else "" for scale in names]
+        sentence, paper = (text.replace("|", r"\|") for text in (sentence, paper))
+        said = f"{sentence}<br><small>claimed: {claimed}; the paper: {paper}</small>"
+        rows.append(f"| {said} | {' | '.join(at)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _judged(claim: dict[str, Any]) -> str:
+    """The number, the verdict, and the verdicts of earlier rounds."""
+    _, _, measured, _, verdict = cells(claim)
+    before = ", ".join(verdict for _, verdict in claim["before"])
+    return f"{measured}: {verdict}" + (f" (earlier: {before})" if before else "")
+
+
+def _origin(kept: dict[str, Any]) -> str:
+    """Where a scale's results come from: command, commit, seeds, versions, and the rounds before."""
+    result, versions = kept["result"], kept["versions"]
+    after = f", after `{kept['after']}`, whose runs it shares" if "after" in kept else ""
+    beside = " beside other work" if kept.get("busy") else ""
+    rounds = (
+        f" Earlier rounds: seeds {'; '.join(map(ranges, kept['earlier_seeds']))}."
+        if kept["earlier_seeds"]
+        else ""
+    )
+    withdrawn = [claim for claim in result["claims"] if claim.get("withdrawn")]
+    told = "".join(
+        f"\n  - Withdrawn: {claim['sentence']} {cells(claim)[2]}; {claim['withdrawn']}."
+        for claim in withdrawn
+    )
+    return (
+        f"- {kept['scale']}: `{kept['command']}`{after}, commit `{kept['commit'][:12]}`, {kept['seconds']:,} "
+        f"seconds{beside}; seeds {ranges(seeds_of(result))}, not used to choose any setting; "
+        f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}.{rounds}"
+        f"{not_yet_run(kept)} To rerun one run: `{_again(kept)}`.{told}"
     )
 
 
@@ -104,25 +187,14 @@ def _again(kept: dict[str, Any]) -> str:
 _scale = cache(scale_named)
 
 
-def _counted(effects: list[dict[str, Any]]) -> str:
-    if not effects:
-        return " Nothing is claimed: it looks for where a law ends."
-    decided = sum(claim["verdict"] != "inconclusive" for claim in effects)
-    return f" Of {len(effects)} effects {decided} {'is' if decided == 1 else 'are'} decided."
-
-
-def _how_far(result: dict[str, Any]) -> Iterator[str]:
-    """Of the limits of a clock, a line each thing that was varied."""
-    found = distances(pl.DataFrame(result["checkpoints"], infer_schema_length=None))
-    for varied in found[VARIED].unique(maintain_order=True).sort():
-        yield f"- {varied[0].upper()}{varied[1:]}: {how_far(found.filter(pl.col(VARIED) == varied))}"
-    yield ""
-
-
-def _table(claims: list[dict[str, Any]]) -> str:
-    rows = ["| | the paper | here (interval) | claimed | verdict |", "|---|---|---|---|---|"]
-    rows += [f"| {' | '.join(cells(claim))} |" for claim in claims]
-    return "\n".join(rows) + "\n"
+def _how_far(scales: list[dict[str, Any]]) -> Iterator[str]:
+    """Of the limits of a clock, a line each thing that was varied, by scale."""
+    for each in scales:
+        found = distances(pl.DataFrame(each["result"]["checkpoints"], infer_schema_length=None))
+        yield f"At {each['scale']}:\n"
+        for varied in found[VARIED].unique(maintain_order=True).sort():
+            yield f"- {varied[0].upper()}{varied[1:]}: {how_far(found.filter(pl.col(VARIED) == varied))}"
+        yield ""
 
 
 def _arguments() -> argparse.Namespace:

@@ -10,7 +10,7 @@ from typing import Any
 
 from results_kept import of_kind
 
-from isoloss.experiments.claims import CONFIDENCE
+from isoloss.experiments.claims import CONFIDENCE, holm_levels
 
 
 def times_judged(kept: dict[str, Any]) -> int:
@@ -30,36 +30,43 @@ def decided_at_shared_error(kept: dict[str, Any], kind: str) -> int:
     )
 
 
-def rounds_told(kept: dict[str, Any]) -> str:
-    """A sentence on the rounds of one result; nothing if there was one, or nothing is claimed."""
-    effects = of_kind(kept["result"], "effect")
-    if times_judged(kept) == 1 or not effects:
-        return ""
-    before = "; ".join(map(ranges, kept["earlier_seeds"]))
-    return (
-        f" Its claims have been judged in {times_judged(kept)} rounds, before on seeds {before}: with the "
-        f"probability of error shared among these rounds, {decided_at_shared_error(kept, 'effect')} of "
-        f"{len(effects)} effects would be decided."
-    )
+def raw_p_values(result: dict[str, Any]) -> dict[str, float]:
+    """The largest p-value that each effect of one family can have had before Holm's adjustment, by name.
+
+    An adjusted one is its own times the number of those not smaller, or another's if that is larger.
+    """
+    tested = sorted((claim for claim in result["claims"] if claim["tested"]), key=lambda c: c["p_value"])
+    return {claim["name"]: claim["p_value"] / (len(tested) - rank) for rank, claim in enumerate(tested)}
 
 
-def all_rounds_told(kept: Sequence[dict[str, Any]], scales: Sequence[str]) -> str:
-    """What sharing the error among rounds leaves of all effects, by scale."""
-    told = []
+def decided_in_one_family(kept: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    """How many effects are decided at least if all results' are one family, and how many there are."""
+    p_values = [
+        raw_p_values(each["result"])[claim["name"]]
+        for each in kept
+        for claim in of_kind(each["result"], "effect")
+    ]
+    levels = holm_levels(p_values, 1 - CONFIDENCE)
+    return sum(p <= level for p, level in zip(p_values, levels, strict=True)), len(p_values)
+
+
+def families_told(kept: Sequence[dict[str, Any]], scales: Sequence[str]) -> str:
+    """A row a scale: what is decided within each experiment, among all rounds, and in one family of all."""
+    rows = [
+        "| | effects | decided within each experiment | of these supported | with the error shared among "
+        "rounds | in one family of all experiments, at least |",
+        "|---|---|---|---|---|---|",
+    ]
     for scale in scales:
         of_scale = [each for each in kept if each["scale"] == scale]
-        again = sum(times_judged(each) > 1 for each in of_scale)
-        decided = sum(decided_at_shared_error(each, "effect") for each in of_scale)
-        effects = sum(len(of_kind(each["result"], "effect")) for each in of_scale)
-        told.append(
-            f"{decided} of {effects} effects at {scale}, where {again} of {len(of_scale)} experiments have "
-            "had several"
+        verdicts = [c["verdict"] for each in of_scale for c in of_kind(each["result"], "effect")]
+        decided = len(verdicts) - verdicts.count("inconclusive")
+        shared = sum(decided_at_shared_error(each, "effect") for each in of_scale)
+        together, effects = decided_in_one_family(of_scale)
+        rows.append(
+            f"| {scale} | {effects} | {decided} | {verdicts.count('supported')} | {shared} | {together} |"
         )
-    return (
-        "Where runs had left claims open, an experiment was run again on other seeds and [its claims judged "
-        "anew](limits.md). Were the probability of error shared among the rounds of each, those decided "
-        f"would be {', and '.join(told)}.\n"
-    )
+    return "\n".join(rows) + "\n"
 
 
 def ranges(seeds: Iterable[int]) -> str:

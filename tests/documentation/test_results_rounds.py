@@ -11,7 +11,12 @@ from isoloss.experiments.claims import CONFIDENCE, holm_adjusted, holm_levels
 def result(seeds: list[int], p_values: list[float]) -> dict[str, Any]:
     adjusted = holm_adjusted(p_values)
     claims = [
-        {"kind": "effect", "p_value": p, "verdict": "supported" if p <= 1 - CONFIDENCE else "inconclusive"}
+        {
+            "kind": "effect",
+            "withdrawn": "",
+            "p_value": p,
+            "verdict": "supported" if p <= 1 - CONFIDENCE else "inconclusive",
+        }
         for p in adjusted
     ]
     return {"claims": claims, "checkpoints": [{"seed": seed} for seed in seeds]}
@@ -34,12 +39,7 @@ def test_sharing_the_error_is_holms_procedure_at_the_share(rounds: int) -> None:
     assert found == set(range(6))
 
 
-def test_the_rounds_are_told_with_their_seeds() -> None:
-    from results_rounds import ranges, rounds_told
+def test_seeds_are_told_as_ranges() -> None:
+    from results_rounds import ranges
 
     assert ranges([5, 1, 2, 3, 7, 8]) == "1 to 3, 5, 7 to 8"
-    once = {"result": result([1], [0.01]), "earlier_seeds": []}
-    assert rounds_told(once) == ""
-    twice = {"result": result([8], [0.03]), "earlier_seeds": [[1, 2, 3]]}
-    assert "judged in 2 rounds, before on seeds 1 to 3: " in rounds_told(twice)
-    assert "0 of 1 effects would be decided" in rounds_told(twice)

@@ -1,3 +1,4 @@
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -7,13 +8,7 @@ import pytest
 from isoloss.experiments.suite import builtin_designs
 
 ROOT = Path(__file__).parents[2]
-REWORDED = (
-    ("percent points", "percentage points"),
-    ("have not learnt of the law", "have not learnt of the distribution"),
-    ("KL(law || model)", "KL(distribution || model)"),
-    ("over the law's entropy", "over its entropy"),
-    ("per doubling of steps from 5,657 on", "per doubling of steps from where the other runs end"),
-)
+REWORDED = json.loads((ROOT / "tests" / "data" / "reworded-claims.json").read_text())
 """What is said in other words than at registration, and nothing else is: no statistic or bound."""
 WITHDRAWN = "- withdrawn: .*\n"
 """What may be said of a claim later: that nothing is tested by it any more, and why."""

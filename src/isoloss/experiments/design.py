@@ -42,7 +42,7 @@ class Design:
     >>> from isoloss.experiments.scale import scale_named
     >>> from isoloss.experiments.suite import builtin_designs
     >>> builtin_designs()["figure-9"].at(scale_named("smoke")).title
-    'Does the KL divergence come to rest, as the loss does?'
+    'Does the KL divergence converge, as the loss does?'
     """
 
     plan: Callable[[Scale], Experiment]

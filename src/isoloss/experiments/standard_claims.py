@@ -72,7 +72,7 @@ def one_kl(name: str, whose: str, statistic: Statistic = RANGE_OF_KL) -> Claim:
     return Claim(
         name=name,
         answers=Question.LOSS,
-        sentence=f"{whose}Within a run, after saturation, KL(distribution || model) stays one KL.",
+        sentence=f"{whose}Within a run, after saturation, KL(distribution || model) no longer changes.",
         paper=KL_IN_PAPER,
         measure="mean over runs of log2(largest / smallest KL) of the run's checkpoints",
         unit="doublings",
@@ -121,9 +121,7 @@ def final_loss_is_near(name: str) -> Claim:
     return Claim(
         name=name,
         answers=Question.LOSS,
-        sentence=(
-            "At the end what the models have not learnt of the distribution is a small share of its entropy."
-        ),
+        sentence=("At the end of training, KL(distribution || model) is small beside the entropy."),
         paper="losses 3.204 to 3.208 over an entropy of 3.196 nats: 0.25 to 0.38 % (Figures 1 and 2)",
         measure="mean over runs of KL(distribution || model) at the last checkpoint, over its entropy",
         unit="",

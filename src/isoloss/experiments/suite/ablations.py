@@ -94,7 +94,7 @@ CLAIMS = (
     _changes_little(
         "masks-change-little",
         "Accuracy is nearly the same with 15 % of the words masked, in five copies of a sentence.",
-        "mean over seeds of probe accuracy at the last step, so masked minus one mask a sentence",
+        "mean over seeds of probe accuracy at the last step, 15 % masked minus one mask per sentence",
         gain_of_choice(MASKS),
     ),
     _changes_little(

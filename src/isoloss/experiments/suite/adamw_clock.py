@@ -90,7 +90,7 @@ CLAIMS = (
     Claim(
         name="loss-stands",
         answers=Question.LOSS,
-        sentence="Along AdamW the loss stays what it is.",
+        sentence="The loss does not change along AdamW.",
         paper=NOBODY,
         measure="largest change of a pace's mean exact loss since the start, over the loss at the start",
         unit="",
@@ -101,7 +101,7 @@ CLAIMS = (
     ),
     Claim(
         name="root-falls",
-        sentence="Along AdamW Σ √H_ii falls.",
+        sentence="Σ √H_ii falls along AdamW.",
         paper=NOBODY,
         measure="mean over paces of log2(Σ √H_ii at the start / at the last checkpoint)",
         unit="halvings",
@@ -122,7 +122,7 @@ CLAIMS = (
     ),
     Claim(
         name="batch-does-not-matter",
-        sentence="At one learning rate and step the batch does not change how far AdamW has drifted.",
+        sentence="At a given learning rate and step, how far AdamW has drifted is independent of batch size.",
         paper=NOBODY,
         measure=(
             "mean log2 of the steps that the larger batch takes to a trace over those of the smaller, for "
@@ -135,7 +135,7 @@ CLAIMS = (
     ),
     Claim(
         name="root-before-trace",
-        sentence="It is Σ √H_ii that AdamW lowers, further than SGD does beside the trace.",
+        sentence="AdamW lowers Σ √H_ii rather than the trace: relative to the trace, by more than SGD does.",
         paper=NOBODY,
         measure=(
             "halvings of (Σ √H_ii)² less those of the trace, from start to last checkpoint: AdamW's, the "

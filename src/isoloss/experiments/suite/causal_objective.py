@@ -87,7 +87,7 @@ def causal_objective(scale: Scale) -> Experiment:
     next_word = ExactLossQuantity(loss.sentences, loss.seed, NextWordObjective())
     return Experiment(
         name="causal-objective",
-        title="Does predicting the next word in place of a masked one change it?",
+        title="Does next-word prediction change the findings?",
         question=Question.ALGORITHM,
         text=(
             "Most language models today predict the next word. Here a causal transformer of the same shape "

@@ -33,7 +33,7 @@ CLAIMS = (
     Claim(
         name="loss-stands",
         answers=Question.LOSS,
-        sentence="Along SGD the loss stays what it is.",
+        sentence="The loss does not change along SGD.",
         paper="“after the validation pre-training loss converges” (Section 4)",
         measure=(
             "largest change of a pace's exact loss since the start, median over seeds, over the loss at the "
@@ -48,7 +48,7 @@ CLAIMS = (
     Claim(
         name="trace-falls",
         answers=Question.THEORY,
-        sentence="Along SGD the trace of the Hessian falls.",
+        sentence="The trace of the Hessian falls along SGD.",
         paper="“a clear decreasing trend” (Section 4; no number given)",
         measure="mean over paces of the median of log2(trace at the start / at the last checkpoint)",
         unit="halvings",
@@ -73,7 +73,7 @@ CLAIMS = (
     Claim(
         name="rate-exponent",
         answers=Question.THEORY,
-        sentence="The steps to a fall of the trace go as η^-2.",
+        sentence="The number of steps to a given fall of the trace scales as η^-2.",
         paper=NO_CLOCK,
         measure=f"a {POWERS} of a seed reach, and to all of it; median over seeds",
         unit="",
@@ -84,7 +84,7 @@ CLAIMS = (
     Claim(
         name="batch-exponent",
         answers=Question.THEORY,
-        sentence="At one learning rate, the steps to a fall of the trace go as B.",
+        sentence="At a given learning rate, the number of steps to a given fall of the trace scales as B.",
         paper=NO_CLOCK,
         measure=f"b {POWERS} of a seed reach, and to all of it; median over seeds",
         unit="",
@@ -103,7 +103,7 @@ CLAIMS = (
     ),
     Claim(
         name="finite-steps",
-        sentence="At one η/B steps to a fall go as 1/η, the better the smaller the learning rate.",
+        sentence="At a given η/B, steps scale as 1/η, more closely the smaller the learning rate.",
         paper=NO_CLOCK,
         measure=(
             "exponent of 1/η, of the steps to half and to all of the fall that all paces reach, at one η/B: "
@@ -129,7 +129,7 @@ CLAIMS = (
     Claim(
         name="no-noise-no-fall",
         answers=Question.THEORY,
-        sentence="Without the noise the trace does not fall.",
+        sentence="Without gradient noise the trace does not fall.",
         paper="the drift is the gradient noise's (Theorem 3.3; no number given)",
         measure=(
             "halvings of the control's trace over those of its twin, medians over seeds: one learning rate, "
@@ -157,7 +157,7 @@ CLAIMS = (
     Claim(
         name="flatter-is-better",
         answers=Question.FLATNESS,
-        sentence="As the trace halves along SGD, accuracy rises by two points.",
+        sentence="As the trace halves along SGD, accuracy rises by two percentage points.",
         paper="+1.6 and +4.0 percentage points as the trace falls (Section 4)",
         measure="gain of accuracy from start to last checkpoint over halvings of the trace; median of seeds",
         unit="percentage points a halving",
@@ -187,7 +187,7 @@ def drift(scale: Scale, settings: DriftRuns) -> Experiment:
             "Theorem 3.3: where the loss is minimal, SGD with learning rate η and batch size B moves along "
             "the minima against the gradient of the trace of the Hessian, dθ/dτ = -∇_Γ Tr ∇²L, and its clock "
             "is τ = η²k / 4B. Runs that differ in η, B and the number of steps k must therefore lie on one "
-            "curve over τ, and steps to a fall of the trace go as η^-2 B.",
+            "curve over τ, and the steps to a given fall of the trace scale as η^-2 B.",
             "Plain SGD starts from each of AdamW's last checkpoints: no momentum, weight decay, warm-up or "
             "dropout. Its rate is a share of η* = 2 / (λ + (λ + Tr) / 4), up to which SGD in batches of four "
             "is stable, with λ and Tr the largest eigenvalue and the trace of the Hessian where it starts: "

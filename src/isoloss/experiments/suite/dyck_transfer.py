@@ -69,7 +69,7 @@ CLAIMS = (
     Claim(
         name="ways-have-one-loss",
         answers=Question.LOSS,
-        sentence="All ways come to one pre-training loss.",
+        sentence="All continuations reach the same pre-training loss.",
         paper=MADE,
         measure=(
             "mean over seeds of largest minus smallest loss of the ways' last checkpoints, over their mean"
@@ -82,7 +82,7 @@ CLAIMS = (
     ),
     Claim(
         name="ways-near-the-distribution",
-        sentence="At the end what is not learnt of the distribution is a small share of its entropy.",
+        sentence="At the end of training, KL(distribution || model) is small beside the entropy.",
         paper="losses 3.204 to 3.208 over an entropy of 3.196 nats: 0.25 to 0.38 % (Figures 1 and 2)",
         measure="mean over runs of KL(distribution || model) at the last checkpoint, over the entropy",
         unit="",
@@ -93,7 +93,7 @@ CLAIMS = (
     ),
     Claim(
         name="ways-differ-in-flatness",
-        sentence="They come to minima of clearly different flatness.",
+        sentence="The continuations reach minima of clearly different flatness.",
         paper=MADE,
         measure="mean over seeds of log2 of the sharpest way's trace over the flattest's",
         unit="doublings",
@@ -117,7 +117,7 @@ CLAIMS = (
     ),
     Claim(
         name="flatter-transfers-better",
-        sentence="The flatter of the ways from one beginning, the better it counts.",
+        sentence="Of the continuations of one model, the flatter ones count brackets better.",
         paper=MADE,
         measure=(
             "least-squares slope of log2 of that error over log2 trace, among the ways from one beginning; "
@@ -130,7 +130,7 @@ CLAIMS = (
     ),
     Claim(
         name="flatter-transfers-better-unopposed",
-        sentence="So it is among the ways that do not seek a sharp minimum.",
+        sentence="The same holds among the continuations that do not seek a sharp minimum.",
         paper=MADE,
         measure=(
             "least-squares slope of log2 of that error over log2 trace, among the ways from one beginning "

@@ -11,6 +11,7 @@ from isoloss.experiments.figures import (
     LOSS,
     STEP,
     TRACE,
+    entropy_of,
     loss_bars,
     probe_bars,
     trace_bars,
@@ -48,7 +49,7 @@ CLAIMS = (
     Claim(
         name="one-loss",
         answers=Question.LOSS,
-        sentence="Within a run, after saturation, the pre-training loss stays one loss.",
+        sentence="Within a run, after saturation, the pre-training loss no longer changes.",
         paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
         measure="mean over runs of largest minus smallest exact loss of the run's dots, over their mean",
         unit="",
@@ -107,7 +108,7 @@ CLAIMS = (
     ),
     flatter_is_better_at_one_kl(
         "flatter-is-better-at-one-kl",
-        "Among checkpoints of a run that know the distribution equally well, the flatter do better.",
+        "Among checkpoints of a run at equal KL, flatter ones have higher accuracy.",
         "the dots, with an intercept for each run",
         PartialSlope("run"),
     ),
@@ -199,14 +200,31 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
         f"line (step {saturated_from:,}) on; claims are judged on these. "
         f"{loss_bars(scale.sizes)}{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
     )
+    level = {LOSS: entropy_of(every)}
     over_steps = tuple(
-        Lines(STEP, y, BY_WIDTH, "run", marked=saturated_from) for y in (LOSS, TRACE, ACCURACY)
+        Lines(STEP, y, BY_WIDTH, "run", marked=saturated_from, level=level.get(y))
+        for y in (LOSS, TRACE, ACCURACY)
     )
     loss, trace = (Dots(x, ACCURACY, BY_WIDTH) for x in (LOSS, TRACE))
     return (
-        Panel("steps", "Loss, trace and accuracy over steps", of_steps, over_steps, every, "stacked"),
+        Panel(
+            "steps",
+            "Loss, trace and accuracy over steps",
+            of_steps,
+            over_steps,
+            every,
+            "stacked",
+            ("later-is-flatter", "later-is-better"),
+        ),
         Panel("loss", "Exact loss against accuracy", vertical + of_loss, (loss,), dots),
-        Panel("trace", "Trace against accuracy", vertical + of_trace, (trace,), dots),
+        Panel(
+            "trace",
+            "Trace against accuracy",
+            vertical + of_trace,
+            (trace,),
+            dots,
+            shows=("flatter-is-better-at-one-kl",),
+        ),
         *_over_examples(every, scale.sizes),
     )
 

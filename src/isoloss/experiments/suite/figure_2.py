@@ -35,7 +35,7 @@ def figure_2(scale: Scale) -> Experiment:
     return Experiment(
         name="figure-2",
         gallery=5,
-        title="Does accuracy go on rising after the loss has converged?",
+        title="Does accuracy keep rising after the loss has converged?",
         question=Question.LATER,
         text=(
             "In each panel the paper follows one model over its pre-training: (a) 41M parameters on the "
@@ -78,7 +78,7 @@ def one_loss_over_steps(task: ShownTask, paper: str) -> Claim:
     return Claim(
         name=f"{task.key}-one-loss",
         answers=Question.LOSS,
-        sentence=f"{task.title}: from the first saturated checkpoint to the last the loss stays as it is.",
+        sentence=f"{task.title}: after saturation, the loss no longer changes.",
         paper=paper,
         measure="mean over runs of largest minus smallest loss of its saturated checkpoints, over their mean",
         unit="",
@@ -99,7 +99,7 @@ def later_is_better(task: ShownTask) -> Claim:
     """That accuracy rises along a run's saturated checkpoints."""
     return Claim(
         name=f"{task.key}-later-is-better",
-        sentence=f"{task.title}: after the loss has converged, accuracy goes on rising.",
+        sentence=f"{task.title}: accuracy keeps rising after the loss has converged.",
         paper="“the downstream accuracy continues increasing” (Section 2.3; no number given)",
         measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
         unit="percentage points per doubling",
@@ -112,7 +112,7 @@ def later_is_better_at_one_kl(task: ShownTask) -> Claim:
     """That it rises by more than the falling KL explains."""
     return Claim(
         name=f"{task.key}-later-is-better-at-one-kl",
-        sentence=f"{task.title}: of checkpoints of one KL, later ones do better.",
+        sentence=f"{task.title}: at equal KL, later checkpoints have higher accuracy.",
         paper="it increases while “the pre-training loss does not improve” (Section 2.3; no number given)",
         measure=(
             "slope of probe accuracy over log2(steps) beside log2(KL), by least squares over the saturated "

@@ -109,13 +109,13 @@ def larger_is_better(task: ShownTask, paper: str) -> tuple[Claim, ...]:
         ("", "at the end of training larger models do better.", "; all at the last checkpoint", _AT_THE_END),
         (
             "-at-one-kl",
-            "at one KL larger models have gained more by training.",
+            "at equal KL, larger models have gained more from training.",
             f", minus that of the same models before any training; {AT_ONE_KL}",
             _GAINED,
         ),
         (
             "-in-one-dimension",
-            "at one KL larger models have gained more by training, in features of one dimension.",
+            "at equal KL, larger models have gained more from training, in features of equal dimension.",
             f", of projected features, minus that of the same models before any training; {AT_ONE_KL}",
             _GAINED_IN_ONE_DIMENSION,
         ),
@@ -160,7 +160,7 @@ def projection_changes_little(task: ShownTask) -> Claim:
     """That a probe of one dimension for all widths is as good as one of each width's own."""
     return Claim(
         name=f"{task.key}-projection-changes-little",
-        sentence=f"{task.title}: accuracy is nearly the same with features projected to one dimension.",
+        sentence=f"{task.title}: accuracy is nearly the same with features projected to equal dimension.",
         paper="projection to 512 dimensions “does not affect the final performance” (A.5; no number given)",
         measure="mean over runs of projected minus plain accuracy at the last checkpoint",
         unit="percentage points",
@@ -205,7 +205,7 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
         f"{len(task.seeds(scale))} seeds. The dashed line marks the width from which on the loss is "
         f"saturated, that is, within {100 * LOSS_WINDOW:g} % of the lowest. Below: the same before "
         "any training; then accuracy when the features of all sizes have the same dimension, after and "
-        "before training. Claims at one KL subtract what there was before from what there is after. "
+        "before training. Claims at equal KL subtract what there was before from what there is after. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
     saturated = saturated_width(last.partition_by("run", maintain_order=True))

@@ -96,8 +96,7 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
         ),
         flatter_is_better_at_one_kl(
             f"{task.key}-flatter-is-better-at-one-kl",
-            f"{task.title}: of SGD's checkpoints that know the distribution equally well, the flatter do "
-            "better.",
+            f"{task.title}: among SGD's checkpoints at equal KL, flatter ones have higher accuracy.",
             "SGD's checkpoints after its warm-up, with an intercept for each run",
             task.statistic(PartialSlope("run")),
         ),

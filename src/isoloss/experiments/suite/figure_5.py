@@ -147,8 +147,7 @@ def _claims(form: str) -> tuple[Claim, ...]:
         _larger_is_flatter(form, "-at-one-kl", "at one KL", SlopeOverSizes(trace)),
         flatter_is_better_at_one_kl(
             f"flatter-is-better-{form}",
-            f"Among models that know the distribution equally well, enlarged to one shape ({form} form), the "
-            "flatter do better.",
+            f"Enlarged to one shape ({form} form), flatter models have higher accuracy at equal KL.",
             "the dots of all sizes, with an intercept for each seed",
             PartialSlope("seed", of=f"trace_{form}"),
         ),

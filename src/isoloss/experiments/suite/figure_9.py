@@ -48,13 +48,13 @@ def figure_9(scale: Scale) -> Experiment:
     tasks = (task_b(scale), task_10(scale), first_text_task(scale))
     return Experiment(
         name="figure-9",
-        title="Does the KL divergence come to rest, as the loss does?",
+        title="Does the KL divergence converge, as the loss does?",
         question=Question.LOSS,
         text=(
             "The loss is the entropy of the distribution, which no model can change, plus KL(distribution || "
             "model). The paper plots the logarithm of the KL: it resolves what the loss hides, and still "
             "levels off.",
-            "It has come to rest where a further doubling of steps, or of width, lowers it by no more than a "
+            "It has converged where a further doubling of steps, or of width, lowers it by no more than a "
             "share of itself. All checkpoints of a run are judged, not only those that count as saturated.",
         ),
         runs=tuple(run for task in tasks for run in _runs(task, scale)),
@@ -108,7 +108,7 @@ def divergence_comes_to_rest(task: ShownTask) -> tuple[Claim, ...]:
     return tuple(
         Claim(
             name=f"{task.key}-comes-to-rest-over-{what}",
-            sentence=f"{task.title}: the KL divergence has come to rest {how}.",
+            sentence=f"{task.title}: the KL divergence has converged {how}.",
             paper=KL_IN_PAPER,
             measure=f"share of itself by which KL falls over the last doubling of {what}{whose}",
             unit="",
@@ -133,7 +133,7 @@ def saturates_beside_the_loss(task: ShownTask) -> tuple[Claim, ...]:
     return tuple(
         Claim(
             name=f"{task.key}-saturates-over-{what}",
-            sentence=f"{task.title}: the KL divergence has come to rest {how}.",
+            sentence=f"{task.title}: the KL divergence has converged {how}.",
             paper=KL_IN_PAPER,
             measure=f"fall of KL over the last doubling of {what}, over the loss{whose}",
             unit="",
@@ -170,8 +170,6 @@ EXPERIMENT = Design(
             (*range(201, 211), *range(241, 251), *range(271, 289)),
         ),
     },
-    picture=Picture(
-        "pcfg-b-steps", "What models have not learnt of the distribution, over pre-training steps"
-    ),
+    picture=Picture("pcfg-b-steps", "KL(distribution || model) over pre-training steps"),
     of_the_paper=True,
 )

@@ -116,7 +116,7 @@ def _means(runs: Sequence[pl.DataFrame], column: str) -> np.ndarray:
 def _causes(name: str, of: str, what: str) -> Claim:
     return Claim(
         name=name,
-        sentence=f"At one loss, {what} falls by a point as the trace is made to double.",
+        sentence=f"At equal loss, {what} falls by a point when an intervention doubles the trace.",
         paper=SETS_APART,
         measure=(
             f"least-squares slope of {what} over log2 trace, among the ways from one start; an intercept for "
@@ -133,7 +133,7 @@ CLAIMS = (
     Claim(
         name="one-loss",
         answers=Question.LOSS,
-        sentence="The four ways come to one loss.",
+        sentence="The four interventions reach the same loss.",
         paper=SETS_APART,
         measure="largest minus smallest of the ways' mean exact losses, over their mean",
         unit="",
@@ -144,7 +144,7 @@ CLAIMS = (
     ),
     Claim(
         name="flatness-differs",
-        sentence="They come to minima whose flatness differs by a factor of two.",
+        sentence="The four interventions reach minima whose flatness differs by a factor of two.",
         paper=SETS_APART,
         measure="log2 of the sharpest way's mean trace over the flattest's",
         unit="doublings",

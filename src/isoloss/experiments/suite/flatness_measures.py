@@ -203,7 +203,7 @@ OUT_OF_REACH = (
 CLAIMS = (
     Claim(
         name="trace-ranks-given-loss-and-size",
-        sentence="Among checkpoints alike in loss and size, of all update rules, the flatter do better.",
+        sentence="Among all rules' checkpoints alike in loss and size, flatter ones have higher accuracy.",
         paper="the trace “strongly correlates with the downstream performance” (Section 1; no number given)",
         measure=f"partial Spearman of −trace with accuracy {ALIKE}",
         unit="",

@@ -43,6 +43,7 @@ MARGIN = 0.5
 SET_APART = "none: the paper compares checkpoints, and does not set flatness apart from what is known"
 BETTER = "+1.6 and +4.0 percentage points as the trace falls (Section 4)"
 BY_BRANCH = Colour("branch", "branch")
+START = "start"
 
 
 SLOPE = (
@@ -55,7 +56,7 @@ def _flatter_is_no_better(name: str, what: str, column: str) -> Claim:
     return Claim(
         name=name,
         sentence=(
-            f"Of models that know the same, the flatter do no better: {what} does not fall by half a point "
+            f"At equal KL, flatter models are no better: {what} does not fall by half a point "
             "as the trace doubles."
         ),
         paper=BETTER,
@@ -111,7 +112,7 @@ PREMISES = (
     Claim(
         name="know-the-same",
         answers=Question.LOSS,
-        sentence="The polished models of one start know the same: their KL differs by less than a fifth.",
+        sentence="The polished models of one start have the same KL to within a fifth.",
         paper=SET_APART,
         measure="mean over starts of log2 of the largest KL over the smallest among its polished models",
         unit="doublings",
@@ -277,7 +278,7 @@ def flatten_polish(scale: Scale, seeds: tuple[int, ...] = ()) -> Experiment:
     return Experiment(
         name="flatten-polish",
         gallery=1,
-        title="Of models that know the same, does the flatter do better?",
+        title="At equal KL, is the flatter model better?",
         question=Question.FLATNESS,
         text=(
             "Checkpoints of one pre-training loss differ in flatness, but also in the last thousandths of a "
@@ -313,7 +314,9 @@ def _downstream(scale: Scale, models: EqualKnowledge) -> tuple[AnyQuantity, ...]
 def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
     if STAGE not in table.columns:
         return ()
-    rows = table.filter(pl.col(STAGE) == POLISHED)
+    rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(
+        start=pl.format("seed {}, width {}", "seed", "width")
+    )
     probes = (
         Axis(ACCURACY_300, "accuracy from 300 examples", f"{ACCURACY_300}_error"),
         Axis(ACCURACY_100, "accuracy from 100 examples", f"{ACCURACY_100}_error"),
@@ -335,16 +338,17 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
         Panel(
             "equal-knowledge",
             "What flatness alone does, and what it does not",
-            f"{bars}{trace_bars(sizes)}Above: downstream accuracy. Below: damage to the weights.",
-            tuple(Dots(TRACE, axis, BY_BRANCH) for axis in (*known_probes[:1], *known_damage[:2])),
+            f"{bars}{trace_bars(sizes)}First downstream accuracy, then what damage to the weights costs.",
+            tuple(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*known_probes[:1], *known_damage[:2])),
             rows,
+            shows=("flatter-is-no-better", "noise-harms-the-sharper", "rounding-harms-the-sharper"),
         ),
         Panel(
             "everything",
             "Every probe, and every damage",
             bars,
             (
-                *(Dots(TRACE, axis, BY_BRANCH) for axis in (*known_probes[1:], *known_damage[2:])),
+                *(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*known_probes[1:], *known_damage[2:])),
                 Table((*places, LOG_KL, TRACE, *known_probes)),
             ),
             rows,
@@ -363,5 +367,5 @@ EXPERIMENT = Design(
     flatten_polish,
     registered="27fdafd885163a6a8cbcc119f3528bb3b57f3113",
     earlier_seeds={"laptop": ((661, 662, 663, 664, 665),)},
-    picture=Picture("equal-knowledge", "Accuracy and damage over the trace, of models that know the same"),
+    picture=Picture("equal-knowledge", "Accuracy and damage against the trace, of models of equal KL"),
 )

@@ -107,7 +107,7 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
         references.append(PlannedReference(f"controls of {task.source.name}", runs.language, controls))
     return Experiment(
         name="glue-of-causal-language",
-        title="Do students of a causal model's language do better on real text, later and larger?",
+        title="Do later and larger students of a causal language model do better on real text?",
         question=Question.LATER,
         text=(
             "In Figures 2 (b), 3 (c) and 8 the paper trains models on sentences of OPT's 2,000 most frequent "
@@ -155,9 +155,7 @@ def _claims(tasks: Sequence[ComparedTask], longest: int) -> tuple[Claim, ...]:
     premise = Claim(
         name="near-the-law",
         answers=Question.LOSS,
-        sentence=(
-            "At the end what the students have not learnt of the distribution is a small share of the loss."
-        ),
+        sentence=("At the end of training, KL(distribution || model) is small beside the loss."),
         paper="“even with almost the same pre-training loss” (Figure 3; no number given)",
         measure="mean over runs of KL(distribution || model) at the last checkpoint over the loss there",
         unit="",

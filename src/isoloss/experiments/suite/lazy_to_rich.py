@@ -46,7 +46,7 @@ def _against_rich(deviation: float) -> tuple[Claim, Claim]:
         ),
         Claim(
             name=f"larger-start-is-better-{key}",
-            sentence=f"Weights that start {times:g} times as large do better, as flatter ones should.",
+            sentence=f"Weights that start {times:g} times as large do better, as their flatness suggests.",
             paper=OPEN,
             measure="mean over seeds of accuracy less that from 0.02, at the pair's common loss",
             unit="percentage points",

@@ -211,7 +211,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
     return (
         Claim(
             name="longer-is-better-by-probe",
-            sentence="Training on far past saturation goes on improving a linear probe.",
+            sentence="Training far past saturation keeps improving linear-probe accuracy.",
             paper="accuracy “continues increasing” after the loss has converged (Section 2.3, Figure 2)",
             measure=f"{slope} the probe's accuracy {since}",
             unit="percentage points per doubling",
@@ -220,7 +220,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
         ),
         Claim(
             name="longer-is-flatter",
-            sentence="Training on far past saturation goes on making the minimum flatter.",
+            sentence="Training far past saturation keeps making the minimum flatter.",
             paper="the trace falls with SGD's noise as long as training goes on (Theorem 3.3, Figure 4)",
             measure=f"{slope} log2(trace) {since}",
             unit="doublings per doubling",
@@ -229,7 +229,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
         ),
         Claim(
             name="longer-harms-fine-tuning",
-            sentence="Training on far past saturation makes the model worse after fine-tuning.",
+            sentence="Training far past saturation makes the model worse after fine-tuning.",
             paper=f"{OVER_TRAINED} are worse after fine-tuning",
             measure=f"{slope} the accuracy after fine-tuning {since}",
             unit="percentage points per doubling",
@@ -238,7 +238,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
         ),
         Claim(
             name="longer-is-more-sensitive",
-            sentence="Training on far past saturation makes the loss more sensitive to noise on the weights.",
+            sentence="Training far past saturation makes the loss more sensitive to noise on the weights.",
             paper=f"{OVER_TRAINED} are more sensitive to Gaussian noise",
             measure=f"{slope} log2 of the loss's rise under noise {since}",
             unit="doublings per doubling",

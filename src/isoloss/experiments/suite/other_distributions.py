@@ -70,7 +70,7 @@ CLAIMS = (
     Claim(
         name="one-loss-of-shifted",
         answers=Question.LOSS,
-        sentence="Within a run, after saturation, the pre-training loss stays one loss.",
+        sentence="Within a run, after saturation, the pre-training loss no longer changes.",
         paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
         measure="mean over runs of largest minus smallest exact loss of the run's dots, over their mean",
         unit="",
@@ -110,7 +110,7 @@ def other_distributions(scale: Scale) -> Experiment:
     measured = measured_at(dots, *quantities)
     return Experiment(
         name="other-distributions",
-        title="Do the flatter do better on other distributions?",
+        title="Are flatter models better on other distributions?",
         question=Question.FLATNESS,
         text=(
             "The paper trains and tests its probes on the same distribution. Here a probe trained on the "

@@ -187,7 +187,7 @@ def claims_of(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
         ),
         Claim(
             name="wider-gap-without-regularisation",
-            sentence="Without dropout and weight decay the training loss is farther below validation's.",
+            sentence="Without dropout and weight decay, training loss is farther below validation loss.",
             paper="“the generalization gap of pre-training loss increase to 0.13” nats (Section 4)",
             measure="mean validation minus training loss at the last checkpoints, without minus with",
             unit="nats",
@@ -231,7 +231,7 @@ def _of_task(task: ComparedTask) -> tuple[Claim, Claim]:
         ),
         Claim(
             name=f"better-by-sam-{slug}",
-            sentence=f"{name}: at the same loss, SAM mends what a model without regularisation lacks.",
+            sentence=f"{name}: at the same loss, SAM restores the accuracy lost without regularisation.",
             paper=RECOVERED[task.papers],
             measure="mean over seeds of accuracy at the pair's common loss, SAM minus without SAM",
             unit="percentage points",

@@ -26,7 +26,7 @@ CLAIMS = (
     Claim(
         name="one-loss",
         answers=Question.LOSS,
-        sentence="From the first checkpoint measured to the last the validation loss stays as it is.",
+        sentence="From the first measured checkpoint to the last, the validation loss does not change.",
         paper="“even after the pre-training loss converges” (Figure 2; no number given)",
         measure="mean over runs of largest minus smallest loss of the run's checkpoints, over their mean",
         unit="",

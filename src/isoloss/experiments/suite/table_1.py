@@ -154,7 +154,7 @@ def adversary_is_worse(task: str, column: str, paper: str) -> tuple[Claim, Claim
 def _lookup_table_is_worse(rule: str, task: str, column: str, paper: str) -> Claim:
     return Claim(
         name=f"lookup-table-worse-than-{rule.lower()}-on-{task.lower()}",
-        sentence=f"On task {task} the lookup table does worse than a model by {rule} training.",
+        sentence=f"On task {task} the lookup table does worse than a model from {rule} training.",
         paper=paper,
         measure=f"mean over {rule} runs of accuracy at the last checkpoint, minus the lookup table's",
         unit="percentage points",

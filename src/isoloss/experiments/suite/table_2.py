@@ -52,8 +52,7 @@ CLAIMS_2 = (
     ),
     flatter_is_better_at_one_kl(
         "flatter-is-better-at-one-kl",
-        "Among the adversary's and AdamW's models that know the distribution equally well, the flatter do "
-        "better on task C.",
+        "Among the adversary's and AdamW's models at equal KL, flatter ones do better on task C.",
         "all checkpoints within 0.5 % of the seed's lowest loss, with an intercept for each seed",
         PartialSlope("seed", outcome=TASK_C, window=LOSS_WINDOW),
     ),

@@ -116,7 +116,7 @@ CLAIMS = (
     *(claim for rule in PEERS for claim in _is_flatter(rule, OURS)),
     flatter_is_better_at_one_kl(
         "flatter-is-better-at-one-kl",
-        "Among models of all rules that know the distribution equally well, the flatter do better.",
+        "Among models of all rules of equal KL, flatter ones have higher accuracy.",
         "all rules' and AdamW's checkpoints within 0.5 % of the seed's lowest loss, with an intercept for "
         "each seed",
         PartialSlope("seed", window=LOSS_WINDOW),
