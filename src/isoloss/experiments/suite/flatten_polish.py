@@ -43,11 +43,7 @@ MARGIN = 0.5
 SET_APART = "none: the paper compares checkpoints, and does not set flatness apart from what is known"
 BETTER = "+1.6 and +4.0 percentage points as the trace falls (Section 4)"
 BY_BRANCH = Colour("branch", "branch")
-<<<<<<< HEAD
 START = "start"
-=======
-ONE_START = "start"
->>>>>>> a19d5f7 (Join the polished models of one start, whose slope the claim is about)
 
 
 SLOPE = (
@@ -315,22 +311,12 @@ def _downstream(scale: Scale, models: EqualKnowledge) -> tuple[AnyQuantity, ...]
     return (*whole, damage, second)
 
 
-def over_trace(axis: Axis) -> Dots:
-    """A number of polished models against their trace, those of one start joined."""
-    return Dots(TRACE, axis, BY_BRANCH, joined=ONE_START)
-
-
 def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
     if STAGE not in table.columns:
         return ()
-<<<<<<< HEAD
     rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(
         start=pl.format("seed {}, width {}", "seed", "width")
     )
-=======
-    one_start = pl.format("width {}, seed {}", "width", "seed").alias(ONE_START)
-    rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(one_start)
->>>>>>> a19d5f7 (Join the polished models of one start, whose slope the claim is about)
     probes = (
         Axis(ACCURACY_300, "accuracy from 300 examples", f"{ACCURACY_300}_error"),
         Axis(ACCURACY_100, "accuracy from 100 examples", f"{ACCURACY_100}_error"),
@@ -347,21 +333,13 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
     known_probes = [axis for axis in probes if axis.column in rows.columns]
     known_damage = [axis for axis in damage if axis.column in rows.columns]
     places = (Axis("branch", "branch"), Axis("width", "width"), Axis("seed", "seed"))
-    bars = (
-        "One dot per start and branch, polished to one KL, those of one start joined; bars are one standard "
-        "error. "
-    )
+    bars = "One dot per start and branch, polished to one KL; bars are one standard error. "
     return (
         Panel(
             "equal-knowledge",
             "What flatness alone does, and what it does not",
-<<<<<<< HEAD
             f"{bars}{trace_bars(sizes)}First downstream accuracy, then what damage to the weights costs.",
             tuple(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*known_probes[:1], *known_damage[:2])),
-=======
-            f"{bars}{trace_bars(sizes)}Above: downstream accuracy. Below: damage to the weights.",
-            tuple(over_trace(axis) for axis in (*known_probes[:1], *known_damage[:2])),
->>>>>>> a19d5f7 (Join the polished models of one start, whose slope the claim is about)
             rows,
             shows=("flatter-is-no-better", "noise-harms-the-sharper", "rounding-harms-the-sharper"),
         ),
@@ -370,11 +348,7 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
             "Every probe, and every damage",
             bars,
             (
-<<<<<<< HEAD
                 *(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*known_probes[1:], *known_damage[2:])),
-=======
-                *(over_trace(axis) for axis in (*known_probes[1:], *known_damage[2:])),
->>>>>>> a19d5f7 (Join the polished models of one start, whose slope the claim is about)
                 Table((*places, LOG_KL, TRACE, *known_probes)),
             ),
             rows,
