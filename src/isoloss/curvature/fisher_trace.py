@@ -1,13 +1,13 @@
 """The trace of the Fisher information of any torch model (B.1), and relative to the size of the weights."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
+from isoloss.curvature.derivatives import MeasuredParameters, parameter_group, trainable_parameters
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.per_sentence.traces import (
     LayoutNotUnderstoodError,
@@ -67,16 +67,24 @@ class FisherTrace:
 
 
 class RunningFisherTrace:
-    """Accumulates a `FisherTrace` batch by batch; see `fisher_trace`, which runs it."""
+    """Accumulates a `FisherTrace` batch by batch; see `fisher_trace`, which runs it.
+
+    `part_of` maps a parameter's name to its group.
+    """
 
     def __init__(
-        self, model: nn.Module, objective: Objective, seed: int, memory_bytes: int = MEMORY_BYTES
+        self,
+        model: nn.Module,
+        objective: Objective,
+        seed: int,
+        memory_bytes: int = MEMORY_BYTES,
+        part_of: Callable[[str], str] = parameter_group,
     ) -> None:
         self.parameters = MeasuredParameters.of(model)
         self.sentences = 0
         self.apart = SentencesApart(model, objective)
         self._model = model
-        self._seed, self._memory_bytes = seed, memory_bytes
+        self._seed, self._memory_bytes, self._part_of = seed, memory_bytes, part_of
         self._groups: dict[str, list[Tensor]] = {}
         self._predictions: list[Tensor] = []
         self._ways: dict[str, str] = {}
@@ -104,6 +112,7 @@ class RunningFisherTrace:
             batch,
             seed=self._seed,
             first_sentence=self.sentences,
+            part_of=self._part_of,
             memory_bytes=self._memory_bytes,
             compare=not self._compared,
         )

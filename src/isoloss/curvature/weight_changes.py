@@ -159,7 +159,7 @@ class Replacement:
     @staticmethod
     def by(other: nn.Module, source: str) -> "Replacement":
         """Replacement by the parameters of another model of the same shape."""
-        return Replacement({name: weight for name, weight, _ in _rows_are_outputs(other)}, source)
+        return Replacement({name: weight for name, weight, _ in rows_are_outputs(other)}, source)
 
     @property
     def name(self) -> str:
@@ -183,7 +183,7 @@ def differences(
     Parameters that it leaves alone are absent.
     """
     found = {}
-    for name, weight, turned in _rows_are_outputs(model):
+    for name, weight, turned in rows_are_outputs(model):
         if only is None or name in only:
             difference = change.difference(name, weight)
             if difference is not None:
@@ -194,10 +194,10 @@ def differences(
 @torch.no_grad()
 def mean_squares(model: nn.Module, change: WeightChange) -> dict[str, float]:
     """`WeightChange.mean_square` of each of the model's trainable parameters, by name."""
-    return {name: change.mean_square(name, weight) for name, weight, _ in _rows_are_outputs(model)}
+    return {name: change.mean_square(name, weight) for name, weight, _ in rows_are_outputs(model)}
 
 
-def _rows_are_outputs(model: nn.Module) -> list[tuple[str, Tensor, bool]]:
+def rows_are_outputs(model: nn.Module) -> list[tuple[str, Tensor, bool]]:
     """The trainable parameters, a matrix with a row per output number, and whether that took a transpose.
 
     GPT-2's linear maps store their matrices the other way round.

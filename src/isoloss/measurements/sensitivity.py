@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from isoloss.curvature.bit_allocation import BitAllocation, allocate_bits
 from isoloss.curvature.derivatives import parameter_group, trainable_parameters
+from isoloss.curvature.fisher_trace import RunningFisherTrace
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
-from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.curvature.weight_changes import (
@@ -28,7 +28,6 @@ from isoloss.curvature.weight_changes import (
 )
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import device_of
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record, Setting
@@ -127,32 +126,18 @@ class Sensitivity:
         memory_bytes: int = MEMORY_BYTES,
         progress: Progress = silent,
     ) -> "Sensitivity":
-        """Measure the traces, one forward and one backward pass; see `sentence_fisher_traces`.
+        """Measure the traces, one forward and one backward pass; see `fisher_trace`.
 
         Raises BadInput for fewer than two sentences, and as it does.
         """
         n = sum(map(len, batches))
         refuse_too_few(n)
-        found: dict[str, list[Tensor]] = {}
-        done, compared = 0, False
+        running = RunningFisherTrace(model, objective, seed, memory_bytes, part_of=str)
         for batch in batches:
-            progress("trace of each tensor", done, n)
-            traces = sentence_fisher_traces(
-                model,
-                objective,
-                batch.to(device_of(model)),
-                seed=seed,
-                first_sentence=done,
-                part_of=str,
-                memory_bytes=memory_bytes,
-                compare=not compared,
-            )
-            compared |= traces.compared
-            for name, values in traces.groups.items():
-                found.setdefault(name, []).append(values.cpu())
-            done += len(batch)
+            progress("trace of each tensor", running.sentences, n)
+            running.add(batch)
         progress("trace of each tensor", n, n)
-        return Sensitivity(model, objective, batches, {k: torch.cat(each) for k, each in found.items()})
+        return Sensitivity(model, objective, batches, running.result("").groups)
 
     def from_trace(self, change: WeightChange, part_of: PartOf) -> dict[str, PartUnderChange]:
         """½ Σ E[δ²] F_ii of each part that the change concerns, and of all together."""
