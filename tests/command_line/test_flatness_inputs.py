@@ -81,7 +81,7 @@ def test_the_ends_of_lines_are_no_part_of_them(run, models):
 @pytest.mark.parametrize(
     ("file", "content", "sentence"),
     [
-        ("adapter_config.json", {}, "holds an adapter (adapter_config.json), not a whole model; merge it"),
+        ("adapter_config.json", {}, "adapter_config.json names no base model"),
         (
             "config.json",
             {"architectures": ["BertForTokenClassification"]},

@@ -1,7 +1,7 @@
 """`isoloss flatness`: how flat models are."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import tyro
@@ -40,7 +40,8 @@ class FlatnessOptions:
         tyro.conf.Positional[tuple[str, ...]],
         tyro.conf.arg(metavar="MODEL [MODEL ...]", help_behavior_hint=""),
     ]
-    """Model folders, as written by save_pretrained, or names on a hub."""
+    """Model folders, as written by save_pretrained or peft (of an adapter, its own weights are measured), or
+    names on a hub; a folder of checkpoint-* stands for all of them."""
     text: File = None
     """A text in UTF-8 with one sentence (or document) per line; blank lines are skipped."""
     token_ids: File = None
@@ -92,7 +93,9 @@ def flatness(options: FlatnessOptions) -> int:
         from isoloss.measurements.measured_models import INTERRUPTED
         from isoloss.measurements.sampled_batches import SampledBatches, measured_text
         from isoloss.models.hub import quiet
+        from isoloss.models.loading import with_checkpoints
 
+    options = replace(options, models=with_checkpoints(options.models))
     _check(options)
     texts = options.token_ids or measured_text(options.text, options.dataset)
     assert texts is not None  # exactly one source is given

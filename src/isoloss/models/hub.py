@@ -5,6 +5,7 @@ import socket
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging import WARNING, disable, root
 from pathlib import Path
 from urllib.parse import urlparse
 from urllib.request import getproxies
@@ -84,15 +85,16 @@ def hub_is_reachable() -> bool:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Suppress the progress bars and warnings that `transformers` and torch print while loading."""
-    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    bars, level, disabled = logging.is_progress_bar_enabled(), logging.get_verbosity(), root.manager.disable
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+    disable(WARNING)  # of libraries that are imported on the way
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Detected pickle protocol")  # torch's, for foreign .bin files
-            warnings.filterwarnings("ignore", "Initializing zero-element tensors")  # refused by their shape
+            warnings.simplefilter("ignore")
             yield
     finally:
+        disable(disabled)
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()

@@ -16,6 +16,7 @@ from transformers.models.auto.modeling_auto import (
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
+from isoloss.models.adapters import ADAPTER_FILE, add_adapter, base_of_adapter
 from isoloss.models.bounded_size import MEND, sized_by_weights
 from isoloss.models.folder_configuration import (
     about_missing,
@@ -86,11 +87,17 @@ def load_any_language_model(
 ) -> tuple[PreTrainedModel, Prediction]:
     """A model in evaluation mode on the CPU, and what it predicts according to its configuration.
 
-    `prediction` overrides the configuration. Raises BadInput if there is no model of that name, if it has no
+    `prediction` overrides the configuration. Of an adapter, it is the base model with the adapter's weights,
+    and the base model's are frozen. Raises BadInput if there is no model of that name, if it has no
     trained language-model head, needs custom code, is bidirectional although it should be causal, or if its
     configuration does not say what it predicts; Damaged if it is a checkpoint of ours that is not what was
     written.
     """
+    base = base_of_adapter(name)
+    if base is not None:
+        model, predicted = load_any_language_model(base, prediction, dtype)
+        add_adapter(model, name)
+        return model.eval(), predicted
     predicted = what_is_predicted(name, prediction)
     if Path(name).is_dir():
         refuse_damaged(Path(name))
@@ -152,6 +159,7 @@ def what_is_predicted(name: str, prediction: Prediction | None = None) -> Predic
     `prediction` overrides the configuration. Raises BadInput if there is no model of that name, if it is
     bidirectional although it should be causal, or if its type is neither masked nor causal.
     """
+    name = base_of_adapter(name) or name
     config = _read_config(name)
     with refusing("language model", name):
         predicted = prediction or _prediction(config, name)
@@ -164,6 +172,7 @@ def what_is_predicted(name: str, prediction: Prediction | None = None) -> Predic
 
 def refuse_bare_encoder(name: str) -> None:
     """Raise BadInput if a folder holds only a masked model's encoder, without reading its weights."""
+    name = base_of_adapter(name) or name
     if not Path(name).is_dir():
         return
     refuse_damaged(Path(name))
@@ -185,6 +194,25 @@ def refuse_named_twice(names: Sequence[str]) -> None:
                 raise BadInput(f"{name} is named twice; name each checkpoint once")
             raise BadInput(f"{seen[place]} and {name} are one checkpoint; name each once")
         seen[place] = name
+
+
+def with_checkpoints(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, and in place of a folder that has no model but checkpoints of a Trainer, those by step.
+
+    >>> with_checkpoints(["my-bert"])
+    ('my-bert',)
+    """
+    found: list[str] = []
+    for name in names:
+        folder = Path(name)
+        own = any((folder / file).exists() for file in ("config.json", ADAPTER_FILE))
+        steps = {
+            int(path.name.removeprefix("checkpoint-")): f"{name.rstrip('/')}/{path.name}"
+            for path in (() if own or not folder.is_dir() else folder.glob("checkpoint-*"))
+            if path.is_dir() and path.name.removeprefix("checkpoint-").isdecimal()
+        }
+        found += [steps[step] for step in sorted(steps)] or [name]
+    return tuple(found)
 
 
 def longest_sentence(model: PreTrainedModel) -> int | None:
@@ -224,18 +252,15 @@ def _read_config(name: str) -> Any:
     folder = Path(name)
     if folder.is_dir():
         refuse_damaged(folder, "*.json")
-        if (folder / "adapter_config.json").is_file():
-            raise BadInput(
-                f"{name} holds an adapter (adapter_config.json), not a whole model; merge it into its base "
-                "model (peft's merge_and_unload), save that with save_pretrained, and name its folder"
-            )
         if not (folder / "config.json").is_file():
+            _refuse_gguf(sorted(folder.glob("*.gguf")))
             inside = sorted(str(path.parent) for path in folder.glob("*/config.json"))
             advice = f", such as {inside[0]}" if inside else ""
             raise BadInput(
                 f"{name} holds no model: it has no config.json; name a checkpoint's folder{advice}"
             )
     elif folder.exists():
+        _refuse_gguf([folder] if folder.suffix == ".gguf" else [])
         raise BadInput(f"{name} is a file; name the folder of a model, as save_pretrained writes it")
     elif name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise BadInput(f"there is no folder {name}; name a model's folder, or its name on a hub")
@@ -243,8 +268,31 @@ def _read_config(name: str) -> Any:
         refuse_unreachable_hub(name)
     with refusing("language model", name), quiet():
         if folder.is_dir():
-            return configuration_in(folder)
-        return AutoConfig.from_pretrained(name, trust_remote_code=False)
+            config = configuration_in(folder)
+        else:
+            config = AutoConfig.from_pretrained(name, trust_remote_code=False)
+    _refuse_quantised(config, name)
+    return config
+
+
+def _refuse_gguf(files: Sequence[Path]) -> None:
+    if files:
+        raise BadInput(
+            f"{files[0]} is a GGUF file, whose weights are rounded; load it by AutoModelForCausalLM."
+            f"from_pretrained({str(files[0].parent)!r}, gguf_file={files[0].name!r}), save that with "
+            "save_pretrained, and name its folder"
+        )
+
+
+def _refuse_quantised(config: Any, name: str) -> None:
+    """Raise BadInput for weights that are whole numbers; through bitsandbytes' an adapter has gradients."""
+    said = getattr(config, "quantization_config", None)
+    method = said.get("quant_method") if isinstance(said, dict) else getattr(said, "quant_method", None)
+    if said is not None and str(method) not in ("bitsandbytes", "QuantizationMethod.BITS_AND_BYTES"):
+        raise BadInput(
+            f"{name} is quantised ({method}): its weights are whole numbers, which have no gradients; "
+            "measure the model that it was made from"
+        )
 
 
 def _prediction(config: Any, name: str) -> Prediction:
@@ -261,8 +309,7 @@ def _prediction(config: Any, name: str) -> Prediction:
         if _OTHER_HEAD.search(architecture):
             raise BadInput(
                 f"{name} is a {architecture}, whose own head predicts no tokens; measure the language model "
-                "that it was made from, or say --objective masked or causal to measure the body with its "
-                "embeddings as the head"
+                "that it was made from"
             )
     masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
     if not masked and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:

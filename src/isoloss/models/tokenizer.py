@@ -12,6 +12,8 @@ from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerBase, 
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import SentenceSource
+from isoloss.models.adapters import base_of_adapter
+from isoloss.models.bounded_size import refuse_irregular
 from isoloss.models.folder_configuration import configuration_in, states_type
 from isoloss.models.hub import quiet, refusing
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
@@ -77,17 +79,35 @@ def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokeniz
 
     Such a file does not say whether the tokenizer lower-cases, which is inferred from its words, nor how
     texts are split: if some words cannot result from splitting at punctuation, texts are split at white
-    space. Raises BadInput if there is no tokenizer, Damaged if it is a checkpoint's of ours that is not what
-    was written.
+    space. An adapter without one has that of its base model, and a model without one that of the folder it
+    lies in, if that has one. Raises BadInput if there is no tokenizer, Damaged if it is a checkpoint's of
+    ours that is not what was written.
     """
     folder = Path(name)
     if folder.is_dir():
         refuse_damaged(folder, *TOKENIZER_FILES, "config.json")
+        if not _has_tokenizer(folder):
+            if (base := base_of_adapter(name)) is not None:
+                return load_tokenizer(base)
+            above = folder.resolve().parent
+            if (folder / "config.json").is_file() and _has_tokenizer(above):
+                return _loaded(str(above), above, folder, gguf_file)
+    return _loaded(name, folder, folder, gguf_file)
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    return any(path.is_file() for pattern in TOKENIZER_FILES for path in folder.glob(pattern))
+
+
+def _loaded(name: str, folder: Path, model: Path, gguf_file: str | None) -> PreTrainedTokenizerBase:
+    """The tokenizer in a folder, or of a hub's name, for a model that may be in another folder."""
     lone = (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file()
     tokenizer: PreTrainedTokenizerBase | None = None
     with refusing("tokenizer", name), quiet():
-        typeless = folder.is_dir() and not states_type(folder)
-        settings = {"config": configuration_in(folder)} if typeless else {}
+        if folder.is_dir():
+            refuse_irregular(folder)
+        typeless = model.is_dir() and (model != folder or not states_type(model))
+        settings = {"config": configuration_in(model)} if typeless else {}
         try:
             tokenizer = AutoTokenizer.from_pretrained(
                 name, gguf_file=gguf_file, local_files_only=folder.is_dir(), **settings

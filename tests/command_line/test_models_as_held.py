@@ -1,0 +1,71 @@
+"""`isoloss flatness` on folders as people hold them: a Trainer's checkpoints, a vocabulary one folder up."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from called import answer
+from flatness_folders import save_models
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    save_models(folder)
+    return folder
+
+
+def test_a_folder_of_checkpoints_stands_for_all_of_them_by_step(
+    saved: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    for step, model in ((1000, "bert"), (500, "other")):
+        shutil.copytree(saved / model, tmp_path / "tuned" / f"checkpoint-{step}")
+    asked = ("--text", saved / "text.txt", "--sentences", 8, "--json")
+    code, written, _ = answer(capsys, "flatness", tmp_path / "tuned", *asked)
+    assert code == 0
+    named = list(dict.fromkeys(record["checkpoint"] for record in json.loads(written)["records"]))
+    assert named == [f"{tmp_path}/tuned/checkpoint-{step}" for step in (500, 1000)]
+    apart = [f"{tmp_path}/tuned/checkpoint-{step}" for step in (500, 1000)]
+    assert json.loads(answer(capsys, "flatness", *apart, *asked)[1]) == json.loads(written)
+
+
+def test_a_vocabulary_one_folder_up_is_found(saved: Path, tmp_path: Path, capsys: Capture) -> None:
+    shutil.copytree(saved / "bert", tmp_path / "vocabulary" / "model")
+    for path in (tmp_path / "vocabulary" / "model").glob("tokenizer*"):
+        path.rename(tmp_path / "vocabulary" / path.name)
+    asked = ("--text", saved / "text.txt", "--sentences", 8, "--json")
+    code, written, _ = answer(capsys, "flatness", tmp_path / "vocabulary" / "model", *asked)
+    assert code == 0
+    beside = json.loads(answer(capsys, "flatness", saved / "bert", *asked)[1])["records"]
+    assert [each["value"] for each in json.loads(written)["records"]] == [each["value"] for each in beside]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "is quantised (gptq)"),
+        ({"architectures": ["BertForTokenClassification"]}, "that it was made from"),
+    ],
+)
+def test_what_has_no_gradient_or_no_tokens_is_told_what_to_measure(
+    content: dict[str, object], says: str, saved: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    folder = Path(shutil.copytree(saved / "bert", tmp_path / "bert"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | content))
+    code, _, error = answer(capsys, "flatness", folder, "--text", saved / "text.txt")
+    assert code == 2
+    assert says in error
+    assert "install" not in error
+
+
+@pytest.mark.parametrize("named", ["folder", "file"])
+def test_a_gguf_file_is_told_the_way_out(named: str, tmp_path: Path, saved: Path, capsys: Capture) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    asked = tmp_path if named == "folder" else tmp_path / "model.gguf"
+    code, _, error = answer(capsys, "flatness", asked, "--text", saved / "text.txt")
+    assert code == 2
+    assert "gguf_file='model.gguf'" in error

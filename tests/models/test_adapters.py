@@ -1,0 +1,130 @@
+"""Adapters of peft: their weights alone are measured, through their base model, against the dense trace."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from torch.func import functional_call
+
+from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
+from isoloss.errors import BadInput
+from isoloss.models.loading import load_any_language_model, what_is_predicted
+from isoloss.models.shapes import Shape
+from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer
+from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
+
+KINDS = {
+    "gpt2": (GPT2Transformer, ["c_attn", "c_fc"], True),
+    "bert": (PostLayerNormTransformer, ["query", "value", "dense"], False),
+}
+BATCHES = {
+    "gpt2": (PretrainedCausal(), next_token_batch([[3, 4, 5, 6], [7, 8]], pad=0)),
+    "bert": (PretrainedMasked(), masked_batch([[3, 4, 5, 6], [7, 8]], [[0, 2], [1]], mask=2, pad=0)),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def adapter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an adapter, whose base model and tokenizer lie beside it."""
+    folder = tmp_path_factory.mktemp(request.param)
+    architecture, modules, transposed = KINDS[request.param]
+    model = architecture(Shape(8, 2, 1, 8)).build(8, 8, 0)
+    model.save_pretrained(folder / "base")
+    word_tokenizer(list("abcdefgh"), 8).save_pretrained(folder / "base")
+    adapted = get_peft_model(model, LoraConfig(r=2, target_modules=modules, fan_in_fan_out=transposed))
+    generator = torch.Generator().manual_seed(0)
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(parameter, std=0.3, generator=generator)
+    adapted.save_pretrained(folder / "adapter")
+    path = folder / "adapter" / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
+    return folder / "adapter"
+
+
+def dense_trace(model, objective, batch, sentence):
+    """tr Σ_j Jⱼᵀ (diag p - p pᵀ) Jⱼ / M, with the Jacobian of all scores by the adapter's weights."""
+    weights = {name: each for name, each in model.named_parameters() if each.requires_grad}
+    part = batch.part(sentence, sentence + 1)
+
+    class Held(torch.nn.Module):
+        config = model.config
+
+        def forward(self, **inputs):
+            return functional_call(model, self.weights, (), inputs)
+
+    held = Held()
+
+    def scores(*values):
+        held.weights = dict(zip(weights, values, strict=True))
+        return held(input_ids=part.input_ids).logits[part.rows, part.positions]
+
+    jacobians = torch.autograd.functional.jacobian(scores, tuple(weights.values()))
+    p = scores(*weights.values()).softmax(dim=1)
+    fisher = torch.diag_embed(p) - p[:, :, None] * p[:, None]
+    total = 0.0
+    for jacobian in jacobians:
+        flat = jacobian.flatten(2)
+        total += float(torch.einsum("mvd,mvw,mwd->", flat, fisher, flat))
+    return total / len(p)
+
+
+def test_the_trace_of_an_adapter_is_that_of_the_dense_fisher(adapter):
+    model, prediction = load_any_language_model(str(adapter), dtype=torch.float64)
+    objective, batch = BATCHES["gpt2" if prediction == "causal" else "bert"]
+    named = [name for name, each in model.named_parameters() if each.requires_grad]
+    assert named
+    assert all("lora_" in name for name in named)
+    draws = torch.stack([
+        sum(sentence_fisher_traces(model, objective, batch, seed=seed, compare=False).groups.values())
+        for seed in range(400)
+    ])  # fmt: skip
+    for sentence in range(2):
+        values = draws[:, sentence]
+        exact = dense_trace(model, objective, batch, sentence)
+        assert abs(float(values.mean()) - exact) < 4 * float(values.std()) / len(values) ** 0.5
+        assert float(values.std()) / len(values) ** 0.5 < 0.1 * exact
+
+
+def test_an_adapter_computes_what_peft_merges(adapter):
+    from peft import PeftModel
+
+    ours, _ = load_any_language_model(str(adapter), dtype=torch.float64)
+    base, _ = load_any_language_model(str(adapter.parent / "base"), dtype=torch.float64)
+    merged = PeftModel.from_pretrained(base, str(adapter)).merge_and_unload()
+    ids = torch.tensor([[3, 4, 5, 6]])
+    assert torch.allclose(ours(input_ids=ids).logits, merged(input_ids=ids).logits, atol=1e-6)
+
+
+def test_an_adapter_has_the_prediction_and_the_tokenizer_of_its_base(adapter):
+    assert what_is_predicted(str(adapter)) == what_is_predicted(str(adapter.parent / "base"))
+    assert len(load_tokenizer(str(adapter))) == 11
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("null", "names no base model"),
+        ("[" * 100_000, "names no base model"),
+        ('{"base_model_name_or_path": null}', "names no base model"),
+        ('{"base_model_name_or_path": "../adapter"}', "itself an adapter"),
+        ('{"base_model_name_or_path": "../nowhere"}', "there is no folder ../nowhere"),
+        ('{"base_model_name_or_path": "../base", "peft_type": "NONE"}', "no adapter can be read"),
+    ],
+)
+def test_what_is_no_adapter_is_refused(adapter, tmp_path, content, says):
+    shutil.copytree(adapter.parent, tmp_path / "all")
+    (tmp_path / "all" / "adapter" / "adapter_config.json").write_text(content)
+    with pytest.raises(BadInput, match=says):
+        load_any_language_model(str(tmp_path / "all" / "adapter"))
+
+
+def test_without_peft_the_extra_is_named(adapter, monkeypatch):
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(BadInput, match="needs the package peft: pip install 'isoloss"):
+        load_any_language_model(str(adapter))
