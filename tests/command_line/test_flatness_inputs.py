@@ -20,7 +20,7 @@ def models(tmp_path_factory):
     save_models(folder)
     (folder / "folder.html").mkdir()
     (folder / "one.jsonl").write_text("[3, 4]\n")
-    (folder / "table.jsonl").write_text('{"text": "a b"}\n' * 9)
+    (folder / "table.jsonl").write_text('{"first": "a b", "second": "c"}\n' * 9)
     return folder
 
 
@@ -135,7 +135,7 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
     [
         (
             ("bert", "--text", "table.jsonl"),
-            "table.jsonl is a table, and every character",
+            "table.jsonl has no column 'text' or 'sentence'",
         ),
         (("bert", "--text", "text.txt", "--output", "folder.html"), "folder.html is a folder; name a file"),
         (

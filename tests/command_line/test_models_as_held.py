@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 from called import answer
 from flatness_folders import save_models
@@ -41,6 +42,31 @@ def test_a_vocabulary_one_folder_up_is_found(saved: Path, tmp_path: Path, capsys
     assert code == 0
     beside = json.loads(answer(capsys, "flatness", saved / "bert", *asked)[1])["records"]
     assert [each["value"] for each in json.loads(written)["records"]] == [each["value"] for each in beside]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json", "parquet"])
+def test_a_table_is_measured_on_as_its_texts_are(
+    ending: str, saved: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    texts = (saved / "text.txt").read_text().splitlines()
+    table = pl.DataFrame({"stars": list(range(len(texts))), "text": texts, "note": ["x"] * len(texts)})
+    path = tmp_path / f"table.{ending}"
+    match ending:
+        case "csv":
+            table.write_csv(path)
+        case "tsv":
+            table.write_csv(path, separator="\t")
+        case "jsonl":
+            table.write_ndjson(path)
+        case "json":
+            table.write_json(path)
+        case "parquet":
+            table.write_parquet(path)
+    asked = ("flatness", saved / "bert", "--sentences", 16, "--json", "--text")
+    code, written, _ = answer(capsys, *asked, path)
+    assert code == 0
+    alone = json.loads(answer(capsys, *asked, saved / "text.txt")[1])
+    assert json.loads(written)["records"] == alone["records"]
 
 
 @pytest.mark.parametrize(

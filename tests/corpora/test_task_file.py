@@ -144,7 +144,7 @@ def test_numbers_are_classes_in_their_order(tmp_path):
         ("a.csv", "text,label\na,--1\nb,1\nc,--1\nd,1\n", "too few for 2 classes"),
         ("a.csv", "text,label\na,1\nb,2\nc,1\nd,2\n", "too few for 2 classes"),
         ("a.csv", "words,label\na,1\n", "has no column 'text', but words, label"),
-        ("a.txt", "a 1\n", "a task is read from .jsonl"),
+        ("a.txt", "a 1\n", "a table is read from .jsonl"),
         ("a.parquet", "no parquet", "cannot be read as a table"),
         ("a.csv", b"text,label\n\xff,1\n", "line 2: this is not UTF-8"),
     ],

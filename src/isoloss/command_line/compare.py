@@ -142,7 +142,7 @@ def _check(options: CompareOptions) -> None:
     """Refuse what can be refused without a model."""
     from isoloss.device import usable_device
     from isoloss.measurements.on_sentences import quantity_named
-    from isoloss.models.loading import refuse_named_twice
+    from isoloss.models.named_models import refuse_named_twice
 
     if len(options.models) < 2:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")

@@ -43,7 +43,8 @@ class FlatnessOptions:
     """Model folders, as written by save_pretrained or peft (of an adapter, its own weights are measured), or
     names on a hub; a folder of checkpoint-* stands for all of them."""
     text: File = None
-    """A text in UTF-8 with one sentence (or document) per line; blank lines are skipped."""
+    """A text in UTF-8 with one sentence (or document) per line; blank lines are skipped.
+    Of a .csv, .tsv, .json, .jsonl or .parquet, the column text or sentence, or the only one with text."""
     token_ids: File = None
     """A file with a JSON list of token ids per line; no tokenizer needed."""
     dataset: Name = None
@@ -93,7 +94,7 @@ def flatness(options: FlatnessOptions) -> int:
         from isoloss.measurements.measured_models import INTERRUPTED
         from isoloss.measurements.sampled_batches import SampledBatches, measured_text
         from isoloss.models.hub import quiet
-        from isoloss.models.loading import with_checkpoints
+        from isoloss.models.named_models import with_checkpoints
 
     options = replace(options, models=with_checkpoints(options.models))
     _check(options)
@@ -139,7 +140,7 @@ def _check(options: FlatnessOptions) -> None:
     from isoloss.device import usable_device
     from isoloss.measurements.measured_models import stops_anywhere
     from isoloss.measurements.on_sentences import short_name
-    from isoloss.models.loading import refuse_named_twice
+    from isoloss.models.named_models import refuse_named_twice
 
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")

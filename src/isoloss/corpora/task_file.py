@@ -104,7 +104,7 @@ def read_task(
 
 def _read(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
     """The text or texts of each row, and its label."""
-    table = _table(path)
+    table = read_table(path, KIND)
     *texts, label = _columns(table, columns, path)
     examples: list[tuple[str, ...]] = []
     for number, row in enumerate(table.select(*texts, label).iter_rows(), start=1):
@@ -121,29 +121,41 @@ def _read(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
     return examples
 
 
-def _table(path: Path) -> pl.DataFrame:
+def read_table(path: Path, kind: str) -> pl.DataFrame:
+    """A table of any kind, by the file's ending; `kind` says what it should hold.
+
+    The cells of a .csv and a .tsv are text, whose rows in the latter are unquoted, as GLUE's are. A .json is
+    a list of objects, or one object a line. Raises BadInput if it cannot be read.
+    """
     try:
         match path.suffix.lower():
             case ".jsonl" | ".ndjson" | ".json":
-                return _json_lines(path)
+                return _json_objects(path, kind)
             case ".csv":
-                return pl.read_csv(io.StringIO(read_text(path, KIND)), infer_schema=False)
+                return pl.read_csv(io.StringIO(read_text(path, kind)), infer_schema=False)
             case ".tsv":
-                text = io.StringIO(read_text(path, KIND))
+                text = io.StringIO(read_text(path, kind))
                 return pl.read_csv(text, infer_schema=False, separator="\t", quote_char=None)
             case ".parquet":
                 if not path.is_file():
-                    raise BadInput(f"there is no file {path}; name a file that holds {KIND}")
+                    raise BadInput(f"there is no file {path}; name a file that holds {kind}")
                 return pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = shorten(str(error).strip().splitlines()[0].rstrip("."), 200, placeholder=" ...")
-        raise BadInput(f"{path} cannot be read as a table ({reason}); give {KIND}") from error
-    raise BadInput(f"{path}: a task is read from .jsonl, .csv, .tsv or .parquet; save it as one of these")
+        raise BadInput(f"{path} cannot be read as a table ({reason}); give {kind}") from error
+    raise BadInput(f"{path}: a table is read from .jsonl, .csv, .tsv or .parquet; save it as one of these")
 
 
-def _json_lines(path: Path) -> pl.DataFrame:
+def _json_objects(path: Path, kind: str) -> pl.DataFrame:
+    text = read_text(path, kind)
+    lines = text.split("\n")
+    if text.lstrip().startswith("["):
+        try:
+            lines = [json.dumps(row) for row in json.loads(text)]
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"{path} is no list of JSON objects ({error}); give {kind}") from error
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(read_text(path, KIND).split("\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
@@ -155,7 +167,7 @@ def _json_lines(path: Path) -> pl.DataFrame:
         rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     if not rows:
-        raise BadInput(f"{path} has no examples; give {KIND}")
+        raise BadInput(f"{path} has no examples; give {kind}")
     # Labels may be of several types: each value is kept as it is.
     return pl.DataFrame({name: pl.Series([row.get(name) for row in rows], dtype=pl.Object) for name in names})
 

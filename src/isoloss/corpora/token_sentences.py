@@ -125,16 +125,16 @@ TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 
 
 def read_text_corpus(path: Path, tokenizer: Any, longest: int | None) -> TextCorpus:
-    """The lines of a UTF-8 file that are not blank, one sentence each.
+    """The lines of a UTF-8 file that are not blank, one sentence each; of a table, the texts of its rows.
 
-    Raises BadInput if none is left, and for a table, whose punctuation would be measured too.
+    Raises BadInput if none is left, and as `texts_of_table` does.
     """
-    if path.suffix in TABLES:
-        raise BadInput(
-            f"{path} is a table, and every character of a line would count; write its texts to a file of "
-            "their own, one a line"
-        )
-    numbered = _filled_lines(read_text(path, "a text, a sentence or a document a line"))
+    if path.suffix.lower() in TABLES:
+        from isoloss.corpora.text_table import texts_of_table  # most texts need not wait for it
+
+        numbered = texts_of_table(path)
+    else:
+        numbered = _filled_lines(read_text(path, "a text, a sentence or a document a line"))
     if not numbered:
         raise BadInput(f"{path} is empty; give a text, a sentence or a document a line")
     return TextCorpus([text for _, text in numbered], [line for line, _ in numbered], tokenizer, longest)

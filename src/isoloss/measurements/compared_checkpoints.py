@@ -15,9 +15,9 @@ from isoloss.models.loading import (
     load_any_language_model,
     longest_sentence,
     refuse_bare_encoder,
-    refuse_named_twice,
     what_is_predicted,
 )
+from isoloss.models.named_models import refuse_named_twice
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
 

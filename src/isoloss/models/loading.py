@@ -16,7 +16,7 @@ from transformers.models.auto.modeling_auto import (
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
-from isoloss.models.adapters import ADAPTER_FILE, add_adapter, base_of_adapter
+from isoloss.models.adapters import add_adapter, base_of_adapter
 from isoloss.models.bounded_size import MEND, sized_by_weights
 from isoloss.models.folder_configuration import (
     about_missing,
@@ -182,37 +182,6 @@ def refuse_bare_encoder(name: str) -> None:
         bare = lacks_head(Path(name), whole)
     if bare:
         raise BadInput(f"{name} has no trained language head: it is an encoder alone; give a model with one")
-
-
-def refuse_named_twice(names: Sequence[str]) -> None:
-    """Raise BadInput for a duplicate name, or a folder given under two names."""
-    seen: dict[str, str] = {}
-    for name in names:
-        place = str(Path(name).resolve()) if Path(name).exists() else name
-        if place in seen:
-            if seen[place] == name:
-                raise BadInput(f"{name} is named twice; name each checkpoint once")
-            raise BadInput(f"{seen[place]} and {name} are one checkpoint; name each once")
-        seen[place] = name
-
-
-def with_checkpoints(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, and in place of a folder that has no model but checkpoints of a Trainer, those by step.
-
-    >>> with_checkpoints(["my-bert"])
-    ('my-bert',)
-    """
-    found: list[str] = []
-    for name in names:
-        folder = Path(name)
-        own = any((folder / file).exists() for file in ("config.json", ADAPTER_FILE))
-        steps = {
-            int(path.name.removeprefix("checkpoint-")): f"{name.rstrip('/')}/{path.name}"
-            for path in (() if own or not folder.is_dir() else folder.glob("checkpoint-*"))
-            if path.is_dir() and path.name.removeprefix("checkpoint-").isdecimal()
-        }
-        found += [steps[step] for step in sorted(steps)] or [name]
-    return tuple(found)
 
 
 def longest_sentence(model: PreTrainedModel) -> int | None:
