@@ -6,7 +6,12 @@ import torch
 from dense_derivatives import flat, group_indices
 
 from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
-from isoloss.curvature.gradient_norm import GradientNorm, gradient_norm, mean_of_distinct_pairs
+from isoloss.curvature.gradient_norm import (
+    GradientNorm,
+    gradient_norm,
+    mean_of_distinct_pairs,
+    noise_and_signal,
+)
 from isoloss.curvature.loss import BLOCKS, LARGEST, sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
@@ -86,10 +91,11 @@ def test_the_error_bar_covers_and_the_square_is_unbiased(size, lowest, highest):
 
 def test_the_norm_is_the_root_and_its_error_linear_where_it_is_large():
     parameters = MeasuredParameters(1, ())
-    large = GradientNorm(Estimate(100.0, 0.2, 9), {}, 9, parameters).norm
+    others = Estimate(1.0, 0.1, 9), Estimate(1.0, 0.1, 9)
+    large = GradientNorm(Estimate(100.0, 0.2, 9), *others, {}, 9, parameters).norm
     assert large.value == 10
     assert large.standard_error == pytest.approx(0.01, rel=1e-3)
-    none = GradientNorm(Estimate(-0.01, 0.04, 9), {}, 9, parameters).norm
+    none = GradientNorm(Estimate(-0.01, 0.04, 9), *others, {}, 9, parameters).norm
     assert (none.value, none.standard_error) == (0, 0.2)
 
 
@@ -115,3 +121,27 @@ def test_blocks_cover_all_sentences_once():
     assert torch.equal(torch.cat([b.targets for b in lots]), one.targets.repeat(200))
     with pytest.raises(BadInput, match="2 sentences have no standard error; measure on at least 3"):
         gradient_norm(tiny_model(ARCHITECTURES[0], 2, 5), [sentences_between(one, 0, 2)], OBJECTIVE)
+
+
+def test_the_noise_is_the_covariance_of_sentences_gradients(model):
+    batch = ragged_batches.several_masks()
+    found = gradient_norm(model, [batch], OBJECTIVE)
+    h = sentence_gradients(model, batch)
+    covariance = float(h.var(dim=0).sum())
+    assert found.noise.value == pytest.approx(covariance, rel=1e-9)
+    assert found.signal.value == pytest.approx(all_pairs(h) / covariance, rel=1e-9)
+    without = [torch.cat([h[:i], h[i + 1 :]]) for i in range(6)]
+    ratios = torch.stack([all_pairs(each) / each.var(dim=0).sum() for each in without])
+    jackknife = (5 / 6 * (ratios - ratios.mean()).square().sum()).sqrt()
+    assert found.signal.standard_error == pytest.approx(float(jackknife), rel=1e-6)
+
+
+def test_the_noise_is_right_on_average_for_blocks_of_several_sentences():
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.tensor([1.0, 2.0, 3.0, 4.0, 4.0, 2.0], dtype=torch.float64)
+    draws = torch.randn(3000, 6, 3, generator=generator, dtype=torch.float64) / sizes.sqrt()[:, None] + 0.7
+    found = [
+        noise_and_signal(sizes, h.square().sum(1), h @ (sizes[:, None] * h).sum(0))[0].value for h in draws
+    ]
+    mean, error = torch.tensor(found).mean(), torch.tensor(found).std() / len(found) ** 0.5
+    assert abs(float(mean) - 3.0) < 4 * float(error)

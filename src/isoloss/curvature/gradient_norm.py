@@ -27,11 +27,15 @@ TASK = "gradient norm"
 class GradientNorm:
     """||∇L||² in nats² per squared parameter, in total and by group; the groups add up to the total.
 
-    Unbiased, so a value may be negative if the gradient is zero within its error. The estimates' `n` counts
-    blocks of sentences, `sentences` the sentences.
+    Unbiased, so a value may be negative if the gradient is zero within its error. `noise` is tr Σ, the trace
+    of the covariance of a sentence's gradient, unbiased too, and `signal` their ratio ||∇L||² / tr Σ, the
+    inverse of the gradient noise scale. The estimates' `n` counts blocks of sentences, `sentences` the
+    sentences.
     """
 
     squared: Estimate
+    noise: Estimate
+    signal: Estimate
     groups: dict[str, Estimate]
     sentences: int
     parameters: MeasuredParameters
@@ -102,7 +106,12 @@ def gradient_norm(
         torch.tensor([sum(block.values()) for block in squares], dtype=torch.float64),
         torch.tensor([sum(block.values()) for block in products], dtype=torch.float64),
     )
-    return GradientNorm(whole, groups, firsts[-1], measured)
+    noise, signal = noise_and_signal(
+        sizes,
+        torch.tensor([sum(block.values()) for block in squares], dtype=torch.float64),
+        torch.tensor([sum(block.values()) for block in products], dtype=torch.float64),
+    )
+    return GradientNorm(whole, noise, signal, groups, firsts[-1], measured)
 
 
 def mean_of_distinct_pairs(
@@ -117,12 +126,49 @@ def mean_of_distinct_pairs(
     >>> mean_of_distinct_pairs(torch.ones(3).double(), h**2, h * h.sum()).value  # (1·2 + 1·6 + 2·6) / 3
     6.666666666666667
     """
+    value, leave_one_out = _distinct_pairs(weights, squares, products)
+    return _jackknifed(value, leave_one_out)
+
+
+def noise_and_signal(
+    weights: Float[Tensor, " k"], squares: Float[Tensor, " k"], products: Float[Tensor, " k"]
+) -> tuple[Estimate, Estimate]:
+    """tr Σ of the gradient of one sentence, and ||∇L||² / tr Σ, from blocks of `weights` sentences each.
+
+    The squared norm of a mean over w sentences is ||∇L||² + tr Σ / w on average, so that tr Σ is the mean
+    over blocks of w (||h||² - ||∇L||²), with the unbiased ||∇L||² of `mean_of_distinct_pairs`. Errors are the
+    jackknife's over blocks. The inverse of the second is the simple noise scale of McCandlish et al. 2018
+    ("An Empirical Model of Large-Batch Training"), in sentences: the batch size at which noise and gradient
+    are of one size.
+
+    >>> h = torch.tensor([1.0, 2.0, 6.0], dtype=torch.float64)
+    >>> noise, signal = noise_and_signal(torch.ones(3).double(), h**2, h * h.sum())
+    >>> round(noise.value, 6), float(h.var()), round(signal.value, 4)  # 6.6667 / 7
+    (7.0, 7.0, 0.9524)
+    """
+    k = len(weights)
+    value, without = _distinct_pairs(weights, squares, products)
+    whole, mean = (weights * squares).sum(), weights.mean()
+    noise = whole / k - value * mean
+    rest = (k * mean - weights) / (k - 1)
+    noise_without = (whole - weights * squares) / (k - 1) - without * rest
+    return _jackknifed(noise, noise_without), _jackknifed(value / noise, without / noise_without)
+
+
+def _distinct_pairs(
+    weights: Float[Tensor, " k"], squares: Float[Tensor, " k"], products: Float[Tensor, " k"]
+) -> tuple[Float[Tensor, ""], Float[Tensor, " k"]]:
+    """The value of `mean_of_distinct_pairs`, and what it is without each vector."""
     diagonal = weights.square() * squares
     norm = (weights * products).sum()
     value = (norm - diagonal.sum()) / (weights.sum().square() - weights.square().sum())
     without = norm - 2 * weights * products + diagonal
     left = (weights.sum() - weights).square() - (weights.square().sum() - weights.square())
     leave_one_out = (without - (diagonal.sum() - diagonal)) / left
-    k = len(weights)
+    return value, leave_one_out
+
+
+def _jackknifed(value: Float[Tensor, ""], leave_one_out: Float[Tensor, " k"]) -> Estimate:
+    k = len(leave_one_out)
     error = ((k - 1) / k * (leave_one_out - leave_one_out.mean()).square().sum()).sqrt()
     return Estimate(float(value), float(error), k)

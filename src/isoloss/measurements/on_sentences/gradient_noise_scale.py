@@ -1,0 +1,66 @@
+"""How noisy the gradient of a sentence is, beside the gradient itself."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.gradient_norm import gradient_norm
+from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Measurement,
+    Subject,
+    columns_in_order,
+)
+from isoloss.progress import Progress
+from isoloss.results.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class GradientNoiseScaleQuantity:
+    """||∇L||² / tr Σ on `sentences` sentences with the data's own labels; see `noise_and_signal`.
+
+    The noise scale itself, its inverse, is a record of its own where the gradient is above zero by more than
+    twice its error: nearer to zero it has no finite mean.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+
+    draw = draw_sentences
+    column_names, columns = columns_in_order("inverse_gradient_noise_scale", "gradient_noise")
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """`inverse_gradient_noise_scale`, `gradient_noise` (tr Σ) and, if known, `gradient_noise_scale`."""
+        found = gradient_norm(model, drawn.batches, subject.objective, progress=progress)
+        signal, seed = found.signal, self.seed
+        if not math.isfinite(signal.value):
+            raise BadInput(
+                f"{subject.checkpoint}: every sentence has the same gradient, so that there is no noise; "
+                "give different sentences"
+            )
+        records = [
+            subject.record(
+                "inverse_gradient_noise_scale", signal, "per sentence", seed, sentences=found.sentences
+            ),
+            subject.record("gradient_noise", found.noise, "nats squared per squared parameter", seed),
+        ]
+        if signal.value > 2 * signal.standard_error:
+            scale = Estimate(1 / signal.value, signal.standard_error / signal.value**2, signal.n)
+            records.append(subject.record("gradient_noise_scale", scale, "sentences", seed))
+        return Measurement(records)
+
+
+def on_sentences(sentences: int, seed: int) -> GradientNoiseScaleQuantity:
+    """See the folder."""
+    return GradientNoiseScaleQuantity(sentences, seed)
