@@ -36,7 +36,7 @@ def test_help_names_what_an_option_takes_and_no_default_that_is_none(
     ("stated", "known"),
     [
         (reproduce.ScaleName, ScaleName),
-        (reproduce.ReproduceOptions.__annotations__["precision"], Precision),
+        (reproduce.Precision, Precision),
         (corpus.TextUnit, TextUnit),
     ],
 )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
 Place = Literal["local", "ray", "slurm"]
+Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,16 @@ class ReproduceOptions:
     """Number of parallel runs, one core each; by default one per core, or 1 on cuda."""
     device: str = "cpu"
     """Where models are trained and measured: cpu or cuda."""
-    precision: Literal["float32", "bfloat16"] | None = None
+    precision: Annotated[
+        Precision | None,
+        tyro.conf.arg(metavar="{float32,bfloat16}", help_behavior_hint=""),
+    ] = None
     """Precision of matrix products in training: float32, or bfloat16 at the scale gpu. Measurements are
     always in float32. Changing it makes a different run."""
     tokens: Number = None
     """Vocabulary size of the models, such as 30522, the size of the tokenizer with which the paper counts its
     parameters; by default the number of words of the language plus three."""
-    compiled: bool | None = None
+    compiled: Annotated[bool | None, tyro.conf.arg(metavar="{True,False}", help_behavior_hint="")] = None
     """Whether to train with a compiled forward pass, by default at the scale gpu alone; this, too, makes a
     different run."""
     on: Place = "local"
