@@ -20,6 +20,7 @@ def experiments() -> dict[str, Experiment]:
     return {experiment.name: experiment for experiment in every_experiment(scale())}
 
 
+@cache
 def titles(*names: str) -> set[str]:
     groups = settings_of(scale(), [experiments()[name] for name in names])
     return {group.title.split(" (")[0] for group in groups}

@@ -45,27 +45,36 @@ def trained(folder: Path, rule: object, start: Path | None = None, steps: int = 
     return pretrain(specification, LANGUAGE, folder, start_from=start).last.folder
 
 
-def test_the_rate_is_a_share_of_the_stable_one_where_the_run_starts(tmp_path: Path) -> None:
-    start = trained(tmp_path / "start", AdamW(3e-3, warm_up_steps=2))
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained(tmp_path_factory.mktemp("start"), AdamW(3e-3, warm_up_steps=2))
+
+
+@pytest.fixture(scope="module")
+def whole(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing interrupts, at half of the stable rate."""
+    return trained(tmp_path_factory.mktemp("whole"), RelativeSGD(0.5), start)
+
+
+def test_the_rate_is_a_share_of_the_stable_one_where_the_run_starts(
+    start: Path, whole: Path, tmp_path: Path
+) -> None:
     model = load_masked_language_model(start)
     subject = Subject("", MaskedObjective(), {}, LANGUAGE)
     drawn = STABLE_RATE.draw(LANGUAGE, MaskedObjective(), silent)
     stable = STABLE_RATE.measure(model, drawn, subject, silent).records[0].value
-    rule = RelativeSGD(0.5)
-    slow = read_checkpoint(trained(tmp_path / "slow", rule, start))
+    slow = read_checkpoint(whole)
     assert slow.readings[RATE] == pytest.approx(stable / 2, rel=1e-6)
     # The same run by a rate that is given.
     fixed = read_checkpoint(trained(tmp_path / "fixed", Schedule(slow.readings[RATE], 16).rule, start))
     assert fixed.digest == slow.digest
 
 
-def test_a_run_that_goes_on_keeps_the_rate_of_its_start(tmp_path: Path) -> None:
-    start = trained(tmp_path / "start", AdamW(3e-3, warm_up_steps=2))
-    whole = read_checkpoint(trained(tmp_path / "whole", RelativeSGD(0.5), start))
+def test_a_run_that_goes_on_keeps_the_rate_of_its_start(start: Path, whole: Path, tmp_path: Path) -> None:
     last = trained(tmp_path / "broken", RelativeSGD(0.5), start)
     (last / "model.safetensors").unlink()
     again = read_checkpoint(trained(tmp_path / "broken", RelativeSGD(0.5), start))
-    assert (again.digest, again.readings) == (whole.digest, whole.readings)
+    assert (again.digest, again.readings) == (read_checkpoint(whole).digest, read_checkpoint(whole).readings)
 
 
 @pytest.mark.parametrize("schedule", [RelativeSchedule(0.5, 64), RelativeSchedule(0.125, 48)])

@@ -1,5 +1,6 @@
 """The paper's languages and texts beside a scale's own, a row a setting."""
 
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -166,6 +167,7 @@ def _ready(runs: AnyRuns, kind: type[AnyLanguage]) -> AnyLanguage:
     return language
 
 
+@cache
 def _entropy(language: PCFG | HMM) -> str:
     found = masked_entropy(language, SENTENCES, seed=0)
     return f"{found.value:.3f} ± {found.standard_error:.3f} nats over {SENTENCES:,} sentences"

@@ -84,9 +84,12 @@ def test_made_up_numbers_are_drawn_and_nothing_measured_is_nothing_drawn(name: s
 
 @every
 def test_a_single_run_is_judged_inconclusive(name: str) -> None:
-    """As requested by `reproduce --runs`; the pages print that command for each run."""
+    """As requested by `reproduce --runs`, which the pages print for each run; here, one of each kind."""
     experiment = planned(name, "laptop")
+    kinds = {run.labels: run.name for run in experiment.runs}
     for run in judged_runs(planned_table(experiment)) if experiment.claims else ():
+        if run["run"][0] not in kinds.values():
+            continue
         for judged in judge(experiment.claims, [run]):
             assert judged.verdict == Verdict.INCONCLUSIVE, judged.claim.name
 
