@@ -33,12 +33,8 @@ def test_json_has_every_number_of_the_page(here: Path, capsys: pytest.CaptureFix
 
 
 def test_the_page_can_be_anywhere(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        run(
-            ["describe", "my.pcfg", "--maximum-length", "3", "--sentences", "20", "--out", "pages/first.html"]
-        )
-        == 0
-    )
+    asked = "describe my.pcfg --maximum-length 3 --sentences 20 --output pages/first.html"
+    assert run(asked.split()) == 0
     assert capsys.readouterr().out == "page: pages/first.html\n"
     assert (here / "pages" / "first.html").is_file()
     assert (here / "pages" / "first-masked.png").is_file()
@@ -48,7 +44,18 @@ def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.Captu
     tiny_checkpoint("llama", here / "model")
     assert (
         run(
-            ["language", "causal-lm", "--out", "my.json", "--model", "model", "--words", "6", "--length", "4"]
+            [
+                "language",
+                "causal-lm",
+                "--output",
+                "my.json",
+                "--model",
+                "model",
+                "--words",
+                "6",
+                "--length",
+                "4",
+            ]
         )
         == 0
     )
@@ -65,12 +72,12 @@ def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("my.pcfg --out page.txt", "give a name that ends in .html"),
+        ("my.pcfg --output page.txt", "give a name that ends in .html"),
         ("my.pcfg --sentences 1", "draw at least 2"),
         ("my.pcfg --sentences 10", "give a maximum length"),
         ("none.pcfg", "there is no file none.pcfg"),
         (
-            "my.pcfg --maximum-length 3 --sentences 5 --out my.pcfg/page.html",
+            "my.pcfg --maximum-length 3 --sentences 5 --output my.pcfg/page.html",
             "my.pcfg is a file, where a folder is needed",
         ),
     ],

@@ -26,7 +26,7 @@ def test_what_is_made_is_said_and_read_back(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "new" / "language"
-    assert run(["language", kind, "--out", str(path), *SIZES[kind].split(), "--json"]) == 0
+    assert run(["language", kind, "--output", str(path), *SIZES[kind].split(), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     language = read_language(path)
     assert told == {
@@ -41,15 +41,15 @@ def test_what_is_made_is_said_and_read_back(
 def test_seeds_give_different_languages_and_the_same_one_twice(tmp_path: Path) -> None:
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         path = str(tmp_path / name)
-        assert run(["language", "hmm", "--out", path, *SIZES["hmm"].split(), "--seed", str(seed)]) == 0
+        assert run(["language", "hmm", "--output", path, *SIZES["hmm"].split(), "--seed", str(seed)]) == 0
     a, b, c = (read_language(tmp_path / name).digest for name in "abc")
     assert a == b == random_hmm(words=6, states=4, blocks=2, length=4, seed=3).digest
     assert c != a
 
 
 def test_the_default_sizes_are_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["language", "hmm", "--out", str(tmp_path / "hmm.json")]) == 0
-    assert run(["language", "grammar", "--out", str(tmp_path / "my.pcfg")]) == 0
+    assert run(["language", "hmm", "--output", str(tmp_path / "hmm.json")]) == 0
+    assert run(["language", "grammar", "--output", str(tmp_path / "my.pcfg")]) == 0
     assert "hidden Markov model, 200 words, sentences of 16" in (shown := capsys.readouterr().out)
     assert "probabilistic grammar, 200 words, sentences of 32" in shown
 
@@ -62,7 +62,7 @@ def test_a_file_that_is_there_is_never_overwritten(
 ) -> None:
     path = tmp_path / "precious"
     path.write_text("mine")
-    assert run(["language", *options.split(), "--out", str(path)]) == 2
+    assert run(["language", *options.split(), "--output", str(path)]) == 2
     assert capsys.readouterr().err == (
         f"isoloss: {path} is there already; name another file, or delete it first\n"
     )
@@ -91,7 +91,7 @@ def test_mistakes_are_one_sentence_and_leave_no_file(
 ) -> None:
     monkeypatch.setattr("isoloss.experiments.teacher.gutenberg_books", lambda *_: ("He came. She went.",))
     monkeypatch.chdir(tmp_path)
-    assert run(["language", *options.split(), "--out", "out.json"]) == 2
+    assert run(["language", *options.split(), "--output", "out.json"]) == 2
     shown = capsys.readouterr().err
     assert says in shown
     assert shown.count("\n") == 1
@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert run(["language", "teacher", "--out", str(tmp_path / "file" / "t.json")]) == 2
+    assert run(["language", "teacher", "--output", str(tmp_path / "file" / "t.json")]) == 2
     assert "is a file, where a folder is needed" in capsys.readouterr().err
 
 
@@ -111,7 +111,7 @@ def test_a_models_language_serves_every_command(
 ) -> None:
     tiny_checkpoint("opt", tmp_path / "model")
     monkeypatch.chdir(tmp_path)
-    made = "language causal-lm --out my.json --model model --words 6 --length 4 --precision float64 --json"
+    made = "language causal-lm --output my.json --model model --words 6 --length 4 --precision float64 --json"
     assert run(made.split()) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == "causal language model"
     # The file finds its model from anywhere.
@@ -155,7 +155,8 @@ def test_mistakes_with_a_models_language_are_one_sentence(
     tiny_checkpoint("gpt2", tmp_path / "model")
     model = str(tmp_path / "model")
     assert (
-        run(["language", "causal-lm", "--out", path, "--model", model, "--words", "38", "--length", "4"]) == 0
+        run(["language", "causal-lm", "--output", path, "--model", model, "--words", "38", "--length", "4"])
+        == 0
     )
     capsys.readouterr()
     assert run([arguments[0], path, *arguments[1:]]) == 2
@@ -177,10 +178,10 @@ def test_a_teacher_is_trained_once_and_its_language_written(
     )
     monkeypatch.chdir(tmp_path)
     options = "--words 50 --length 4 --steps 10 --folder run"
-    assert run(f"language teacher --out one.json {options}".split()) == 0
+    assert run(f"language teacher --output one.json {options}".split()) == 0
     weights = Path("run/steps/000010/model.safetensors")
     when = weights.stat().st_mtime_ns
-    assert run(f"language teacher --out two.json {options}".split()) == 0
+    assert run(f"language teacher --output two.json {options}".split()) == 0
     assert weights.stat().st_mtime_ns == when
     assert Path("one.json").read_text() == Path("two.json").read_text()
     capsys.readouterr()
@@ -190,7 +191,7 @@ def test_a_teacher_is_trained_once_and_its_language_written(
 
 def test_the_distributions_of_balanced_strings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "dyck.json")
-    assert run(["language", "dyck", "--out", path, "--length", "4"]) == 0
+    assert run(["language", "dyck", "--output", path, "--length", "4"]) == 0
     capsys.readouterr()
     assert run(["probabilities", path, "--sentence", "< > > <", "--json"]) == 0
     distributions = json.loads(capsys.readouterr().out)

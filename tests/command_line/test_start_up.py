@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import isoloss
 from isoloss.command_line.commands import COMMANDS, GROUPS
 
 HEAVY = ("torch", "transformers", "polars", "altair", "scipy", "datasets", "numpy", "tokenizers")
@@ -51,3 +52,38 @@ def test_a_command_that_imports_for_long_says_so_on_stderr_alone(tmp_path: Path)
     done = _python("-m", "isoloss.cli", "sample", str(grammar), "--json")
     assert done.stderr.splitlines() == ["isoloss sample: starting"]
     assert done.stdout == '{"sentences": ' + str(["a"] * 10).replace("'", '"') + "}\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("flatness model", "name what to measure on by one of --text FILE"),
+        ("flatness --text a", "no model is named"),
+        ("flatness model --text none.txt", "there is no file none.txt"),
+        ("compare one two", "say what to compare on: --text FILE"),
+        ("compare one one --text a", "one is named twice"),
+        ("inspect", "no model is named"),
+        ("sensitivity model", "name what to measure on by one of --text FILE"),
+        ("flatness model --txt a", "isoloss flatness has no option --txt; did you mean '--text'?"),
+        ("describe --language my.pcfg", "has no option --language; give LANGUAGE by itself, without a name"),
+        ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_that_takes_long(asked: str, said: str) -> None:
+    told = f"""
+import sys
+from isoloss.cli import main
+try:
+    main({asked.split()})
+except SystemExit as leaving:
+    assert leaving.code == 2
+print(*[name for name in {HEAVY} if name in sys.modules])
+"""
+    done = _python("-c", told)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stderr
+    assert done.stdout.split() == []
+
+
+def test_the_version_is_told() -> None:
+    assert _python("-m", "isoloss", "--version").stdout == f"isoloss {isoloss.__version__}\n"

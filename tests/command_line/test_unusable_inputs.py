@@ -43,10 +43,10 @@ FILES = {
         (["sample", "word.pcfg", "--sentences", "100000000000"], "more than the 10,000,000"),
         (["entropy", "word.pcfg", "--sentences", "100000000000"], "more than the 10,000,000"),
         (["probabilities", "word.pcfg", "--sentence", "x" * 200_000], "is not in the vocabulary"),
-        (["language", "hmm", "--out", "new", "--states", "100000", "--blocks", "1"], "--most-numbers"),
-        (["language", "grammar", "--out", "new", "--symbols-per-level", "100000000"], "--most-rules"),
-        (["language", "grammar", "--out", "new", "--roots", "100000000"], "--most-rules"),
-        (["language", "grammar", "--out", "new", "--levels", "1000000"], "--most-rules"),
+        (["language", "hmm", "--output", "new", "--states", "100000", "--blocks", "1"], "--most-numbers"),
+        (["language", "grammar", "--output", "new", "--symbols-per-level", "100000000"], "--most-rules"),
+        (["language", "grammar", "--output", "new", "--roots", "100000000"], "--most-rules"),
+        (["language", "grammar", "--output", "new", "--levels", "1000000"], "--most-rules"),
         (["corpus", "folder"], "folder is a folder without text"),
         (["corpus", "word.pcfg", "--length", "1000000000000"], "longer than any model reads"),
         (["reproduce", "figure-1", "--hours", "-1"], "--hours must be above 0"),
@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_used_is_not_called_the_output(
 ) -> None:
     (tmp_path / "word.pcfg").write_text(FILES["word.pcfg"])
     monkeypatch.chdir(tmp_path)
-    assert run(["language", "dyck", "--out", "x" * 300]) == 2
+    assert run(["language", "dyck", "--output", "x" * 300]) == 2
     told = capsys.readouterr().err
     assert "output cannot be written" not in told
     assert "File name too long" in told

@@ -117,14 +117,14 @@ OPTIONS: tuple[tuple[list[str], tuple[str, ...]], ...] = (
     (["describe", "dyck.json"], ("--sentences", "--seed", "--longest")),
     (["probabilities", "a.pcfg"], ("--sentence", "--maximum-length", "--longest")),
     (
-        ["language", "grammar", "--out", "new"],
+        ["language", "grammar", "--output", "new"],
         ("--words", "--levels", "--symbols-per-level", "--roots", "--seed"),
     ),
     (
-        ["language", "hmm", "--out", "new"],
+        ["language", "hmm", "--output", "new"],
         ("--words", "--states", "--blocks", "--length", "--emission-concentration"),
     ),
-    (["language", "dyck", "--out", "new"], ("--length",)),
+    (["language", "dyck", "--output", "new"], ("--length",)),
     (["corpus", "a.txt", "--cache", "cache"], ("--vocabulary", "--length", "--validation-share")),
     (["task", "none"], ("--examples", "--seed")),
     (["runs", "results"], ("--where", "--sort")),

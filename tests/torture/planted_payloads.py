@@ -81,7 +81,7 @@ def _on_a_checkpoint(checkpoint: Path, apart: Path) -> list[Read]:
     (apart / "words.txt").write_text("< > < >\n" * 3)
     ids = ("--token-ids", apart / "ids.jsonl", "--sentences", 2, "--mask-token-id", 2)
     other = next(each for each in checkpoint.parent.iterdir() if each != checkpoint)
-    causal = ("--model", checkpoint, "--words", 2, "--length", 2, "--out", apart / "causal.json")
+    causal = ("--model", checkpoint, "--words", 2, "--length", 2, "--output", apart / "causal.json")
     return [
         _command("inspect", checkpoint),
         _command("flatness", checkpoint, *ids),

@@ -5,12 +5,13 @@ import os
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib import import_module
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import tyro
 
+import isoloss
 from isoloss.errors import BadInput, did_you_mean
 
 NARROWEST, WIDEST = 24, 100
@@ -80,6 +81,7 @@ def overview() -> str:
 
 
 SETTINGS = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+POSITIONAL = get_args(tyro.conf.Positional[int])[1:]
 COMPLETION = "--tyro-"
 """The prefixes of tyro's own options, which write completions for shells."""
 
@@ -94,6 +96,9 @@ def dispatch(arguments: Sequence[str]) -> int:
     if name in ("--help", "-h"):
         print(overview())
         return 0
+    if name in ("--version", "-V"):
+        print(f"isoloss {isoloss.__version__}")
+        return 0
     if name.startswith(COMPLETION):
         return _completion(arguments)
     name = FORMER_NAMES.get(name, name)
@@ -101,8 +106,43 @@ def dispatch(arguments: Sequence[str]) -> int:
         near = did_you_mean(name, COMMANDS) or "; `isoloss --help` lists them"
         raise BadInput(f"there is no command {name!r}{near}")
     command = COMMANDS[name]
+    _refuse_unknown_options(name, rest, command.options)
     options = tyro.cli(command.options, args=rest, prog=f"isoloss {name}", config=SETTINGS)
     return command.work(options) or 0
+
+
+def _refuse_unknown_options(name: str, words: Sequence[str], options: type[Any]) -> None:
+    """Raise BadInput for an option that the command does not have, with the nearest that it has."""
+    known, positional = _option_names(options)
+    for word in words:
+        option = word.split("=")[0].replace("_", "-")
+        if not word.startswith("--") or option in (*known, "--help") or option.startswith(COMPLETION):
+            continue
+        if option.removeprefix("--") in positional:
+            value = option.removeprefix("--").upper()
+            raise BadInput(f"isoloss {name} has no option {word}; give {value} by itself, without a name")
+        near = did_you_mean(option, known) or f"; `isoloss {name} --help` lists them"
+        raise BadInput(f"isoloss {name} has no option {word}{near}")
+
+
+def _option_names(options: Any) -> tuple[set[str], set[str]]:
+    """The options of a dataclass and of those within it, and the names of what is given by itself."""
+    known: set[str] = set()
+    positional: set[str] = set()
+    waiting = [options]
+    while waiting:
+        each = waiting.pop()
+        waiting += [part for part in get_args(each) if not isinstance(part, str)]
+        if not (isinstance(each, type) and is_dataclass(each)):
+            continue
+        for field, hint in get_type_hints(each, include_extras=True).items():
+            spelt = field.replace("_", "-")
+            if any(mark in POSITIONAL for mark in getattr(hint, "__metadata__", ())):
+                positional.add(spelt)
+            else:
+                known |= {f"--{spelt}", f"--no-{spelt}"}
+            waiting.append(hint)
+    return known, positional
 
 
 def _completion(arguments: Sequence[str]) -> int:

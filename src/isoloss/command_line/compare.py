@@ -100,6 +100,7 @@ def compare(options: CompareOptions) -> int:
 
     Raises BadInput for what cannot be measured or compared, mostly before any long work.
     """
+    _check(options)
     with starting("compare"):
         import torch
 
@@ -112,7 +113,7 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.verdicts import verdicts
         from isoloss.results.measurements import Measurements
 
-    _check(options)
+    _check_what_torch_knows(options)
     sources = read_sources(
         options.text,
         options.dataset,
@@ -139,9 +140,7 @@ def compare(options: CompareOptions) -> int:
 
 
 def _check(options: CompareOptions) -> None:
-    """Refuse what can be refused without a model."""
-    from isoloss.device import usable_device
-    from isoloss.measurements.on_sentences import quantity_named
+    """Refuse what can be refused without torch, which takes long to import."""
     from isoloss.models.named_models import refuse_named_twice
 
     if len(options.models) < 2:
@@ -164,11 +163,18 @@ def _check(options: CompareOptions) -> None:
         raise BadInput(f"--task-length must leave at least 8 tokens of an example, not {options.task_length}")
     if options.output.suffix != ".html":
         raise BadInput(f"--output names an HTML file, such as comparison.html, not {options.output}")
+    refuse_unwritable(options.output)
+
+
+def _check_what_torch_knows(options: CompareOptions) -> None:
+    """Refuse quantities, stopping criteria and devices that there are not, before a model is read."""
+    from isoloss.device import usable_device
+    from isoloss.measurements.on_sentences import quantity_named
+
     _plan_settings(options)
     for name in options.quantity:
         quantity_named(name, LOSS_SENTENCES, options.seed)
     usable_device(options.device)
-    refuse_unwritable(options.output)
 
 
 def _plan_settings(options: CompareOptions) -> "PlanSettings":

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 class DescribeOptions:
     """Write a page about a language: sentences, charts of probabilities, entropy, tasks with room and price.
 
-    Example: isoloss describe my.pcfg --out my.html
+    Example: isoloss describe my.pcfg --output my.html
     """
 
     language: LanguageFile
-    out: File = None
+    output: File = None
     """The page, ending in .html; by default named after the language file, in the current folder. The CSV,
     PNG and SVG of the charts are written beside it."""
     sentences: Number = None
@@ -49,9 +49,9 @@ class DescribeOptions:
 
 def describe(options: DescribeOptions) -> None:
     """Write a page about a language: sentences, distributions as bars, entropy, tasks with room and price."""
-    page = options.out or Path(f"{options.language.stem}.html")
+    page = options.output or Path(f"{options.language.stem}.html")
     if page.suffix != ".html":
-        raise BadInput(f"--out {page} is no page; give a name that ends in .html")
+        raise BadInput(f"--output {page} is no page; give a name that ends in .html")
     refuse_no_error_bar(options.sentences)
     with starting("describe"):
         from isoloss.measurements.entropy import usual_sentences

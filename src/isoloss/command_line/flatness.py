@@ -11,6 +11,7 @@ from isoloss.command_line.options import (
     Name,
     Number,
     Quantities,
+    refuse_below,
     refuse_several_sources,
     refuse_unwritable,
     repeated_command,
@@ -86,6 +87,10 @@ class FlatnessOptions:
 
 def flatness(options: FlatnessOptions) -> int:
     """Carry out the request; returns 0 if all is well, 130 if it was interrupted."""
+    from isoloss.models.named_models import with_checkpoints
+
+    options = replace(options, models=with_checkpoints(options.models))
+    _check(options)
     with starting("flatness"):
         import torch
 
@@ -94,10 +99,8 @@ def flatness(options: FlatnessOptions) -> int:
         from isoloss.measurements.measured_models import INTERRUPTED
         from isoloss.measurements.sampled_batches import SampledBatches, measured_text
         from isoloss.models.hub import quiet
-        from isoloss.models.named_models import with_checkpoints
 
-    options = replace(options, models=with_checkpoints(options.models))
-    _check(options)
+    _check_what_torch_knows(options)
     texts = options.token_ids or measured_text(options.text, options.dataset)
     assert texts is not None  # exactly one source is given
     precision = getattr(torch, options.dtype)
@@ -131,15 +134,14 @@ def flatness(options: FlatnessOptions) -> int:
 
         page = flatness_page(measured, sentences_below(shown), repeated_command("flatness", options))
         write_lone_page(page, options.output)
+        if not options.json:
+            print(f"page: {options.output}")
     finished = len(measured) == len(set(options.quantity)) and measured[-1].stopped != INTERRUPTED
     return 0 if finished else EXIT_INTERRUPTED
 
 
 def _check(options: FlatnessOptions) -> None:
-    """Refuse what can be refused without a model."""
-    from isoloss.device import usable_device
-    from isoloss.measurements.measured_models import stops_anywhere
-    from isoloss.measurements.on_sentences import short_name
+    """Refuse what can be refused without torch, which takes long to import."""
     from isoloss.models.named_models import refuse_named_twice
 
     if not options.models:
@@ -155,20 +157,30 @@ def _check(options: FlatnessOptions) -> None:
         raise BadInput(f"--memory must be above 0 gibibytes, not {options.memory}; 1 is what is usual")
     if not options.quantity:
         raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
+    if options.sentences is not None:
+        refuse_below(2, options.sentences, "--sentences")
+    if options.output is not None:
+        if options.output.suffix != ".html":
+            raise BadInput(f"--output names an HTML file, such as flatness.html, not {options.output}")
+        refuse_unwritable(options.output)
+    if options.parameters is not None:
+        try:
+            re.compile(options.parameters)
+        except re.error as error:
+            raise BadInput(f"--parameters {options.parameters} is no regular expression: {error}") from error
+
+
+def _check_what_torch_knows(options: FlatnessOptions) -> None:
+    """Refuse quantities, stopping criteria and devices that there are not, before a model is read."""
+    from isoloss.device import usable_device
+    from isoloss.measurements.measured_models import stops_anywhere
+    from isoloss.measurements.on_sentences import short_name
+
     free = [stops_anywhere(name) for name in options.quantity]
     if not any(free) and (options.relative_error or options.seconds):
         raise BadInput(
             f"--relative-error and --seconds are for traces and losses; {short_name(options.quantity[0])} is "
             "measured on a fixed set of sentences: say how many with --sentences"
         )
-    if options.output is not None:
-        if options.output.suffix != ".html":
-            raise BadInput(f"--output names an HTML file, such as flatness.html, not {options.output}")
-        refuse_unwritable(options.output)
     trace_stopping(options.relative_error, options.sentences, options.seconds)
     usable_device(options.device)
-    if options.parameters is not None:
-        try:
-            re.compile(options.parameters)
-        except re.error as error:
-            raise BadInput(f"--parameters {options.parameters} is no regular expression: {error}") from error

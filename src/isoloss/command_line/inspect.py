@@ -45,14 +45,14 @@ class InspectOptions:
 
 def inspect(options: InspectOptions) -> int:
     """Print a few lines per model, or JSON. Raises BadInput for one that cannot be read or measured."""
+    if not options.models:
+        raise BadInput("no model is named; name a model's folder, or its name on a hub")
     with starting("inspect"):
         import torch
 
         from isoloss.device import usable_device
         from isoloss.measurements.inspected_model import inspected_model
 
-    if not options.models:
-        raise BadInput("no model is named; name a model's folder, or its name on a hub")
     usable_device(options.device)
     precision = getattr(torch, options.dtype)
     found = []

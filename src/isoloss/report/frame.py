@@ -1,6 +1,7 @@
 """What pages share: Jinja templates with all inputs escaped, style, script, and links to one another."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -13,6 +14,8 @@ import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from isoloss.corpora.fetched_package import default_cache
+from isoloss.errors import IsolossError
 from isoloss.files import write_atomically
 from isoloss.report.marks import on_dark_ground
 from isoloss.report.table import in_numbers, interval_picture
@@ -83,10 +86,21 @@ def _style() -> str:
 
 @cache
 def _charts_script() -> str:
-    """Vega, Vega-Lite, their embedding and its use; bundling them takes more than a second."""
+    """Vega, Vega-Lite, their embedding and its use.
+
+    Bundling them takes more than a second, so that the bundle is kept among the user's cached files.
+    """
+    kept = default_cache() / "charts.js"
+    with suppress(OSError):
+        content = kept.read_bytes()
+        if _is_charts_script(content):
+            return content.decode()
     snippet = f"window.vegaEmbed = vegaEmbed;\n{source('charts.js')}"
     bundle: str = vl_convert.javascript_bundle(snippet, vl_version=_vega_lite())
-    return _stamp(bundle.encode()) + bundle
+    script = _stamp(bundle.encode()) + bundle
+    with suppress(OSError, IsolossError):  # where there is no place to keep it, it is made again
+        write_atomically(kept, script)
+    return script
 
 
 def _is_charts_script(content: bytes) -> bool:
