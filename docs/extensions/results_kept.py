@@ -92,6 +92,11 @@ def not_yet_run(kept: dict[str, Any]) -> str:
     )
 
 
+def largest_current(scales: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of one experiment's results, those of the largest scale whose claims are those registered today."""
+    return max(scales, key=lambda each: (not not_yet_run(each), SCALES.index(each["scale"])))
+
+
 def picture_name(name: str, scale: str) -> str:
     """What the documentation calls an experiment's picture."""
     return f"{name}.png" if scale == "laptop" else f"{name}-{scale}.png"

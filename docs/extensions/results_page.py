@@ -13,7 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from results_kept import ROOT, SCALES, cells, keep, not_yet_run, of_kind, picture_name, read_kept, seeds_of
+from results_kept import (
+    ROOT,
+    SCALES,
+    cells,
+    keep,
+    largest_current,
+    not_yet_run,
+    of_kind,
+    picture_name,
+    read_kept,
+    seeds_of,
+)
 from results_quoted import DRIFT_PAGE, README, with_drift, with_results
 from results_rounds import families_told, ranges
 
@@ -75,7 +86,7 @@ HEADLINES = {
 
 
 def _answer(scales: list[dict[str, Any]]) -> str:
-    shown = _shown(scales)
+    shown = largest_current(scales)
     result = shown["result"]
     asked, link = _experiment(result["name"]).title, f"[{result['name']}](#{result['name']})"
     claims = [*of_kind(result, "effect"), *of_kind(result, "premise")]
@@ -85,11 +96,6 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     answer = named.get(HEADLINES.get(result["name"], ""), claims[0])
     sentence, _, measured, _, _ = cells(answer)
     return f"- *{asked}* **{ANSWERS[answer['verdict']]}:** {sentence} {measured}, {shown['scale']}. {link}"
-
-
-def _shown(scales: list[dict[str, Any]]) -> dict[str, Any]:
-    """The largest scale whose results are of the claims registered today."""
-    return max(scales, key=lambda each: (not not_yet_run(each), SCALES.index(each["scale"])))
 
 
 @cache
@@ -110,7 +116,7 @@ def _families(kept: Sequence[dict[str, Any]]) -> str:
 def _section(scales: list[dict[str, Any]]) -> str:
     name = scales[0]["result"]["name"]
     experiment, shown = _experiment(name), builtin_designs()[name].picture
-    scale = _shown(scales)["scale"]
+    scale = largest_current(scales)["scale"]
     picture = [f"![{shown.shows}]({picture_name(name, scale)})\n"] if shown else []
     parts = [f"## {name}\n", f"**{experiment.title}**\n", *picture]
     kinds = {kind: _table(scales, kind) for kind in ("effect", "premise")}

@@ -4,12 +4,11 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from results_kept import ROOT, cells, of_kind, seeds_of, verdict_of
+from results_kept import ROOT, cells, largest_current, of_kind, seeds_of
 
 README, DRIFT_PAGE = ROOT / "README.md", ROOT / "docs" / "drift.md"
 PLACES = {
-    "equal": "<!-- what flatness alone does -->\n",
-    "caption": "<!-- what the picture shows -->\n",
+    "found": "<!-- what was found -->\n",
     "table": "<!-- what make reproduce gave -->\n",
     "speed": "<!-- how fast the trace fell -->\n",
     "drift": "<!-- what the drift gave -->\n",
@@ -17,19 +16,17 @@ PLACES = {
 """Of what these pages say of the results, the line that each part stands below."""
 
 END = "<!-- until here -->\n"
-CAPTION_CLAIMS = ("later-is-flatter", "later-is-better")
-"""The claims whose verdicts stand below README's picture."""
-
-EQUAL_CLAIMS = (
-    *("know-the-same", "differ-in-flatness", "flatter-is-no-better"),
-    *("noise-harms-the-sharper", "rounding-harms-the-sharper"),
+FINDINGS = (
+    ("What accuracy follows", "figure-1", ("later-is-better", "flatter-is-better-at-one-kl")),
+    ("What flatness alone does", "flatten-polish", ("flatter-is-no-better", "rounding-harms-the-sharper")),
+    ("The clock", "drift", ("trace-falls", "one-clock")),
 )
-"""The claims on models of equal knowledge whose verdicts stand at README's beginning."""
+"""README's findings: what each is about, and the experiment and claims that it is told by."""
 
 DRIFT_CLAIMS = ("trace-falls", "loss-stands", "one-clock", "no-noise-no-fall")
 """The claims whose verdicts stand beside the drift's pictures."""
 
-ROWS = 5
+ROWS = 6
 """The most effects that README's table has."""
 
 MORE = (
@@ -41,27 +38,32 @@ IN_WORDS = {2: "two", 3: "three", 5: "five", 10: "ten", 15: "fifteen"}
 
 
 def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
-    """README's text with caption and table in their places: Figure 1's, and what flatness alone does."""
+    """README's text with its findings, and Figure 1's table, in their places."""
     first = [each for each in kept if each["result"]["name"] == "figure-1"]
     told = textwrap.fill(MORE, 125, break_on_hyphens=False)
     table = f"{readme_table(first)}\n{told}\n"
-    page = _placed(_placed(readme, "caption", readme_caption(first[0])), "table", table)
-    return _placed(page, "equal", equal_knowledge(kept))
+    return _placed(_placed(readme, "found", findings(kept)), "table", table)
 
 
-def readme_caption(kept: dict[str, Any]) -> str:
-    """What README's picture shows: its models, how much their loss still moves, and the verdicts."""
-    result = kept["result"]
-    shown = [row for row in result["checkpoints"] if row["run"] == f"width-{row['width']}-seed-{row['seed']}"]
-    models, widths = (len({row[name] for row in shown}) for name in ("run", "width"))
-    claims = {claim["name"]: claim for claim in result["claims"]}
-    _, paper, loss, *_ = cells(claims["one-loss"])
-    sentences = [
-        f"{_in_words(models).capitalize()} models of {_in_words(widths)} widths pre-trained on one language.",
-        f"Behind the dashed line a run's losses spread by {loss}; the paper: {paper.partition(' (')[0]}.",
-        *(f"{claims[name]['sentence'][:-1]}: {verdict_of(claims[name])}." for name in CAPTION_CLAIMS),
-    ]
-    return textwrap.fill(" ".join(sentences), 125) + "\n"
+def findings(kept: Sequence[dict[str, Any]]) -> str:
+    """Each of README's findings: its claims with their numbers and verdicts, at the largest current scale."""
+    lines = []
+    for about, name, claims in FINDINGS:
+        shown = largest_current([each for each in kept if each["result"]["name"] == name])
+        named = {claim["name"]: claim for claim in shown["result"]["claims"]}
+        seeds = _in_words(len(seeds_of(shown["result"])))
+        said = "; ".join(_said(named[claim]) for claim in claims)
+        where = f"[{name}](docs/what-we-found.md#{name}), {shown['scale']}, {seeds} seeds"
+        text = f"- **{about}** ({where}): {said}."
+        lines.append(textwrap.fill(text, 125, subsequent_indent="  ", break_on_hyphens=False))
+    return "\n".join(lines) + "\n"
+
+
+def _said(claim: dict[str, Any]) -> str:
+    sentence, _, measured, _, verdict = cells(claim)
+    first, rest = sentence[:1], sentence[1:-1]
+    small = first.lower() if rest[:1].islower() or rest[:1] == " " else first
+    return f"{small}{rest}: {measured}, {verdict.partition(';')[0]}"
 
 
 def readme_table(kept: Sequence[dict[str, Any]]) -> str:
@@ -83,19 +85,6 @@ def readme_table(kept: Sequence[dict[str, Any]]) -> str:
 def _tested(kept: dict[str, Any]) -> list[dict[str, Any]]:
     """The effects of a result that were not withdrawn."""
     return [claim for claim in of_kind(kept["result"], "effect") if not claim.get("withdrawn")]
-
-
-def equal_knowledge(kept: Sequence[dict[str, Any]]) -> str:
-    """What models that know the same differ in, at the largest scale kept, for README."""
-    (*_, last) = (each for each in kept if each["result"]["name"] == "flatten-polish")
-    claims = {claim["name"]: claim for claim in last["result"]["claims"]}
-    told = []
-    for name in EQUAL_CLAIMS:
-        sentence, _, measured, _, verdict = cells(claims[name])
-        told.append(f"{sentence[:-1]}: {measured}, {verdict.partition(';')[0]}.")
-    seeds = _in_words(len(seeds_of(last["result"])))
-    text = f"At `{last['scale']}`, of {seeds} seeds: {' '.join(told)}"
-    return textwrap.fill(text, 125, break_on_hyphens=False) + "\n"
 
 
 def drift_verdicts(kept: dict[str, Any]) -> str:

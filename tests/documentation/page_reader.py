@@ -22,7 +22,7 @@ SMALLER = {
 }
 """Options, by a word of a command, that make it end within a second."""
 
-NOT_RUN = ("json", "text")
+NOT_RUN = ("bibtex", "json", "text")
 """Blocks that are read and not executed: text, and the output of the block before them."""
 
 

@@ -7,7 +7,16 @@ import pytest
 from scipy import stats
 
 from isoloss.errors import BadInput
-from isoloss.experiments.claims import CONFIDENCE, Claim, Judgement, Kind, holm_adjusted, holm_levels, judge
+from isoloss.experiments.claims import (
+    CONFIDENCE,
+    Claim,
+    Judgement,
+    Kind,
+    decided_in_one_family,
+    holm_adjusted,
+    holm_levels,
+    judge,
+)
 from isoloss.experiments.statistics.rank_correlation import rank_correlation
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap
 from isoloss.results.verdict import Region, Verdict, above, below, within
@@ -274,3 +283,15 @@ def test_wrong_verdicts_are_as_rare_as_they_say_where_seeds_are_missing() -> Non
         found = SeedBootstrap.of(runs_with(values.tolist(), 8)).estimate(mean_of_those_known)
         wrong += found.p_value(0.0) <= 0.05
     assert wrong / samples < 0.112
+
+
+def test_effects_of_several_experiments_in_one_family_are_decided_by_holm_over_all() -> None:
+    """Of k alike, all are decided together if k times their p-value is small, else none."""
+    (effect,) = judge([falling()], runs_changing_by([-2.0, -1.0, -3.0, -0.2, -2.5]))
+    (premise,) = judge([falling(kind="premise")], runs_changing_by([-2.0, -2.1, -1.9, -2.0, -2.0]))
+    most = int((1 - CONFIDENCE) / effect.p_value)
+    assert effect.verdict == Verdict.SUPPORTED
+    assert 1 <= most < 20
+    assert decided_in_one_family([effect] * most) == most
+    assert decided_in_one_family([effect] * (most + 1)) == 0
+    assert decided_in_one_family([premise, effect]) == 1

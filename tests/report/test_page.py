@@ -5,12 +5,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from shown_results import JUDGEMENTS
 
 from isoloss.errors import IsolossError
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 from isoloss.report.frame import Link, LinkGroup, alone, within_site
-from isoloss.report.page import Page, Section, drawn, write_page
+from isoloss.report.page import Page, Section, drawn, message, write_page
+from shown_results import JUDGEMENTS
 
 ACCURACY = Axis("accuracy", "accuracy", "accuracy_deviation")
 WIDTH = Colour("width", "width", ordered=True)
@@ -155,3 +155,19 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(page: Page, tmp_path: Pat
     in_the_way.write_text("")
     with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
         write_page(page, in_the_way, alone())
+
+
+def test_a_heading_says_what_the_verdicts_of_its_claims_are() -> None:
+    rises, *_ = JUDGEMENTS
+    assert message(("rises",), JUDGEMENTS) == "The claim rises <holds>"
+    assert message(("falls", "stays"), JUDGEMENTS) == (
+        "Not supported: the claim falls <holds>; Undecided: the claim stays <holds>"
+    )
+    assert message(("rises",), ()) == message((), JUDGEMENTS) == ""
+    withdrawn = replace(rises, claim=replace(rises.claim, withdrawn="undecidable by design"))
+    assert message(("rises",), (withdrawn,)) == ""
+    both = [
+        replace(rises, claim=replace(rises.claim, name=name, sentence=f"Within a run, it is {name}."))
+        for name in ("flatter", "better")
+    ]
+    assert message(("flatter", "better"), both) == "Within a run, it is flatter; it is better"

@@ -175,6 +175,13 @@ def judge(
     return judged
 
 
+def decided_in_one_family(judgements: Sequence[Judgement]) -> int:
+    """How many of the effects would be decided, were all of them tested together by Holm's procedure."""
+    p_values = [_p_value(each.claim, each.estimate) for each in judgements if each.claim.role == "effect"]
+    levels = holm_levels(p_values, 1 - CONFIDENCE)
+    return sum(p_value <= level for p_value, level in zip(p_values, levels, strict=True))
+
+
 def _p_value(claim: Claim, estimate: Estimate) -> float:
     """An interval excludes all bounds of a region if it excludes the nearest one."""
     return max(estimate.p_value(bound, claim.limit, claim.lowest) for bound in claim.claimed.bounds)

@@ -42,7 +42,7 @@ def training_rows(scale: Scale) -> Rows:
             "warm-up",
             "1,000 steps (A.5); a proportion of 0.06 (A.4)",
             f"{rule.warm_up_steps:,} steps",
-            "a proportion of an unknown number of steps is none",
+            "a share of steps cannot be taken of an unknown number of them",
         ),
         ("betas", "0.9, 0.98", f"{rule.first_beta:g}, {rule.second_beta:g}"),
         ("dropout, weight decay", "0.1, 0.01", f"{runs.architectures[0].dropout:g}, {rule.weight_decay:g}"),

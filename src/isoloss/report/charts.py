@@ -158,7 +158,7 @@ def _fitted(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart]:
     number = as_text(fitted.slope.value, fitted.slope.standard_error)
     said = f"slope within a {chart.joined or fitted.group}: {number}{unit} {per}"
     label = alt.Chart(pl.DataFrame({"said": [said]})).mark_text(
-        align="right", baseline="bottom", color=marks.INK, fontSize=12, x="width", y=-3
+        align="right", baseline="bottom", color=marks.INK, fontSize=12, x="width", y=-3, clip=False
     )
     return [
         line.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame)),

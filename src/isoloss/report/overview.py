@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from isoloss.experiments.claims import Judgement, Question, Role
+from isoloss.experiments.claims import Judgement, Question, Role, decided_in_one_family
 from isoloss.report.frame import Link
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding
@@ -113,6 +113,21 @@ def gallery(experiments: Sequence[Card]) -> tuple[Card, ...]:
 def verdicts_on(role: Role, judgements: Sequence[Judgement]) -> list[Verdict]:
     """The verdicts on the claims that are judged as that."""
     return [judged.verdict for judged in judgements if judged.claim.role == role]
+
+
+def families_told(experiments: Sequence[Card]) -> str:
+    """How many effects are decided within each experiment's family, and in one; empty if there are none.
+
+    Over several experiments the probability of a wrong verdict is larger than on the page of one.
+    """
+    judged = [each for card in experiments for each in card.judgements if each.claim.role == "effect"]
+    if not judged:
+        return ""
+    decided = sum(each.verdict != Verdict.INCONCLUSIVE for each in judged)
+    return (
+        f"Of {len(judged)} effects, {decided} are decided by Holm's procedure within each experiment, and "
+        f"{decided_in_one_family(judged)} would be in one family of all experiments."
+    )
 
 
 def counts(verdicts: Sequence[Verdict]) -> dict[Verdict, int]:

@@ -143,14 +143,27 @@ SAID = {Verdict.SUPPORTED: "", Verdict.NOT_SUPPORTED: "Not supported: ", Verdict
 
 
 def message(shows: Sequence[str], judgements: Sequence[Judgement]) -> str:
-    """The claims of these names, each with what its verdict says of it; empty if none of them is judged."""
-    told = []
+    """The claims of these names, each with what its verdict says of it; empty if none of them is judged.
+
+    A clause that a claim begins with as the one before it, with the same verdict, is said once.
+    """
+    told: list[str] = []
+    clause = ""
     for name in shows:
         for judged in judgements:
             if judged.claim.name == name and not judged.claim.withdrawn:
-                sentence, said = judged.claim.sentence.removesuffix("."), SAID[judged.verdict]
-                told.append(f"{said}{sentence[:1].lower()}{sentence[1:]}" if said else sentence)
+                said, sentence = SAID[judged.verdict], judged.claim.sentence.removesuffix(".")
+                before, comma, rest = sentence.rpartition(", ")
+                again = bool(comma) and said + before == clause
+                clause = said + before
+                whole = rest if again else said + _small(sentence) if said or told else sentence
+                told.append(whole)
     return "; ".join(told)
+
+
+def _small(sentence: str) -> str:
+    """A sentence for the middle of a line; what begins with an abbreviation stays as it is."""
+    return sentence if sentence[1:2].isupper() else f"{sentence[:1].lower()}{sentence[1:]}"
 
 
 def write_page(page: Page, folder: Path, frame: Frame) -> Path:

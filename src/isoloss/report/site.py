@@ -34,7 +34,7 @@ from isoloss.report.experiment_page import ExperimentPage, notices_of, paper_pag
 from isoloss.report.frame import Link, LinkGroup, rendered, within_site, write_assets
 from isoloss.report.language_page import language_page
 from isoloss.report.offered_files import json_link, result_as_json, write_run_files
-from isoloss.report.overview import OVERVIEW, Card, Overview, answers, gallery
+from isoloss.report.overview import OVERVIEW, Card, Overview, answers, families_told, gallery
 from isoloss.report.page import Page, Section, drawn, spoken, write_page
 from isoloss.report.table import claims_as_latex
 from isoloss.theory.finding import Statement
@@ -172,6 +172,7 @@ def _overview(
             "differ downstream, and that flatness tells which is better. Here their evidence is recomputed "
             f"from scratch at {site.scale} scale: {figures} from {runs}{evidence}, and "
             f"{'no verdict yet' if site.scale == UNJUDGED else 'every verdict'}.",
+            *filter(None, () if site.scale == UNJUDGED else (families_told(of_experiments),)),
         ),
         answers=answers(of_experiments, of_statements),
         gallery=gallery(of_experiments),

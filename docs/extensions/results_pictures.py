@@ -1,0 +1,53 @@
+"""The documentation's pictures, drawn anew from the shipped results: after charts have changed.
+
+Panels are drawn from the rows that are shipped, so that nothing is run: those of an earlier round as well, in
+today's experiment.
+"""
+
+import sys
+from types import SimpleNamespace
+from typing import Any, cast
+
+import polars as pl
+import vl_convert
+from results_kept import PIXELS, ROOT, picture_name, read_kept
+
+from isoloss.experiments.claims import Judgement
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite import builtin_designs
+from isoloss.report.page import drawn
+from isoloss.results.verdict import Verdict
+
+
+def picture(kept: dict[str, Any]) -> bytes | None:
+    """A shipped result's picture as PNG; None if it has none, or its rows lack a column of today's."""
+    result = kept["result"]
+    design = builtin_designs()[result["name"]]
+    if design.picture is None:
+        return None
+    experiment = design.at(scale_named(kept["scale"]))
+    table = pl.DataFrame([*result["checkpoints"], *result["references"]], infer_schema_length=None)
+    try:
+        panels = {panel.name: panel for panel in experiment.drawn(table)}
+    except pl.exceptions.ColumnNotFoundError:
+        return None
+    shown = drawn(panels[design.picture.panel], _judged(result))
+    return vl_convert.svg_to_png(vl_convert.vegalite_to_svg(shown.picture), scale=PIXELS)
+
+
+def _judged(result: dict[str, Any]) -> list[Judgement]:
+    """As much of each judgement as a heading reads: the claim's words and its verdict."""
+    return [
+        cast(Judgement, SimpleNamespace(claim=SimpleNamespace(**claim), verdict=Verdict(claim["verdict"])))
+        for claim in result["claims"]
+    ]
+
+
+if __name__ == "__main__":
+    for kept in read_kept():
+        name = kept["result"]["name"]
+        if len(sys.argv) > 1 and name not in sys.argv[1:]:
+            continue
+        if (found := picture(kept)) is not None:
+            (ROOT / "docs" / picture_name(name, kept["scale"])).write_bytes(found)
+            print(picture_name(name, kept["scale"]))  # noqa: T201
