@@ -16,6 +16,7 @@ NAMES = (
     "precision",
     "measurements",
     "flatness",
+    "sensitivity",
     "trace_race",
     "enlarge",
     "corpora",
