@@ -27,6 +27,7 @@ from results_kept import (
 )
 from results_quoted import DRIFT_PAGE, README, with_drift, with_results
 from results_rounds import families_told, ranges
+from results_theory import theory_section
 
 from isoloss.experiments.branches import VARIED
 from isoloss.experiments.claims import Question
@@ -46,7 +47,14 @@ def results_page(kept: Sequence[dict[str, Any]]) -> str:
     for each in kept:
         by_name.setdefault(each["result"]["name"], []).append(each)
     return "\n".join(
-        [INTRODUCTION, *_summary(by_name), _families(kept), *map(_section, by_name.values()), LIMITS]
+        [
+            INTRODUCTION,
+            *_summary(by_name),
+            _families(kept),
+            *map(_section, by_name.values()),
+            theory_section(),
+            LIMITS,
+        ]
     )
 
 
