@@ -260,6 +260,7 @@ def test_checkpoints_of_a_run_are_a_curve_and_parts_a_picture(run, models):
         folder.mkdir()
         for path in (models / name).iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
+    (models / "new").mkdir()
     names = ("checkpoint-100", "checkpoint-200")
     few = ("--text", "text.txt", "--sentences", "20")
     assert run(*names, *few, "--output", "new/flat.html")[0] == 0

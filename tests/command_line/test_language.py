@@ -25,7 +25,7 @@ SIZES = {
 def test_what_is_made_is_said_and_read_back(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "new" / "language"
+    path = tmp_path / "language"
     assert run(["language", kind, "--output", str(path), *SIZES[kind].split(), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     language = read_language(path)
