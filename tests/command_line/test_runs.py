@@ -179,7 +179,7 @@ def test_compare_begins_with_a_conclusion(results: Path, capsys: pytest.CaptureF
     first, *lines = capsys.readouterr().out.splitlines()
     assert first.startswith("At step 40, aabb2222 has, beside aaaa1111: lower loss (-0.5")
     assert first.endswith(" nats).")
-    assert len([line for line in lines if "masked_loss" in line]) == 1  # at the last step alone
+    assert len([line for line in lines if "│   40 │ loss " in line]) == 1  # at the last step alone
     assert "1 more rows, of other quantities and steps, with --all" in lines
 
 

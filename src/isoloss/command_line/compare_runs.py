@@ -117,17 +117,18 @@ def _print(
     if not wholes:
         console.print("nothing is measured for both runs on the same sentences at the same step")
         return
-    shown = wholes if every else list(main.values())
+    named = [(quantity_in_words(each.record), each) for each in wholes] if every else list(main.items())
+    shown = [each for _, each in named]
     where = "" if loss is None else f" at a loss of {loss:.5g} nats"
     table = Table(title=f"{names[1]} minus {names[0]}{where}", title_justify="left")
     for heading in ("step", "quantity", *names, "difference"):
         table.add_column(heading, justify="left" if heading == "quantity" else "right", overflow="fold")
     if mixed := len({each.paired for each in shown}) > 1:
         table.add_column("error")
-    for each in shown:
+    for name, each in named:
         numbers = [as_text(e.value, e.standard_error) for e in (each.first, each.second, each.difference)]
         error = [_PAIRED[each.paired]] if mixed else []
-        table.add_row(_steps(each), quantity_in_words(each.record), *numbers, *error)
+        table.add_row(_steps(each), name, *numbers, *error)
     console.print(table)
     if len(wholes) > len(shown):
         console.print(f"{len(wholes) - len(shown)} more rows, of other quantities and steps, with --all")
@@ -136,6 +137,8 @@ def _print(
             "not paired: no values per sentence are stored, so the two errors are taken as independent"
         )
 
+
+_WRITTEN = {"kl": "KL"}
 
 CLEAR = 2.0
 """Standard errors beyond which a difference is called one."""
@@ -151,7 +154,7 @@ def _main(differences: Sequence["Difference"]) -> dict[str, "Difference"]:
         if of_short:
             last = max(each.steps for each in of_short)
             # Of several, e.g. of the same model enlarged, the first is the plainest.
-            found[short] = next(each for each in of_short if each.steps == last)
+            found[_WRITTEN.get(short, short)] = next(each for each in of_short if each.steps == last)
     if not found:
         last = max((each.steps for each in differences), default=(0.0, 0.0))
         found = {quantity_in_words(each.record): each for each in differences if each.steps == last}
