@@ -9,6 +9,7 @@ from small_problems import factor_problem
 from isoloss.errors import BadInput
 from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
+from isoloss.theory import theorem_3_3
 from isoloss.theory import theorem_3_3_coin as coins
 from isoloss.theory.minimisers import trace_flow
 from isoloss.theory.optimiser_paths import SGDSettings
@@ -148,8 +149,15 @@ def test_statements_at_smoke_size():
     data = statement.panels[0].data
     assert data.filter("predicted")["trace"].is_sorted(descending=True)
     assert data["series"].n_unique() == 1 + 2 + 4
+
+
+def test_a_race_shorter_than_sgds_return_to_the_minima_is_not_judged(monkeypatch):
     race = replace(TRANSFORMER.smoke.race, lifetimes=0.02, paths=2, seed=900)
-    statement = TRANSFORMER.compute(replace(TRANSFORMER.smoke, race=race), silent)
-    codimension, fall = statement.findings
+    settings = replace(TRANSFORMER.smoke, race=race)
+    statement = TRANSFORMER.compute(settings, silent)
+    (codimension,) = statement.findings
     assert codimension.verdict == Verdict.SUPPORTED
+    assert "too short, and the fall of the trace is not judged" in statement.text
+    monkeypatch.setattr(theorem_3_3, "LEAST_RETURNS", 0.0)
+    _, fall = TRANSFORMER.compute(settings, silent).findings
     assert fall.standard_error > 0
