@@ -88,7 +88,7 @@ def ascent_sharpness(
     firsts = [0, *itertools.accumulate(map(len, parts))]
     rises: dict[float, list[Tensor]] = {radius: [] for radius in radii}
     with evaluation_mode(model):
-        direction, norm = _ascent(model, objective, parts, distribution, progress)
+        direction, norm = ascent_direction(model, objective, parts, distribution, progress)
         for number, (part, first) in enumerate(zip(parts, firsts, strict=False), start=1):
             at_rest = LossAtRest.of(model, objective, part.to(device_of(model)), first, distribution)
             for radius in radii:
@@ -97,7 +97,7 @@ def ascent_sharpness(
     return AscentSharpness({radius: torch.cat(found) for radius, found in rises.items()}, norm, measured)
 
 
-def _ascent(
+def ascent_direction(
     model: nn.Module,
     objective: Objective,
     parts: Sequence[Batch],
