@@ -163,6 +163,9 @@ def test_a_heading_says_what_the_verdicts_of_its_claims_are() -> None:
     assert message(("falls", "stays"), JUDGEMENTS) == (
         "Not supported: the claim falls <holds>; Undecided: the claim stays <holds>"
     )
+    assert message(("falls", "rises"), JUDGEMENTS) == (
+        "Not supported: the claim falls <holds>; Supported: the claim rises <holds>"
+    )
     assert message(("rises",), ()) == message((), JUDGEMENTS) == ""
     withdrawn = replace(rises, claim=replace(rises.claim, withdrawn="undecidable by design"))
     assert message(("rises",), (withdrawn,)) == ""

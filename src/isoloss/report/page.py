@@ -147,17 +147,22 @@ def message(shows: Sequence[str], judgements: Sequence[Judgement]) -> str:
 
     A clause that a claim begins with as the one before it, with the same verdict, is said once.
     """
+    shown = [
+        judged
+        for name in shows
+        for judged in judgements
+        if judged.claim.name == name and not judged.claim.withdrawn
+    ]
+    mixed = len({judged.verdict for judged in shown}) > 1
     told: list[str] = []
     clause = ""
-    for name in shows:
-        for judged in judgements:
-            if judged.claim.name == name and not judged.claim.withdrawn:
-                said, sentence = SAID[judged.verdict], judged.claim.sentence.removesuffix(".")
-                before, comma, rest = sentence.rpartition(", ")
-                again = bool(comma) and said + before == clause
-                clause = said + before
-                whole = rest if again else said + _small(sentence) if said or told else sentence
-                told.append(whole)
+    for judged in shown:
+        said = SAID[judged.verdict] or "Supported: " * mixed
+        sentence = judged.claim.sentence.removesuffix(".")
+        before, comma, rest = sentence.rpartition(", ")
+        again = bool(comma) and said + before == clause
+        clause = said + before
+        told.append(rest if again else said + _small(sentence) if said or told else sentence)
     return "; ".join(told)
 
 

@@ -228,6 +228,7 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
             ),
             with_beginning(means.filter(pl.col(PART).is_in([START, DRIFT]))),
             "stacked",
+            ("one-clock", "batch-does-not-matter"),
         ),
         Panel(
             "by-the-clock-of-sgd",

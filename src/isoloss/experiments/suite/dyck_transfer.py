@@ -207,6 +207,7 @@ def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Pane
             f"One dot per run, at its last checkpoint.{beside} {bars}",
             tuple(Dots(TRACE, axis, BY_CONTINUATION) for axis in by_strings),
             last,
+            shows=("flattest-transfers", "flatter-transfers-better"),
         ),
         Panel(
             "loss",

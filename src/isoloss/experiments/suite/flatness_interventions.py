@@ -179,6 +179,7 @@ def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
                 Table((Axis("pace", "way"), Axis("seed", "seed"), TRACE, LOSS, *known)),
             ),
             rows,
+            shows=("flatter-is-better",),
         ),
     )
 

@@ -137,7 +137,9 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     charts = tuple(Dots(TRACE, axis, BY_WIDTH) for axis in axes if axis.column in table.columns)
     dots = table.filter(pl.col("step").is_not_null())
     caption = f"One dot per checkpoint after saturation. {trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
-    return (Panel("trace", "Trace against accuracy on each distribution", caption, charts, dots),)
+    shows = ("flatter-is-better-with-skewed-roots", "flatter-is-better-with-uniform-rules")
+    title = "Trace against accuracy on each distribution"
+    return (Panel("trace", title, caption, charts, dots, shows=shows),)
 
 
 EXPERIMENT = Design(
