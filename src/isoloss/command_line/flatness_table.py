@@ -11,7 +11,7 @@ from isoloss.command_line.terminal import table_console
 from isoloss.corpora.token_sentences import Corpus
 from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
-from isoloss.measurements.verdicts import CONFIDENCE, FlatterVerdict
+from isoloss.measurements.verdicts import CONFIDENCE, MOST_SENTENCES, FlatterVerdict
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, as_text
@@ -88,7 +88,8 @@ def _lines_of(verdict: FlatterVerdict) -> list[str]:
         f"relative to the weights {normalised} nats, loss {loss} nats (of {verdict.loss_of_first:.4g}); each "
         f"is {verdict.second} minus {verdict.first}"
     )
-    return [answer, *(f"warning: {each}" for each in verdict.warnings)]
+    undecided = [] if verdict.undecided is None else [verdict.undecided]
+    return [answer, *undecided, *(f"warning: {each}" for each in verdict.warnings)]
 
 
 def _table(measured: MeasuredModels, models: list[str]) -> Table:
@@ -172,7 +173,6 @@ def _undetermined(record: Record) -> str:
     )
 
 
-MOST_SENTENCES = 10**9
 WARNED_ABOVE = 0.05
 """Share of a text's lines, or of its tokens, that a measurement can lack without a warning."""
 

@@ -25,6 +25,8 @@ SAME_LOSS = 0.01
 nats, is 0.0012 wide in these terms, which takes more text to tell."""
 
 CONFIDENCE = 0.95
+MOST_SENTENCES = 10**9
+"""More than any text has: a question that takes as many is not settled by more text."""
 """Probability, at least, that all intervals of one call hold what they are intervals of, together."""
 
 OPEN = "open"
@@ -213,6 +215,44 @@ class FlatterVerdict:
                 "smaller one rewritten with as many weights (isoloss enlarge)"
             )
         return found
+
+    @property
+    def undecided(self) -> str | None:
+        """What would decide an open question, as a sentence; None if it is not open, or nothing would."""
+        needed = self.sentences_needed
+        if self.answer != "open" or math.isinf(needed):
+            return None
+        number = f"about {needed:,.0f}" if needed < MOST_SENTENCES else "more than a billion"
+        return (
+            f"undecided on {self.trace.n:,} sentences; {number} would decide it, if the differences are "
+            "those found"
+        )
+
+    @property
+    def sentences_needed(self) -> float:
+        """About how many decide it, if the true differences are those found: intervals fall as 1/√n.
+
+        The losses come first, since the question is void where they surely differ. Infinite if a difference
+        lies where no number decides.
+
+        >>> known = dict(normalised=Estimate(-1.0, 0.1, 99), loss=Estimate(0.0, 0.001, 99))
+        >>> verdict = FlatterVerdict("a", "b", trace=Estimate(-1.0, 1.0, 99), **known, loss_of_first=2.0,
+        ...                          parameters=(9, 9))
+        >>> verdict.answer, round(verdict.sentences_needed)
+        ('open', 390)
+        """
+        beyond = abs(self.loss.value) - SAME_LOSS * abs(self.loss_of_first)
+        of_losses = of_trace = 0.0
+        if self._losses == Verdict.INCONCLUSIVE:
+            of_losses = self._needed(self.loss, abs(beyond))
+        if self._below_zero(self.trace) == Verdict.INCONCLUSIVE:
+            of_trace = self._needed(self.trace, abs(self.trace.value))
+        return of_losses if beyond > 0 else max(of_losses, of_trace)
+
+    def _needed(self, difference: Estimate, gap: float) -> float:
+        """For an interval whose half is at most `gap`."""
+        low, high = interval_of_difference(difference, self.confidence)
+        return difference.n * ((high - low) / 2 / gap) ** 2 if gap > 0 else math.inf
 
     @property
     def _losses(self) -> Verdict:

@@ -7,9 +7,11 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.measurements.measured_models import MeasuredModels
+from isoloss.measurements.verdicts import CONFIDENCE
 from isoloss.panels import Axis, Bars, Colour, Lines, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 
 _STEP = re.compile(r"(\d+)/?$")
@@ -22,7 +24,12 @@ def flatness_page(measured: Sequence[MeasuredModels], sentences: Sequence[str], 
     panels = [
         panel
         for each in measured
-        for panel in (_over_steps(each, models), *(part for model in models for part in _parts(each, model)))
+        for panel in (
+            _side_by_side(each),
+            _differences(each),
+            _over_steps(each, models),
+            *(part for model in models for part in _parts(each, model)),
+        )
         if panel
     ]
     return Page(
@@ -45,6 +52,42 @@ def step_of(model: str) -> int | None:
     """
     found = _STEP.search(model)
     return int(found[1]) if found else None
+
+
+def _side_by_side(measured: MeasuredModels) -> Panel | None:
+    """The first record of every model on one axis; None for a single model."""
+    whole = measured.records[0]
+    rows = [
+        {"model": record.checkpoint, "run": "all of the model", **_value(record)}
+        for record in measured.records
+        if record.quantity == whole.quantity and "group" not in record.settings
+    ]
+    if len(rows) < 2:
+        return None
+    axis = Axis("value", f"{whole.quantity} ({whole.unit})", "error")
+    caption = "On the same sentences, masks and draws; ± the standard error over sentences."
+    name = f"{measured.quantity.replace('_', '-')}-of-models"
+    chart = Bars("model", axis, Colour("run", ""))
+    return Panel(name, "The models side by side", caption, (chart,), pl.DataFrame(rows))
+
+
+def _differences(measured: MeasuredModels) -> Panel | None:
+    """Each other model minus the first, with its interval; None if there are no differences."""
+    rows = []
+    for record in measured.differences:
+        low, high = Estimate(record.value, record.standard_error or 0.0, record.n).interval(CONFIDENCE)
+        minus = f"{record.checkpoint} minus {record.settings['reference']}"
+        rows.append({"models": minus, "run": "difference", "value": record.value, "error": (high - low) / 2})
+    if not rows:
+        return None
+    axis = Axis("value", f"difference ({measured.records[0].unit})", "error")
+    caption = (
+        f"± the half-width of the {CONFIDENCE:.0%} interval of the difference, on the same "
+        "sentences: below zero, the model has less of it than the first."
+    )
+    name = f"{measured.quantity.replace('_', '-')}-differences"
+    chart = Bars("models", axis, Colour("run", ""))
+    return Panel(name, "How they differ from the first", caption, (chart,), pl.DataFrame(rows))
 
 
 def _parts(measured: MeasuredModels, model: str) -> list[Panel]:
