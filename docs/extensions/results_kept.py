@@ -22,6 +22,7 @@ SCALES = ("laptop", "night")
 UNITS = {"percent points": "percentage points", "of the twin's fall": "of the fall with noise"}
 """Units as claims were registered with them, and as they are read."""
 
+REWORDED = Path(__file__).parents[2] / "tests" / "data" / "reworded-claims.json"
 EARLIER = Path(__file__).parent / "earlier_rounds.json"
 """The verdicts of rounds whose results were shipped before those of other seeds took their place."""
 
@@ -32,9 +33,10 @@ PIXELS = 1.25
 def read_kept() -> list[dict[str, Any]]:
     """The results that are shipped, an experiment and scale each, Figure 1 at laptop scale first.
 
-    Claims are worded as they are today, with why those were withdrawn that have been since, and as `before`
-    the verdicts of earlier rounds whose results were shipped, each with its seeds. `tested` are those that
-    were judged together as effects, whether or not they have been withdrawn since.
+    Claims are worded as they are today, unless their statistic has become another, with why those were
+    withdrawn that have been since, and as `before` the verdicts of earlier rounds whose results were shipped,
+    each with its seeds. `tested` are those that were judged together as effects, whether or not they have
+    been withdrawn since.
     """
     return [
         {
@@ -51,14 +53,31 @@ def read_kept() -> list[dict[str, Any]]:
 
 def _as_of_today(result: dict[str, Any], scale: str) -> dict[str, Any]:
     earlier = _earlier_rounds().get(scale, {}).get(result["name"], [])
+    is_current = not _fresh_seeds(result, scale)
     claims = []
     for claim in result["claims"]:
         now = _registered().get((result["name"], claim["name"])) or _registered().get(("", claim["name"]))
-        words = {"sentence": now.sentence, "withdrawn": now.withdrawn} if now is not None else {}
-        words["tested"] = claim["kind"] == "effect" and not claim.get("withdrawn")
+        words = {"sentence": _in_todays_words(claim["sentence"])}
+        if now is not None:
+            words["withdrawn"] = now.withdrawn
+            if is_current or _in_todays_words(claim["measure"]) == _in_todays_words(now.measure):
+                words["sentence"] = now.sentence
+        tested = claim["kind"] == "effect" and not claim.get("withdrawn")
         before = [(each["seeds"], each["verdicts"].get(claim["name"])) for each in earlier]
-        claims.append({**claim, **words, "before": [each for each in before if each[1]]})
+        claims.append({**claim, **words, "tested": tested, "before": [each for each in before if each[1]]})
     return {**result, "claims": claims}
+
+
+def _in_todays_words(text: str) -> str:
+    """What was said of a claim in words that have been edited since, its statistic and bounds the same."""
+    for before, now in _reworded():
+        text = text.replace(before.strip("*"), now.strip("*"))
+    return text
+
+
+@cache
+def _reworded() -> list[tuple[str, str]]:
+    return [(before, now) for before, now in json.loads(REWORDED.read_text())]
 
 
 @cache
@@ -83,13 +102,19 @@ def _earlier(rounds: Sequence[tuple[int, ...]], shipped: dict[str, Any]) -> tupl
 
 def not_yet_run(kept: dict[str, Any]) -> str:
     """A sentence where the result is of an earlier round than the claims that are registered now."""
-    fresh = builtin_designs()[kept["result"]["name"]].seeds.get(kept["scale"])
-    if fresh is None or set(fresh) == set(seeds_of(kept["result"])):
+    fresh = _fresh_seeds(kept["result"], kept["scale"])
+    if not fresh:
         return ""
     return (
         " **These are the results of an earlier round**: claims have been registered anew since, for seeds "
         f"{min(fresh)} to {max(fresh)}, and have [not yet been run](claims.md)."
     )
+
+
+def _fresh_seeds(result: dict[str, Any], scale: str) -> tuple[int, ...]:
+    """The seeds for which its claims have been registered anew; none where it has been run on these."""
+    fresh = builtin_designs()[result["name"]].seeds.get(scale, ())
+    return () if set(fresh) == set(seeds_of(result)) else tuple(fresh)
 
 
 def largest_current(scales: Sequence[dict[str, Any]]) -> dict[str, Any]:
