@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, browser_program
-from shown_results import written_site
 
 from made_once import made_once
+from shown_results import written_site
 
 AXE = files("axe_core_python") / "axe.min.js"
 WIDE, NARROW = (1280, "light"), (400, "dark")

@@ -8,13 +8,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from shown_results import (
-    JUDGEMENTS,
-    LANGUAGE,
-    experiment_result,
-    panels,
-    written_site,
-)
 
 from isoloss.errors import IsolossError
 from isoloss.experiments.claims import Judgement, Question
@@ -28,6 +21,13 @@ from isoloss.report.site import Site, write_site
 from isoloss.report.table import WIDTH, as_latex, claims_as_latex, in_numbers, interval_picture
 from isoloss.results.estimate import Estimate
 from made_once import made_once
+from shown_results import (
+    JUDGEMENTS,
+    LANGUAGE,
+    experiment_result,
+    panels,
+    written_site,
+)
 
 MATERIAL = Question.MATERIAL.value
 
