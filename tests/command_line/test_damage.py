@@ -25,10 +25,10 @@ class Folder:
 
     @property
     def runs(self) -> tuple[Path, Path]:
-        described = sorted((self.results / "runs").glob("*/steps/000011"))
+        described = sorted((self.results / "runs").glob("*/steps/000040"))
         return described[0].parents[1], described[1].parents[1]
 
-    def measured(self, step: str = "000011") -> Path:
+    def measured(self, step: str = "000040") -> Path:
         """A file of records, with values beside it, of the first run."""
         return min(self.runs[0].glob(f"measured/{step}/*.npz")).with_suffix(".jsonl")
 
@@ -42,7 +42,7 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def folder(reproduced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     monkeypatch.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, progress))
     found = Folder(Path(shutil.copytree(reproduced, tmp_path / "smoke")))
-    vocabulary = json.loads((found.runs[0] / "steps/000011/tokenizer.json").read_text())["model"]["vocab"]
+    vocabulary = json.loads((found.runs[0] / "steps/000040/tokenizer.json").read_text())["model"]["vocab"]
     words = [word for word in vocabulary if not word.startswith("[")][:4]
     (tmp_path / "text.txt").write_text("\n".join(" ".join(words[: 1 + n % 4]) for n in range(12)) + "\n")
     return found
@@ -80,12 +80,12 @@ MODELS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
     ["model.safetensors", "config.json", "tokenizer.json", "checkpoint.json", "of another step", "of a run"],
 )
 def test_every_command_refuses_a_damaged_model(command: str, harm: str, folder: Folder, capsys: Say) -> None:
-    model, other = folder.runs[0] / "steps/000011", folder.runs[0] / "steps/000007"
+    model, other = folder.runs[0] / "steps/000040", folder.runs[0] / "steps/000020"
     match harm:
         case "of another step":
             shutil.copy(other / "checkpoint.json", model)
         case "of a run":
-            shutil.copy(folder.runs[1] / "steps/000011/checkpoint.json", model)
+            shutil.copy(folder.runs[1] / "steps/000040/checkpoint.json", model)
         case name:
             flip(model / name)
     code, out, err = run(capsys, *MODELS[command](model, other))
@@ -100,7 +100,7 @@ HARMS: dict[str, tuple[Callable[[Folder], None], str]] = {
     "values": (lambda at: flip(at.measured().with_suffix(".npz")), "npz is damaged or missing"),
     "a record of another step": (
         lambda at: [
-            shutil.copy(at.measured("000007").with_suffix(end), at.measured("000011").with_suffix(end))
+            shutil.copy(at.measured("000020").with_suffix(end), at.measured("000040").with_suffix(end))
             for end in (".jsonl", ".npz")
         ],
         "not what its name says",
@@ -110,12 +110,12 @@ HARMS: dict[str, tuple[Callable[[Folder], None], str]] = {
         "plan.json is that of another run",
     ),
     "another run's checkpoint": (
-        lambda at: shutil.copy(at.runs[1] / "steps/000011/checkpoint.json", at.runs[0] / "steps/000011"),
+        lambda at: shutil.copy(at.runs[1] / "steps/000040/checkpoint.json", at.runs[0] / "steps/000040"),
         "checkpoint.json is that of another run",
     ),
     "another step's checkpoint": (
-        lambda at: shutil.copy(at.runs[0] / "steps/000007/checkpoint.json", at.runs[0] / "steps/000011"),
-        "checkpoint.json is that of step 7",
+        lambda at: shutil.copy(at.runs[0] / "steps/000020/checkpoint.json", at.runs[0] / "steps/000040"),
+        "checkpoint.json is that of step 20",
     ),
     "another run's specification": (
         lambda at: shutil.copy(at.runs[1] / "specification.json", at.runs[0]),
@@ -157,8 +157,8 @@ def test_what_can_be_made_again_is_named_and_the_same(harm: str, folder: Folder,
 
 
 def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder, capsys: Say) -> None:
-    flip(folder.measured("000003"))
-    flip(folder.runs[0] / "steps/000003/model.safetensors")
+    flip(folder.measured("000010"))
+    flip(folder.runs[0] / "steps/000010/model.safetensors")
     for _ in range(2):
         code, out, err = run(capsys, *SMOKE, "--output", folder.results, "--json")
         assert code == 1
@@ -173,7 +173,7 @@ def test_a_checkpoint_that_is_not_needed_is_named_too(folder: Folder, capsys: Sa
     HARMS["another step's checkpoint"][0](folder)
     code, _, err = run(capsys, *SMOKE, "--output", folder.results)
     assert code == 1
-    assert "checkpoint.json is that of step 7; what was measured of the checkpoint is used" in err
+    assert "checkpoint.json is that of step 20; what was measured of the checkpoint is used" in err
 
 
 def test_references_and_descriptions_are_named_and_made_again(folder: Folder, capsys: Say) -> None:
@@ -215,7 +215,7 @@ def test_what_a_killed_process_left_is_no_run_and_is_removed(folder: Folder, cap
     large = folder.results.parent / "large"
     left = large.with_name(f".large.{'0' * 32}.part")
     left.mkdir()
-    assert run(capsys, "enlarge", folder.runs[0] / "steps/000011", large, "--width", 2)[0] == 0
+    assert run(capsys, "enlarge", folder.runs[0] / "steps/000040", large, "--width", 2)[0] == 0
     assert (large.exists(), left.exists()) == (True, False)
 
 

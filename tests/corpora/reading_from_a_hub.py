@@ -10,29 +10,34 @@ from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.errors import BadInput
 from isoloss.progress import silent
 
-name, revision, cache = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-source = HubDataSet(name, revision=revision)
-streamed = HubDataSet(name, streaming=True, revision=revision)
-request = CorpusRequest(source, OwnVocabulary(100), length=8, validation_share=0.2)
-corpus = prepared_corpus(request, cache)
-found = {
-    "sealed": json.loads(next((cache / "corpora").glob("*/corpus.json")).read_text()),
-    "documents": corpus.counts.documents,
-    "by_script": [each.text for each in HubDataSet(name).documents(cache, silent)],
-    "streamed": [each.text for each in streamed.documents(cache, silent)],
-}
-try:
-    list(HubDataSet("someone/nothing").documents(cache, silent))
-except BadInput as error:
-    found["missing"] = str(error)
-for task in ("sst2", "qnli", "rte"):
-    made = GlueTask(task).task(cache, silent)
-    parts = {part: getattr(made, part) for part in ("train", "validation", "test")}
-    found[task] = {
-        "classes": made.classes,
-        **{
-            part: [list(each.texts), each.seconds and list(each.seconds), list(each.labels)]
-            for part, each in parts.items()
-        },
+
+def main(name: str, revision: str, cache: Path) -> None:
+    source = HubDataSet(name, revision=revision)
+    streamed = HubDataSet(name, streaming=True, revision=revision)
+    request = CorpusRequest(source, OwnVocabulary(100), length=8, validation_share=0.2)
+    corpus = prepared_corpus(request, cache)
+    found = {
+        "sealed": json.loads(next((cache / "corpora").glob("*/corpus.json")).read_text()),
+        "documents": corpus.counts.documents,
+        "by_script": [each.text for each in HubDataSet(name).documents(cache, silent)],
+        "streamed": [each.text for each in streamed.documents(cache, silent)],
     }
-print("found", json.dumps(found))
+    try:
+        list(HubDataSet("someone/nothing").documents(cache, silent))
+    except BadInput as error:
+        found["missing"] = str(error)
+    for task in ("sst2", "qnli", "rte"):
+        made = GlueTask(task).task(cache, silent)
+        parts = {part: getattr(made, part) for part in ("train", "validation", "test")}
+        found[task] = {
+            "classes": made.classes,
+            **{
+                part: [list(each.texts), each.seconds and list(each.seconds), list(each.labels)]
+                for part, each in parts.items()
+            },
+        }
+    print("found", json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

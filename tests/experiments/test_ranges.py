@@ -32,6 +32,8 @@ ON_MEASURED_RUNS = {
     ),
 }
 """Withdrawn since recomputing them on the runs of an earlier round showed that they could decide nothing."""
+TEXTS_CUT = {"sst-2-gains", "sst-2-later-is-better", "sst-2-larger-gains-more"}
+"""Withdrawn since the students cannot read texts of that length."""
 
 
 @pytest.mark.parametrize("name", builtin_designs())
@@ -40,8 +42,8 @@ def test_claims_can_be_fulfilled_and_can_fail(name: str) -> None:
     experiment = builtin_designs()[name].at(scale_named("laptop"))
     faults = {claim for claim, found in claim_ranges(experiment, replicates=ALIKE).items() if found.fault}
     withdrawn = {claim.name for claim in experiment.claims if claim.withdrawn}
-    assert faults == withdrawn - ON_MEASURED_RUNS
-    assert withdrawn <= WITHDRAWN | ON_MEASURED_RUNS
+    assert faults == withdrawn - ON_MEASURED_RUNS - TEXTS_CUT
+    assert withdrawn <= WITHDRAWN | ON_MEASURED_RUNS | TEXTS_CUT
 
 
 def test_no_effect_is_another_under_a_second_name() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 import torch
-from local_hub import local_hub
+from receiving_hub import receiving_hub
 from torch import nn
 
 from isoloss import lab
@@ -67,7 +67,7 @@ print(all(a.equal(b) for a, b in zip(model.module.parameters(), again.module.par
 
 
 def test_a_pushed_model_can_be_read_from_the_hub(tmp_path: Path) -> None:
-    with local_hub() as hub:
+    with receiving_hub() as hub:
         settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1"}
         environment = {**os.environ, **settings, "HF_HUB_DISABLE_TELEMETRY": "1"}
         done = subprocess.run(
@@ -85,7 +85,7 @@ def test_a_pushed_model_can_be_read_from_the_hub(tmp_path: Path) -> None:
 
 
 def test_a_hub_that_refuses_is_named(run: lab.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    with local_hub() as hub:
+    with receiving_hub() as hub:
         hub.refuses = True
         monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.address)
         with pytest.raises(IsolossError, match=f"the hub at {hub.address} did not take somebody/small"):

@@ -16,7 +16,7 @@ from isoloss.curvature.per_sentence.directions import Directions, drawn_directio
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES, PerSentenceNorms, norms_along
 from isoloss.curvature.per_sentence.parameter_uses import every_parameter_recorded
 from isoloss.device import is_out_of_memory
-from isoloss.errors import BadInput, IsolossError, reason_of
+from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, sentences_of
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.objectives.pretrained import EqualLengths
@@ -68,9 +68,10 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
     except Exception as error:
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise BadInput(
             f"{type(model).__name__} cannot be run forward and backward on a sentence of "
-            f"{sentence.input_ids.shape[1]} tokens: {reason_of(error)}; this is the model's own code, so try "
+            f"{sentence.input_ids.shape[1]} tokens: {reason}; this is the model's own code, so try "
             "another precision, longer sentences, or another version of transformers"
         ) from error
     if logits.isfinite().all() and not all(each.isfinite().all() for each in gradients if each is not None):

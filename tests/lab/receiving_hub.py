@@ -26,7 +26,7 @@ class LocalHub:
 
 
 @contextmanager
-def local_hub() -> Iterator[LocalHub]:
+def receiving_hub() -> Iterator[LocalHub]:
     """The server, until the block ends."""
     hub = LocalHub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
