@@ -38,7 +38,7 @@ def same_verdict(scale: Scale) -> Experiment:
         title="Would other seeds give the same verdicts?",
         question=Question.MATERIAL,
         text=(
-            f"`make reproduce` judges each claim on {SEEDS_A_SET} seeds. Here its runs are made with more "
+            f"At laptop scale each claim is judged on {SEEDS_A_SET} seeds. Here the same runs are made with "
             f"more, cut into disjoint sets of {SEEDS_A_SET}, and the claims are judged on each set as there: "
             "a verdict that turns with the seeds says little. “Inconclusive” is a verdict too: some "
             "claims need a night's seeds.",
