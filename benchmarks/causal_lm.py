@@ -21,8 +21,7 @@ from transformers import OPTConfig, OPTForCausalLM, PreTrainedModel
 from benchmarks.comparison import Comparison, compare, show
 from isoloss.inference.suffix_scores import masked_log_probabilities, rows_at_once
 from isoloss.models.restricted_causal import RestrictedCausalModel
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer
+from isoloss.models.transformers import GPT2Transformer, Shape
 
 LENGTH, MEMORY_BYTES = 24, 1 << 26
 

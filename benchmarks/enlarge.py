@@ -21,8 +21,12 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.sentences import Sentences
 from isoloss.models.enlarged_checkpoint import enlarge_checkpoint
 from isoloss.models.enlarging import Enlargement, enlarged, enlargement_between, paper_form
-from isoloss.models.shapes import TABLE_4, laptop_shape
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import (
+    TABLE_4,
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+    laptop_shape,
+)
 from isoloss.objectives.masked import MaskedObjective
 
 WORDS, LENGTH = 200, 32

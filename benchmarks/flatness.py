@@ -30,8 +30,7 @@ from benchmarks.trace_estimators import OBJECTIVE
 from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch

@@ -25,8 +25,7 @@ from isoloss.languages.language import Language
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import Attention, PreLayerNormTransformer
+from isoloss.models.transformers import Attention, PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW

@@ -16,8 +16,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.task_sentences import sentence_features
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import tokens_of_words

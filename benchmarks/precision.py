@@ -23,8 +23,7 @@ from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import AnyQuantity, Columns, Subject
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain

@@ -25,8 +25,7 @@ from transformers import PreTrainedModel
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.models.shapes import LAPTOP, Shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import LAPTOP, PreLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW, parameters_by_decay

@@ -32,8 +32,12 @@ from isoloss.measurements.sensitivity import (
     layer_of,
     tensor_of,
 )
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import (
+    GPT2Transformer,
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+    laptop_shape,
+)
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective

@@ -28,8 +28,7 @@ from transformers import PreTrainedModel
 from benchmarks.trace_estimators import OBJECTIVE, Estimator, estimators, factored
 from isoloss.languages.language_file import read_language
 from isoloss.languages.sentences import Sentences
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
 
 RELEASED = Path(__file__).parents[1] / "tests" / "data" / "liu2023-released.pcfg"

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import Attention, initialised
+from isoloss.models.transformers import Attention, Shape, initialised
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 
 

@@ -17,8 +17,7 @@ from isoloss.experiments.reference import PlannedReference
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import Columns, Measurement, Subject
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.progress import Progress

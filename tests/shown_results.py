@@ -14,8 +14,7 @@ from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.language_description import describe_language
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.languages.dyck import dyck
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 from isoloss.pretraining.adamw import AdamW
 from isoloss.report.site import Site, write_site

@@ -2,8 +2,7 @@
 
 import torch
 
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, Shape
 
 ARCHITECTURES = (PostLayerNormTransformer, PreLayerNormTransformer)
 

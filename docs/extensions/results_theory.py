@@ -1,7 +1,7 @@
 """The section of docs/what-we-found.md on the paper's statements, from reference/theory.json."""
 
 from isoloss.theory.finding import Finding
-from isoloss.theory.shipped import shipped_statements
+from isoloss.theory.suite import shipped_statements
 
 RELATIONS = {"equal to": "", "at least": "≥ ", "at most": "≤ "}
 

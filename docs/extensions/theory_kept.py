@@ -3,8 +3,7 @@
 import sys
 from pathlib import Path
 
-from isoloss.theory.shipped import FILE, write_shipped
-from isoloss.theory.suite import SUITE, stored_statements
+from isoloss.theory.suite import FILE, SUITE, stored_statements, write_shipped
 
 REFERENCE = Path(__file__).parent.parent.parent / "src" / "isoloss" / "reference"
 

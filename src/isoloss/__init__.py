@@ -21,7 +21,7 @@ _MODULES = {
     "PreLayerNormTransformer": "models.transformers",
     "PretrainingSpecification": "pretraining.specification",
     "Record": "results.record",
-    "Shape": "models.shapes",
+    "Shape": "models.transformers",
     "decided_grammar": "experiments.chosen_languages",
     "find_run": "stored_runs.stored_run",
     "fisher_trace": "curvature.fisher_trace",

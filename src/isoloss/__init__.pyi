@@ -10,8 +10,8 @@ from isoloss.languages.pcfg import read_pcfg as read_pcfg
 from isoloss.languages.random_grammar import random_layered_grammar as random_layered_grammar
 from isoloss.languages.random_hmm import random_hmm as random_hmm
 from isoloss.models.loading import load_masked_language_model as load_masked_language_model
-from isoloss.models.shapes import Shape as Shape
 from isoloss.models.transformers import PreLayerNormTransformer as PreLayerNormTransformer
+from isoloss.models.transformers import Shape as Shape
 from isoloss.objectives.masked import MaskedObjective as MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective as NextWordObjective
 from isoloss.pretraining.adamw import AdamW as AdamW

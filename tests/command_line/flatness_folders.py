@@ -6,9 +6,13 @@ import random
 import torch
 
 from isoloss.models.loading import load_any_language_model
-from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import (
+    GPT2Transformer,
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+    Shape,
+)
 
 WORDS = list("abcdefgh")
 TOKENS = len(WORDS) + 3

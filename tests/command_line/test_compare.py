@@ -16,8 +16,7 @@ from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer
+from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.results.record import read_records
 from tiny_text_models import WORDS, text_model, text_tokenizer
 

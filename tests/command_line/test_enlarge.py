@@ -8,9 +8,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import AlbertConfig, AlbertForMaskedLM, AutoModelForMaskedLM, AutoTokenizer
 
-from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, Shape
 
 WORDS = ["a", "b", "c"]
 

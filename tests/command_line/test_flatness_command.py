@@ -16,8 +16,7 @@ from isoloss.measurements import on_sentences
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.models.loading import load_any_language_model
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.progress import silent
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import value_name

@@ -10,8 +10,7 @@ from flatness_folders import WORDS, save, save_models
 from safetensors.torch import load_file, save_file
 
 from isoloss.errors import IsolossError
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,8 @@ import torch
 from called import run
 from transformers import FNetConfig, FNetForMaskedLM
 
-from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 
 WORDS = list("abcdefgh")
 

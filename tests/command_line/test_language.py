@@ -9,8 +9,7 @@ from called import run
 from isoloss.experiments.teacher import Teacher
 from isoloss.languages.language_file import read_language
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer
+from isoloss.models.transformers import GPT2Transformer, Shape
 from tiny_causal_models import tiny_checkpoint
 
 SIZES = {

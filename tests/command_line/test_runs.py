@@ -21,8 +21,7 @@ from isoloss.languages.dyck import dyck
 from isoloss.measurements.exact_loss import EvaluationSet, ExactLossQuantity, exact_loss
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.progress import Progress, silent

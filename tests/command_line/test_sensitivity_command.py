@@ -9,8 +9,7 @@ from called import answer
 from flatness_folders import save, save_models
 
 from isoloss.models.loading import load_any_language_model
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,12 @@ from isoloss.errors import BadInput
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.measurements.fixed_sentences import ExactLabelDistribution
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import (
+    GPT2Transformer,
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+    Shape,
+)
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective

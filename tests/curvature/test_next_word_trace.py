@@ -7,8 +7,7 @@ from dense_norms import dense_traces, dense_values
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.sentences import Sentences
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer
+from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.next_word import NextWordObjective
 from llama_transformer import LlamaTransformer
 

@@ -16,9 +16,8 @@ from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import choice, executor
 from isoloss.experiments.teacher import Teacher
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 from tiny_causal_models import tiny_checkpoint
 from tiny_text_models import WORDS as TEXT_WORDS
 from tiny_text_models import text_model, text_tokenizer

@@ -41,8 +41,12 @@ from isoloss.measurements.student_task_texts import StudentTaskTexts, TextContro
 from isoloss.measurements.task_sentences import ShiftedSentences, TaskSentences
 from isoloss.measurements.task_texts import MajorityReference, TaskTexts
 from isoloss.models.lstm import LSTM
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import (
+    GPT2Transformer,
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+    laptop_shape,
+)
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW

@@ -19,9 +19,8 @@ from isoloss.experiments.chosen_languages import (
 )
 from isoloss.experiments.scale import scale_named
 from isoloss.languages.language import Language
-from isoloss.languages.named_task import named_task
 from isoloss.languages.paper_grammar import mean_length, paper_sized_grammar
-from isoloss.languages.pcfg import PCFG
+from isoloss.languages.pcfg import PCFG, named_task
 from isoloss.measurements.entropy import ExactDistributions, entropies, masked_entropy
 from isoloss.measurements.room_and_price import SearchRule, measure_decision, measure_room, price
 

@@ -33,12 +33,12 @@ from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.lstm import LSTM
-from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import (
     Architecture,
     GPT2Transformer,
     PostLayerNormTransformer,
     PreLayerNormTransformer,
+    laptop_shape,
     parameter_count,
 )
 from isoloss.objectives.batch import Batch

@@ -29,7 +29,7 @@ from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.measurements.task_texts import DrawnTask
-from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.progress import silent

@@ -26,8 +26,7 @@ from isoloss.experiments.suite.figure_5 import figure_5
 from isoloss.experiments.suite.table_1 import table_1
 from isoloss.experiments.suite.table_2 import table_2
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.models.shapes import TABLE_3
-from isoloss.models.transformers import WHOLE_TOKENIZER
+from isoloss.models.transformers import TABLE_3, WHOLE_TOKENIZER
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.specification import Compute
 from jobs_in_turn import in_turn

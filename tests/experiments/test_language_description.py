@@ -3,18 +3,18 @@ from dataclasses import replace
 import pytest
 import torch
 
+from block_hmm import block_hmm
 from isoloss.errors import BadInput
 from isoloss.experiments.language_description import LanguageDescription, describe_language
 from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.languages.random_hmm import laptop_hmm
 from isoloss.measurements.entropy import language_entropy
 from tiny_causal_models import masked_distributions_by_full_passes, tiny_causal_model, tiny_language
 
 LANGUAGES = {
     "probabilistic grammar": lambda: pcfg(laptop_grammar(5)),
-    "hidden Markov model": lambda: laptop_hmm(0),
+    "hidden Markov model": block_hmm,
     "Dyck language": lambda: dyck(6),
     "causal language model": lambda: tiny_language("gpt2"),
 }

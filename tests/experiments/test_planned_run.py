@@ -17,8 +17,7 @@ from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.pretraining.adamw import AdamW
 from isoloss.progress import Progress
 

@@ -27,8 +27,7 @@ from isoloss.measurements.references import BeforeTraining, ControlQuantity, Unt
 from isoloss.measurements.room_and_price import RoomSettings, measure_room
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.measurements.task_sentences import TaskSentences, sentence_features
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 from isoloss.seeds import derived_seed

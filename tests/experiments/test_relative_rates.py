@@ -16,8 +16,7 @@ from isoloss.experiments.relative_rates import (
 from isoloss.experiments.schedules import Schedule
 from isoloss.measurements.quantity import Subject
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain

@@ -8,8 +8,7 @@ from isoloss.corpora.fetched_package import default_cache
 from isoloss.experiments.teacher import Teacher, pretrained_language, prose_windows, teacher_language
 from isoloss.languages.language import Language
 from isoloss.models.loading import load_causal_language_model
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer
+from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from isoloss.pretraining.adamw import AdamW

@@ -16,8 +16,7 @@ from isoloss.lab.models import refuse_no_language
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification

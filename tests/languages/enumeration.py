@@ -9,8 +9,8 @@ from typing import Any
 
 from scipy.stats import chi2
 
-from isoloss.languages.derivation import Derivation
 from isoloss.languages.grammar import Grammar, Symbol
+from isoloss.languages.sampling import Derivation
 
 Words = tuple[str, ...]
 

@@ -15,10 +15,10 @@ from enumeration import enumerate_derivations
 from hidden_paths_enumeration import PathEnumeration
 from small_grammars import CASES as GRAMMARS
 
-from isoloss.languages.dyck import dyck, read_dyck, write_dyck
+from isoloss.languages.dyck import dyck, write_dyck
 from isoloss.languages.hmm import HMM, write_hmm
-from isoloss.languages.hmm_file import read_hmm
 from isoloss.languages.language import Language
+from isoloss.languages.language_file import read_language
 from isoloss.languages.notation import write_grammar
 from isoloss.languages.pcfg import pcfg, read_pcfg
 from isoloss.languages.random_hmm import random_hmm
@@ -90,7 +90,7 @@ def hmm_case(words: int, states: int, blocks: int, length: int) -> Case:
         sentences=cache(lambda: paths().sentences(length)),
         posterior=posterior,
         write=lambda path: path.write_text(write_hmm(make())),
-        read=read_hmm,
+        read=read_language,
         bad=("", "{}", "[]", '{"words": ["a"], "initial": [1]}'),
     )
 
@@ -112,7 +112,7 @@ def dyck_case(length: int, share: float = 1.0) -> Case:
         sentences=sentences,
         posterior=posterior,
         write=lambda path: path.write_text(write_dyck(dyck(length, share))),
-        read=read_dyck,
+        read=read_language,
         bad=(
             "",
             "[]",

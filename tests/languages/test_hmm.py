@@ -7,9 +7,10 @@ import pytest
 import torch
 from scipy.stats import chi2
 
+from block_hmm import block_hmm
 from isoloss.errors import BadInput
 from isoloss.languages.hmm import HMM, StateTask, hmm
-from isoloss.languages.random_hmm import laptop_hmm, random_hmm
+from isoloss.languages.random_hmm import random_hmm
 from isoloss.languages.sentences import Sentences
 
 
@@ -54,7 +55,7 @@ def test_blocks_never_mix() -> None:
 
 def test_posterior_states_are_right_as_often_as_they_say() -> None:
     """The ceiling is calibrated: the mean largest posterior equals how often the label is the true state."""
-    language = laptop_hmm(0)
+    language = block_hmm()
     n = 4000
     sentences, states = language.sample_with_states(n, torch.Generator().manual_seed(1))
     for task in (StateTask(language, 1), StateTask(language, 6)):
@@ -74,7 +75,7 @@ def test_equal_states_are_a_tie_that_the_first_wins() -> None:
 
 
 def test_results_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    language = laptop_hmm(0)
+    language = block_hmm()
     tight = replace(language, memory_bytes=1)
     sentences = language.sample(9, torch.Generator().manual_seed(0))
     for name in (
@@ -94,7 +95,7 @@ def test_results_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPa
 
 
 def test_beginnings_have_next_word_distributions_whatever_their_padding() -> None:
-    language = laptop_hmm(0)
+    language = block_hmm()
     whole = language.sample(1, torch.Generator().manual_seed(0))
     full = language.next_log_probabilities(whole)[0]
     for length in range(1, 8):

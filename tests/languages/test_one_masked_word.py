@@ -6,8 +6,7 @@ from scipy.stats import chi2
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective, OneMaskedWord
 
 

@@ -10,8 +10,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.fixed_sentences import ExactLabelDistribution
 from isoloss.models.lstm import LSTM
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK
 from isoloss.results.estimate import deviation_over_subsets, paired_difference

@@ -23,9 +23,8 @@ from isoloss.measurements.fine_tuning_run import (
 from isoloss.measurements.labelled_inputs import SentenceInputs
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.task_sentences import features_of_splits
-from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, Shape
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.objectives.tokens import tokens_of_words, word_vectors
 from isoloss.pretraining.adamw import AdamW

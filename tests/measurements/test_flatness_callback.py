@@ -12,8 +12,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.flatness_callback import FlatnessAtCheckpoints, FlatnessCallback
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretrained import PretrainedMasked
 from isoloss.pretraining.adamw import AdamW

@@ -10,8 +10,7 @@ from isoloss.languages.pcfg import pcfg
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.entropy import language_entropy
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer
+from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD

@@ -9,8 +9,7 @@ from torch import nn
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.corpus_loss import validation_loss
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.estimate import paired_difference

@@ -12,8 +12,7 @@ from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.weight_damage import WeightDamageQuantity, rounded
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining.adamw import AdamW

@@ -13,9 +13,8 @@ from torch.func import functional_call
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
 from isoloss.models.loading import load_any_language_model, what_is_predicted
-from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
-from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
 
 KINDS = {

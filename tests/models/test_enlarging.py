@@ -9,8 +9,7 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.models.enlarging import Enlargement, enlarged, enlargement_between, exact_form, paper_form
-from isoloss.models.shapes import TABLE_4, Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import TABLE_4, PostLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 

@@ -6,8 +6,12 @@ from torch import nn
 from transformers import RobertaPreLayerNormConfig, RobertaPreLayerNormForMaskedLM
 
 from isoloss.models.fused_training import FusedTransformer, can_be_fused
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import (
+    GPT2Transformer,
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+    Shape,
+)
 
 WORDS, LONGEST = 9, 6
 SHAPES = {

@@ -1,11 +1,12 @@
 import pytest
 import torch
 
+from block_hmm import block_hmm
 from enumerated_language import EnumeratedLanguage
 from isoloss.errors import BadInput
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.languages.random_hmm import laptop_hmm, random_hmm
+from isoloss.languages.random_hmm import random_hmm
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import task_splits
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -14,7 +15,7 @@ from isoloss.measurements.task_sentences import sentence_features
 from isoloss.models.lookup_table import LookupTable
 from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective
 
-LANGUAGES = [EnumeratedLanguage, lambda: laptop_hmm(0), lambda: pcfg(laptop_grammar(0))]
+LANGUAGES = [EnumeratedLanguage, block_hmm, lambda: pcfg(laptop_grammar(0))]
 
 
 @pytest.mark.parametrize("build", LANGUAGES, ids=["ragged", "hmm", "pcfg"])

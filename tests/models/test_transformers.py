@@ -7,13 +7,17 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
 from isoloss.errors import BadInput
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.shapes import LAPTOP, TABLE_3, TABLE_4, Shape, laptop_shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import (
+    LAPTOP,
+    TABLE_3,
+    TABLE_4,
     Architecture,
     GPT2Transformer,
     PostLayerNormTransformer,
     PreLayerNormTransformer,
+    Shape,
+    laptop_shape,
     parameter_count,
 )
 from isoloss.objectives.tokens import CLS

@@ -13,8 +13,7 @@ from transformers import (
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch, PretrainingObjective, sentence_averaged_loss
 from isoloss.objectives.masked import (
     AlwaysMask,

@@ -5,8 +5,7 @@ from transformers import OPTConfig, OPTForCausalLM
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.sentences import Sentences
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer
+from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.batch import ExactObjective, PretrainingObjective, sentence_averaged_loss
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD

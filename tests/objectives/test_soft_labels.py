@@ -13,8 +13,7 @@ from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.models.lookup_table import LookupTable
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_of
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective

@@ -4,8 +4,7 @@ import torch
 from runs import TaskedLanguage
 from torch import nn
 
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.stream import Stream

@@ -17,9 +17,8 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 from isoloss.errors import Damaged, IsolossError
 from isoloss.measurements.fine_tuning_run import load_classifier
 from isoloss.models.loading import load_any_language_model, load_masked_language_model, refuse_bare_encoder
-from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.checkpoint_writing import (
     remove_leftovers,

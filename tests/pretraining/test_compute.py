@@ -10,8 +10,7 @@ import torch
 from runs import LANGUAGE, assert_resumes_to_the_bit, small
 from torch import nn
 
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.specification import Compute, settings_as_json

@@ -8,8 +8,7 @@ import torch
 from runs import LANGUAGE, assert_resumes_to_the_bit, small
 
 from isoloss.models.fused_training import FusedTransformer
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import PAD

@@ -9,8 +9,7 @@ from runs import LANGUAGE, FailingLanguage, interrupted_at, outcome, small
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain

@@ -8,8 +8,7 @@ from runs import LANGUAGE, assert_resumes_to_the_bit, small
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import SentenceSource
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer
+from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.masked import BertReplacement, ManyMasksObjective, MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW

@@ -6,8 +6,7 @@ from dataclasses import replace
 import torch
 from rule_cases import LANGUAGE, batch_of, tiny, training_of, weights_of
 
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia, fisher_diagonal, hidden_matrices

@@ -8,8 +8,7 @@ from isoloss.corpora.documents import local_files
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.measurements.corpus_loss import validation_loss
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain

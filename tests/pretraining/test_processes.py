@@ -15,8 +15,7 @@ from runs import LANGUAGE, TaskedLanguage, small
 
 from isoloss.errors import BadInput
 from isoloss.files import only_process_in
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from runs import small
 
 from isoloss.errors import BadInput
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, laptop_shape
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.specification import first_difference, log_spaced_steps, settings_as_json
 

@@ -10,8 +10,7 @@ from runs import LANGUAGE, assert_resumes_to_the_bit, small
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, Shape
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.loop import pretrain

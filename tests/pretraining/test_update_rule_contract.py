@@ -12,8 +12,7 @@ import torch
 from runs import TaskedLanguage, assert_resumes_to_the_bit, small
 
 from isoloss.errors import BadInput
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch, PretrainingObjective, sentence_averaged_loss
 from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective
 from isoloss.pretraining.adamw import AdamW

@@ -11,8 +11,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.running_averages import WeightAverage
 from isoloss.pretraining.specification import Compute, PretrainingSpecification

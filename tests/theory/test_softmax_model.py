@@ -7,8 +7,7 @@ from small_problems import small_language
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck
 from isoloss.languages.sentences import Sentences
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.theory.softmax_model import (
     ContextDistributions,

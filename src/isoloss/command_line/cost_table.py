@@ -25,7 +25,7 @@ from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.paper_settings import SettingsGroup, settings_of
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import scale_named
-from isoloss.models.shapes import Shape
+from isoloss.models.transformers import Shape
 from isoloss.progress import Progress
 
 Row = dict[str, Any]

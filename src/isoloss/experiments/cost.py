@@ -13,10 +13,9 @@ from isoloss.errors import BadInput
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.languages.language import SentenceSource
-from isoloss.languages.text_windows import words_in_a_row
+from isoloss.languages.sentences import words_in_a_row
 from isoloss.measurements.accuracy import ReadsFeatures
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import parameter_count
+from isoloss.models.transformers import Shape, parameter_count
 from isoloss.objectives.batch import Batch
 from isoloss.pretraining.specification import Precision, PretrainingSpecification
 from isoloss.pretraining.stream import Stream

@@ -11,8 +11,7 @@ from isoloss.experiments.shared.language_runs import ScaleName, laptop_transform
 from isoloss.languages.dyck import Dyck, dyck
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.sample_efficiency import CountErrorQuantity
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised

@@ -253,7 +253,7 @@ def in_words(settings: Any) -> str:
     """A dataclass of settings as its name and those that differ from their defaults.
 
     >>> from isoloss.pretraining.adamw import AdamW
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> in_words(AdamW(3e-3, warm_up_steps=500))
     'AdamW (learning rate 0.003, warm up steps 500)'

@@ -17,7 +17,7 @@ from isoloss.experiments.language_description import LanguageDescription, descri
 from isoloss.experiments.measured_at import drawn, quantity_digest
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun
 from isoloss.experiments.reference import PlannedReference
-from isoloss.languages.derivation import Derivation
+from isoloss.languages.sampling import Derivation
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress

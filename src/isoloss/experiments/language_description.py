@@ -9,8 +9,8 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.languages.causal_lm import CausalLM
-from isoloss.languages.derivation import Derivation
 from isoloss.languages.language import Described, DrawsDerivations, Facts, Language, kind_of
+from isoloss.languages.sampling import Derivation
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 from isoloss.measurements.entropy import language_entropy, usual_sentences

@@ -7,7 +7,7 @@ from isoloss.experiments.shared.language_runs import width_of
 from isoloss.experiments.suite.figure_5 import AT as SIZES_COMPARED
 from isoloss.experiments.suite.longer_training import AT as LONGER
 from isoloss.experiments.suite.table_3 import BERT_POSITIONS, BERT_TOKENS, parameters
-from isoloss.models.shapes import TABLE_4_PRINTED_INNER
+from isoloss.models.transformers import TABLE_4_PRINTED_INNER
 
 
 def transformer_rows(scale: Scale) -> Rows:

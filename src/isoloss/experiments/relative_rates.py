@@ -6,8 +6,8 @@ from typing import ClassVar
 from isoloss.errors import BadInput
 from isoloss.experiments.schedules import FEWEST_AVERAGED, first_step, mean_step, rates_and_batches
 from isoloss.languages.language import Language
+from isoloss.measurements.derived_traces import StableRateQuantity
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.stable_rate import StableRateQuantity
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.descent import GradientRule, plain_rule
 from isoloss.pretraining.sgd import SGD

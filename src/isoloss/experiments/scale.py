@@ -17,7 +17,7 @@ from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
 from isoloss.experiments.shared.real_text import RealTextRuns
 from isoloss.experiments.shared.real_text_settings import REAL_TEXT
 from isoloss.languages.language import Language
-from isoloss.languages.named_task import named_task
+from isoloss.languages.pcfg import named_task
 from isoloss.measurements.accuracy import (
     AccuracyQuantity,
     AsTheyAre,

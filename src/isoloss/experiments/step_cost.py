@@ -17,8 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from isoloss.languages.sentences import Sentences
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import Architecture
+from isoloss.models.transformers import Architecture, Shape
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.evaluation import logits_at_predictions
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
@@ -62,7 +61,7 @@ def step_cost(
     same, the adversary more, because of its examples. The step is run on tensors that have shapes but no
     memory, and of identical layers only the first two are run.
 
-    >>> from isoloss.models.shapes import TABLE_3
+    >>> from isoloss.models.transformers import TABLE_3
     >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> from isoloss.objectives.masked import MaskedObjective
     >>> from isoloss.pretraining.adamw import AdamW

@@ -9,12 +9,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from isoloss.corpora.stand_ins import gutenberg_books
 from isoloss.languages.causal_lm import CausalLM
-from isoloss.languages.text_windows import TextWindows, text_windows
+from isoloss.languages.sentences import TextWindows, text_windows
 from isoloss.languages.token_restriction import TokenRestriction
 from isoloss.models.causal_language import restricted_language
 from isoloss.models.loading import load_causal_language_model
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import GPT2Transformer
+from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from isoloss.pretraining.adamw import AdamW

@@ -23,16 +23,16 @@ from isoloss.lab.models import (
 )
 from isoloss.lab.words import OneLine
 from isoloss.languages.language import Language
-from isoloss.languages.named_task import named_task
+from isoloss.languages.pcfg import named_task
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.models_together import MASK_RATE, pad_token_of
 from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
-from isoloss.measurements.one_hot_words import OneHotWords
 from isoloss.measurements.sampled_batches import NextToken, Predicting, SampledBatches, ShareMasked
 from isoloss.measurements.task_sentences import features_of_splits, sentence_features
 from isoloss.models.loading import longest_sentence
+from isoloss.models.lookup_table import OneHotWords
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, mean_over_sentences, paired_difference

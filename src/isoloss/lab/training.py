@@ -31,9 +31,8 @@ from isoloss.lab.words import OneLine
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.loading import number_of_tokens
-from isoloss.models.shapes import laptop_shape
 from isoloss.models.tokenizer import tokenizer_of
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.objectives.tokens import FIRST_WORD

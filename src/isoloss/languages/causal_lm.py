@@ -20,13 +20,11 @@ from isoloss.inference.suffix_scores import (
     suffix_cost,
     sum_of_log_probabilities,
 )
-from isoloss.languages.alias_tables import Bits
 from isoloss.languages.language import Described, Facts
-from isoloss.languages.opening_task import opening_tasks
-from isoloss.languages.refusals import refuse_unknown_words
+from isoloss.languages.rule_tables import Bits
 from isoloss.languages.sampling import GOLDEN, mixed, sentence_keys
-from isoloss.languages.sentences import Sentences
-from isoloss.languages.task import Task
+from isoloss.languages.sentences import Sentences, refuse_unknown_words
+from isoloss.languages.task import Task, opening_tasks
 from isoloss.languages.token_restriction import TokenRestriction
 from isoloss.progress import Progress, silent
 

@@ -16,9 +16,8 @@ from isoloss.errors import BadInput
 from isoloss.inference.chart_plan import ChartPlan
 from isoloss.inference.inside_outside import inside, word_potentials
 from isoloss.inference.left_to_right import LeftCorners, leftmost_weights
-from isoloss.languages.alias_tables import Bits, Numbers
 from isoloss.languages.normal_form import NormalForm
-from isoloss.languages.rule_tables import RuleTables
+from isoloss.languages.rule_tables import Bits, Numbers, RuleTables
 from isoloss.languages.sampling import CHUNK, Derivations, padded_sentences, sentence_keys
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, most_probable

@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,14 +16,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.files import read_text
 from isoloss.languages.language import Facts, WrittenLanguage
-from isoloss.languages.refusals import refuse_other_lengths, refuse_undefined, refuse_unknown_words
 from isoloss.languages.sampling import GOLDEN, mixed, sentence_keys
-from isoloss.languages.sentences import Sentences
+from isoloss.languages.sentences import (
+    Sentences,
+    refuse_other_lengths,
+    refuse_undefined,
+    refuse_unknown_words,
+)
 from isoloss.languages.task import LabelledSentences, Task
 
-EXAMPLE = '{"dyck": {"length": 8}}'
 LEFT, RIGHT = 0, 1
 
 
@@ -69,7 +70,7 @@ class Dyck:
         return (("strings", f"{balanced}, for {self.balanced_share:.0%} of the draws; {rest}"),)
 
     def file(self) -> WrittenLanguage:
-        """See `WritesItself`: JSON; see `parse_dyck`."""
+        """See `WritesItself`: JSON; see `languages.language_file`."""
         return WrittenLanguage("language.json", write_dyck(self))
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
@@ -279,40 +280,6 @@ def _strings(ids: Brackets) -> Sentences:
 
 def _is_left(sentences: Sentences) -> Bool[Tensor, "n T"]:
     return (sentences.ids == LEFT) & sentences.real
-
-
-def read_dyck(path: Path | str) -> Dyck:
-    """Read a Dyck language from a JSON file; see `parse_dyck`.
-
-    Raises BadInput if there is no such file, if it is not text, or for what `parse_dyck` refuses.
-    """
-    return parse_dyck(read_text(Path(path), f"a Dyck language, such as {EXAMPLE}"), str(path))
-
-
-def parse_dyck(text: str, source: str = "the Dyck language") -> Dyck:
-    """Read a Dyck language from JSON.
-
-    Raises BadInput, naming `source`, for anything but an object like that of `write_dyck`, and for a length
-    or a share that `dyck` refuses.
-
-    >>> parse_dyck('{"dyck": {"length": 8}}')
-    Dyck(length=8, balanced_share=1.0)
-    """
-    try:
-        content = json.loads(text)
-        length, share = content["dyck"]["length"], content["dyck"].get("balanced_share", 1)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput(f"{source}: this is no Dyck language; write {EXAMPLE}") from error
-    known = {"dyck": {"length": length}}, {"dyck": {"length": length, "balanced_share": share}}
-    if content not in known or type(length) is not int or type(share) not in (int, float):
-        raise BadInput(
-            f"{source}: a Dyck language is its length, a whole number, and the share of balanced strings, if "
-            f"not all are; write {EXAMPLE}"
-        )
-    try:
-        return dyck(length, share)
-    except BadInput as error:
-        raise BadInput(f"{source}: {error}") from error
 
 
 def write_dyck(language: Dyck) -> str:

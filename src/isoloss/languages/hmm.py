@@ -14,14 +14,14 @@ from isoloss.errors import BadInput
 from isoloss.inference.forward_backward import forward, viterbi
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
 from isoloss.languages.language import Facts, WrittenLanguage
-from isoloss.languages.refusals import (
+from isoloss.languages.sampling import PathTables, path_tables, sample_paths
+from isoloss.languages.sentences import (
+    Sentences,
     checked_distributions,
     refuse_other_lengths,
     refuse_undefined,
     refuse_unknown_words,
 )
-from isoloss.languages.sampling import PathTables, path_tables, sample_paths
-from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, Task, most_probable
 
 LABELLED_AT_ONCE = 4096
@@ -38,7 +38,7 @@ class HMM:
     """Sentences of `length` words: a state is drawn from `initial`, emits a word, and passes to the next.
 
     `transition[s, s']` and `emission[s, w]` are float64 distributions. Make one with `hmm`, which checks
-    them, `read_hmm`, `random_hmm` or `from_hmmlearn`. Working memory is bounded by `memory_bytes`, beside the
+    them, `random_hmm` or `from_hmmlearn`. Working memory is bounded by `memory_bytes`, beside the
     results and never below what one sentence needs, 8 `length` (2 S + c) bytes; sentences that need
     logarithms (see `inference.forward_backward`) take up to four times that, and 8 MiB.
     """
@@ -84,7 +84,7 @@ class HMM:
         return (("states", f"{len(self.initial):,}"), ("possible transitions", connected))
 
     def file(self) -> WrittenLanguage:
-        """See `WritesItself`: JSON, one row of probabilities a line; see `hmm_file.parse_hmm`."""
+        """See `WritesItself`: JSON, one row of probabilities a line; see `languages.language_file`."""
         return WrittenLanguage("language.json", write_hmm(self))
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
@@ -295,7 +295,7 @@ class StateTask:
 def write_hmm(language: HMM) -> str:
     """Write an HMM as JSON, one row of probabilities per line, so that reading it gives an equal HMM.
 
-    >>> from isoloss.languages.hmm_file import parse_hmm
+    >>> from isoloss.languages.language_file import parse_hmm
     >>> text = '{"words": ["a"], "initial": [1], "transition": [[1]], "emission": [[1]], "length": 2}'
     >>> print(write_hmm(parse_hmm(text)), end="")
     {"words": ["a"],

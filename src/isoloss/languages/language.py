@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.languages.derivation import Derivation
+from isoloss.languages.sampling import Derivation
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 from isoloss.progress import Progress, silent

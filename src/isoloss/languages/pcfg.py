@@ -20,16 +20,21 @@ from isoloss.inference.left_to_right import (
     free_left_corners,
     next_distribution,
 )
-from isoloss.languages.constituent_task import constituent_tasks
-from isoloss.languages.derivation import Derivation, derivation_trees
+from isoloss.languages.constituent_task import constituent_task, constituent_tasks
 from isoloss.languages.grammar import Grammar, check_well_formed
-from isoloss.languages.language import Facts, WrittenLanguage
+from isoloss.languages.language import Facts, Language, WrittenLanguage
 from isoloss.languages.normal_form import NormalForm, normal_form
 from isoloss.languages.notation import read_grammar, write_grammar
-from isoloss.languages.refusals import refuse_undefined, refuse_unknown_words
 from isoloss.languages.rule_tables import RuleTables, rule_tables
-from isoloss.languages.sampling import CHUNK, Derivations, sample_sentences, sentence_keys
-from isoloss.languages.sentences import Sentences
+from isoloss.languages.sampling import (
+    CHUNK,
+    Derivation,
+    Derivations,
+    derivation_trees,
+    sample_sentences,
+    sentence_keys,
+)
+from isoloss.languages.sentences import Sentences, refuse_undefined, refuse_unknown_words
 from isoloss.languages.task import Task
 from isoloss.languages.termination import (
     check_some_sentence,
@@ -245,3 +250,16 @@ def _log_share(share: float, maximum: int, grammar: Grammar) -> float:
 def _by_length(sentences: Sentences) -> Iterator[tuple[int, Tensor]]:
     for length in sorted(set(sentences.lengths.tolist())):
         yield length, (sentences.lengths == length).nonzero()[:, 0]
+
+
+def named_task(language: Language, name: str) -> Task:
+    """The language's task of that name. Raises BadInput when it has none.
+
+    A grammar's tasks include rare ones, and those of the authors' labels; see `constituent_task`.
+    """
+    if isinstance(language, PCFG):
+        return constituent_task(language, name)
+    tasks = {task.name: task for task in language.tasks()}
+    if name not in tasks:
+        raise BadInput(f"the language has no task {name!r}; choose {', '.join(tasks) or 'another language'}")
+    return tasks[name]

@@ -51,11 +51,6 @@ def random_hmm(
     return hmm(names, initial, transition, emission, length, f"random HMM {seed}")
 
 
-def laptop_hmm(seed: int) -> HMM:
-    """A small HMM for laptops: 12 words, 8 states in 2 blocks, sentences of 8 words."""
-    return random_hmm(words=12, states=8, blocks=2, length=8, seed=seed)
-
-
 def _block_diagonal(
     rows: int, columns: int, blocks: int, concentration: float, generator: np.random.Generator
 ) -> torch.Tensor:

@@ -1,12 +1,11 @@
-"""Sentences drawn from a grammar's own rules, a whole batch at once; and from hidden Markov models alike.
+"""Sentences and derivation trees drawn from a grammar's own rules, a whole batch at once; HMMs' too.
 
 Every sentence has a key, and is a function of its key alone: its derivation is drawn leftmost first, step
 k from the k-th number of the key's SplitMix64 stream (Steele, Lea and Flood 2014), and its words, all at
 the end, from a second stream, the word at t from the t-th number. A sentence that becomes too long goes
 back to its start symbol and on with its stream, which is rejection.
 
-Every sentence has a key and is a function of its key alone, as in `sampling`: its states are drawn from the
-key's first stream, its words from the second.
+Of a hidden Markov model, the states are drawn from the key's first stream, the words from the second.
 """
 
 from collections.abc import Iterator
@@ -18,8 +17,8 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isoloss.languages.alias_tables import AliasTables, Bits, Numbers, alias_tables
-from isoloss.languages.rule_tables import END, RuleTables
+from isoloss.languages.grammar import Grammar, Symbol
+from isoloss.languages.rule_tables import END, AliasTables, Bits, Numbers, RuleTables, alias_tables
 from isoloss.languages.sentences import PADDING, Sentences
 
 CHUNK = 16384
@@ -205,3 +204,80 @@ def _tables(distributions: NDArray[np.float64]) -> AliasTables:
     choices = [list(range(row * columns, (row + 1) * columns)) for row in range(rows)]
     tables = alias_tables(choices, distributions.reshape(-1))
     return replace(tables, outcome=tables.outcome % columns)
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A node of a derivation tree: a symbol with its parts, or a word with none."""
+
+    label: str
+    children: "tuple[Derivation, ...]" = ()
+
+    def __str__(self) -> str:
+        """Bracketed text.
+
+        >>> str(Derivation("S", (Derivation("A", (Derivation("a"),)), Derivation("b"))))
+        '(S (A a) b)'
+        """
+        pieces: list[str] = []
+        pending: list[Derivation | str] = [self]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, str) or not node.children:
+                pieces.append(node if isinstance(node, str) else f" {node.label}")
+                continue
+            pieces.append(f" ({node.label}")
+            pending.extend([")", *reversed(node.children)])
+        return "".join(pieces).strip()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words below the node, left to right."""
+        found: list[str] = []
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            if not node.children:
+                found.append(node.label)
+            pending.extend(reversed(node.children))
+        return tuple(found)
+
+
+def derivation_trees(grammar: Grammar, derivations: Derivations) -> list[Derivation]:
+    """Draw `derivations` and build their trees; `grammar` is the grammar they are drawn from."""
+    chosen: list[list[int]] = [[] for _ in derivations.keys]
+    for step in derivations:
+        for row, rule in zip(step.rows.tolist(), step.rules.tolist(), strict=True):
+            if rule < len(grammar.rules):
+                chosen[row].append(rule)
+        for row in step.rows[step.restarted].tolist():
+            chosen[row].clear()
+    words = derivations.word_rules().T.tolist()
+    return [_tree(grammar, rules, of_words) for rules, of_words in zip(chosen, words, strict=True)]
+
+
+def _tree(grammar: Grammar, rules: list[int], word_rules: list[int]) -> Derivation:
+    """Build a tree from its rules, leftmost first; rules for single words are indexed by position.
+
+    An open node is a pair of its label and the children found so far.
+    """
+    structure = iter(rules)
+    place = 0
+    root: tuple[str, list[Derivation]] = ("", [])
+    open_parts = [root]
+    pending: list[Symbol | str | None] = [grammar.start]
+    while pending:
+        item = pending.pop()
+        if item is None:
+            label, children = open_parts.pop()
+            open_parts[-1][1].append(Derivation(label, tuple(children)))
+        elif isinstance(item, str):
+            open_parts[-1][1].append(Derivation(item))
+            place += 1
+        else:
+            alone = place < len(word_rules) and word_rules[place] < len(grammar.rules)
+            by_word = alone and grammar.rules[word_rules[place]].left == item
+            right = grammar.rules[word_rules[place] if by_word else next(structure)].right
+            open_parts.append((item.name, []))
+            pending.extend([None, *reversed(right)])
+    return root[1][0]

@@ -199,7 +199,7 @@ _NOT_THE_MODEL = {"_name_or_path", "transformers_version", "dtype", "torch_dtype
 def weights_digest(model: PreTrainedModel) -> str:
     """SHA-256 of the architecture and of every weight, independent of the folder they are read from.
 
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PostLayerNormTransformer
     >>> build = PostLayerNormTransformer(laptop_shape(16)).build
     >>> weights_digest(build(12, 8, seed=0)) == weights_digest(build(12, 8, seed=0))

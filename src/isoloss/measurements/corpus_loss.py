@@ -87,7 +87,7 @@ def validation_loss(
 
     Raises BadInput if documents and sequences do not match, and if a score is not finite.
 
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> model = PreLayerNormTransformer(laptop_shape(16)).build(words=5, maximum_length=3, seed=0)
     >>> sentences = Sentences.from_lists([[0, 1, 2], [3, 4], [1, 1, 1]])

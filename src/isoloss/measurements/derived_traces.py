@@ -1,4 +1,4 @@
-"""The trace of a checkpoint enlarged to another's shape (B.4), and how fast SGD's drift lowers it."""
+"""What follows from traces: enlarged to another's shape (B.4), SGD's drift, its largest stable rate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -8,8 +8,10 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.curvature.trace_descent import trace_descent_rate
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
+from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences, labels_of
 from isoloss.measurements.on_sentences.fisher_trace import trace_measurement
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
@@ -22,9 +24,10 @@ from isoloss.measurements.quantity import (
     value_and_error,
 )
 from isoloss.models.enlarging import enlarged, enlargement_between, exact_form, paper_form
-from isoloss.models.shapes import Shape
+from isoloss.models.transformers import Shape
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import read_checkpoint
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 from isoloss.results.store import ONLY_WHEN_CHANGED
 
@@ -110,3 +113,77 @@ class TraceDescentQuantity:
         return Measurement(
             [subject.record("trace_descent_rate", rate, unit, self.seed, sentences=len(batch))]
         )
+
+
+EIGENVALUE_TOLERANCE = 1e-2
+
+
+@dataclass(frozen=True)
+class StableRateQuantity:
+    """2 / (λ + (λ + Tr) / b), with λ and Tr the top eigenvalue and the trace of the Hessian, on `sentences`.
+
+    Below it, SGD in batches of `batch` b sentences is stable in mean square along the top eigenvector of a
+    quadratic loss whose per-sentence Hessians are gg', with Gaussian g of covariance H: then E[H_b²] = H² +
+    (H² + H Tr H) / b. For large b it is 2 / λ, the edge of stability of full-batch descent; for small b it
+    also bounds what the noise adds to the loss, η Tr / 4b.
+
+    Raises BadInput where it is not positive.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+    batch: int = 4
+
+    draw = draw_sentences
+    column_names, columns = columns_in_order("stable_rate")
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """By `hessian_top_eigenvalue`, with exact label distributions where known, and `fisher_trace`."""
+        top = hessian_top_eigenvalue(
+            model,
+            drawn.batches,
+            subject.objective,
+            distribution=labels_of(subject),
+            tolerance=EIGENVALUE_TOLERANCE,
+            seed=self.seed,
+            progress=progress,
+        ).estimate
+        trace = fisher_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
+        found = stable_rate(top, trace.estimate, self.batch)
+        return Measurement(
+            [
+                subject.record(
+                    "stable_rate",
+                    found,
+                    "squared parameters per nat",
+                    self.seed,
+                    batch=self.batch,
+                    top_eigenvalue=top.value,
+                    trace=trace.estimate.value,
+                )
+            ]
+        )
+
+
+def stable_rate(top: Estimate, trace: Estimate, batch: int) -> Estimate:
+    """2 / (λ + (λ + Tr) / b), its error from those of λ and Tr as if they were independent.
+
+    Raises BadInput where it is not positive.
+
+    >>> stable_rate(Estimate(4.0, 0.0, 99), Estimate(12.0, 0.0, 99), 4).value
+    0.25
+    """
+    curvature = top.value + (top.value + trace.value) / batch
+    if not curvature > 0:
+        raise BadInput(
+            f"the Hessian's largest eigenvalue is {top.value:.6g}, which bounds no learning rate; measure a "
+            "model that has been trained for some steps"
+        )
+    error = ((1 + 1 / batch) ** 2 * top.standard_error**2 + trace.standard_error**2 / batch**2) ** 0.5
+    return Estimate(2 / curvature, 2 * error / curvature**2, top.n)

@@ -228,7 +228,7 @@ def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTra
     missing, Damaged if it is a checkpoint of ours that is not what was written.
 
     >>> import tempfile
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PostLayerNormTransformer
     >>> folder = Path(tempfile.mkdtemp())
     >>> PostLayerNormTransformer(laptop_shape(16)).build(12, 8, seed=0).save_pretrained(folder)
@@ -269,7 +269,7 @@ def classifier_of(
     Raises BadInput for a model type for which `transformers` has no classifier.
 
     >>> from isoloss.models.transformers import GPT2Transformer
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> model = GPT2Transformer(laptop_shape(16)).build(12, 8, seed=0)
     >>> classifier = classifier_of(model, ("noun", "verb"), seed=0, padding=0)
     >>> classifier(input_ids=torch.ones(3, 9).long()).logits.shape

@@ -18,11 +18,10 @@ from isoloss.languages.task import TaskSplits
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences
 from isoloss.measurements.linear_probe import reference_records
-from isoloss.measurements.one_hot_words import OneHotWords
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.room_and_price import WORDS_PROBE
 from isoloss.measurements.student_task_texts import StudentTaskTexts
-from isoloss.models.lookup_table import LookupTable
+from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.models.transformers import Architecture, initialised
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress

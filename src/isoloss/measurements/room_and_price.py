@@ -29,7 +29,7 @@ from isoloss.languages.narrow_context import NarrowContext, narrow_context
 from isoloss.languages.task import Task
 from isoloss.measurements.entropy import language_entropy
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.one_hot_words import OneHotWords
+from isoloss.models.lookup_table import OneHotWords
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record, Setting

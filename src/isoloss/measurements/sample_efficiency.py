@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import Dyck, mismatches
 from isoloss.languages.language import Language
-from isoloss.languages.named_task import named_task
+from isoloss.languages.pcfg import named_task
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.accuracy import AsTheyAre, FeatureAdaptation

@@ -11,8 +11,11 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from isoloss.errors import BadInput
+from isoloss.languages.hmm import HMM, hmm
 from isoloss.languages.language import Language
-from isoloss.languages.sibling import sibling
+from isoloss.languages.pcfg import PCFG, pcfg
+from isoloss.languages.random_grammar import with_other_upper_rules
 from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences, exact_loss
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.objectives.batch import PretrainingObjective
@@ -25,6 +28,32 @@ from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
+
+
+def sibling(language: Language, seed: int) -> Language:
+    """The same words and lower levels under another top: a function of the language and `seed`.
+
+    Of a layered grammar, other pairs below the roots alone (`with_other_upper_rules`); of an HMM, the same
+    emissions with the states' roles in the transitions exchanged. Raises BadInput for other languages.
+
+    >>> from isoloss.languages.random_hmm import random_hmm
+    >>> first = random_hmm(words=12, states=8, blocks=2, length=8, seed=0)
+    >>> second = sibling(first, seed=1)
+    >>> bool((second.emission == first.emission).all()), bool((second.transition == first.transition).all())
+    (True, False)
+    """
+    if isinstance(language, PCFG):
+        levels = language.maximum_length.bit_length() - 1
+        return pcfg(with_other_upper_rules(language.grammar, levels - 1, seed))
+    if isinstance(language, HMM):
+        order = torch.randperm(len(language.initial), generator=torch.Generator().manual_seed(seed))
+        roles = language.transition[order][:, order].contiguous()
+        return hmm(language.words, language.initial[order], roles, language.emission, language.length)
+    raise BadInput(
+        f"a {type(language).__name__} has no levels that a second language could share; take a layered "
+        "grammar or a hidden Markov model"
+    )
+
 
 COLUMNS = (
     "second_steps",

@@ -16,16 +16,14 @@ from isoloss.errors import BadInput
 from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.grammar import with_skewed_start, with_uniform_rules
 from isoloss.languages.language import Language
-from isoloss.languages.named_task import named_task
-from isoloss.languages.pcfg import PCFG, pcfg
+from isoloss.languages.pcfg import PCFG, named_task, pcfg
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import LabelledFeatures
-from isoloss.measurements.one_hot_words import OneHotWords
 from isoloss.measurements.quantity import Subject
-from isoloss.models.lookup_table import LookupTable
+from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
 from isoloss.objectives.tokens import word_vectors

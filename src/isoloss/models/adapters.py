@@ -7,8 +7,7 @@ from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text
-from isoloss.models.bounded_size import refuse_irregular
-from isoloss.models.hub import quiet, refusing
+from isoloss.models.hub import quiet, refuse_irregular, refusing
 from isoloss.models.named_models import ADAPTER_FILE
 
 

@@ -105,7 +105,7 @@ def restricted_language(
     Raises BadInput for tokens that the model does not know, and for a length beyond its positions.
 
     >>> from isoloss.models.transformers import GPT2Transformer
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> model = GPT2Transformer(laptop_shape(16)).build(words=4, maximum_length=6, seed=0)
     >>> language = restricted_language(model, TokenRestriction((3, 4, 6), ("a", "b", "d"), 1, "by hand"), 5)
     >>> sentences = language.sample(2, torch.Generator().manual_seed(0))

@@ -13,9 +13,8 @@ from isoloss.errors import BadInput
 from isoloss.files import complete_folder
 from isoloss.models.enlarging import Enlargement, Form, enlarging_plan, exact_form, made, parameters_by_name
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import copy_tokenizer
-from isoloss.models.transformers import longest_input
+from isoloss.models.transformers import Shape, longest_input
 from isoloss.progress import Progress, silent
 
 SENTENCES, LONGEST = 8, 32

@@ -15,7 +15,7 @@ from transformers import BertForMaskedLM, PretrainedConfig, PreTrainedModel, Rob
 
 from isoloss.errors import BadInput
 from isoloss.models.hub import quiet
-from isoloss.models.shapes import Shape
+from isoloss.models.transformers import Shape
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def enlarged(model: PreTrainedModel, by: Enlargement, form: Form = exact_form) -
 
     Raises BadInput for a model that is neither `BertForMaskedLM` nor `RobertaPreLayerNormForMaskedLM`.
 
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PostLayerNormTransformer
     >>> small = PostLayerNormTransformer(laptop_shape(16)).build(words=12, maximum_length=8, seed=0).eval()
     >>> large = enlarged(small, Enlargement(width=2, layers=1))

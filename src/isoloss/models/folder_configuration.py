@@ -21,8 +21,7 @@ from transformers.models.auto.modeling_auto import (
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text
-from isoloss.models.bounded_size import MEND, refuse_irregular
-from isoloss.models.hub import refusing
+from isoloss.models.hub import MEND, refuse_irregular, refusing
 
 _CLASSES = (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,

@@ -44,7 +44,7 @@ def can_be_fused(model: nn.Module) -> bool:
     Its attention must be "eager" ("sdpa" asks for torch's fused kernel), its activation GELU, and its parts
     those of `transformers` and torch, unchanged.
 
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
     >>> can_be_fused(architecture.build(words=12, maximum_length=8, seed=0))
@@ -93,7 +93,7 @@ class FusedTransformer:
     Holds the model's parameters, which must stay its own. For the gradient a block of width d keeps some 20 d
     numbers a token and its attention.
 
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
     >>> model = architecture.build(words=12, maximum_length=8, seed=0)

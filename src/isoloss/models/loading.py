@@ -17,7 +17,6 @@ from transformers.models.auto.modeling_auto import (
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
 from isoloss.models.adapters import add_adapter, base_of_adapter
-from isoloss.models.bounded_size import MEND, sized_by_weights
 from isoloss.models.folder_configuration import (
     about_missing,
     configuration_in,
@@ -26,7 +25,7 @@ from isoloss.models.folder_configuration import (
     of_further_layer,
     renamed_weights,
 )
-from isoloss.models.hub import quiet, refuse_unreachable_hub, refusing
+from isoloss.models.hub import MEND, quiet, refuse_unreachable_hub, refusing, sized_by_weights
 from isoloss.models.transformers import Attention
 from isoloss.results.checkpoint import refuse_damaged
 

@@ -50,7 +50,7 @@ def states_at(model: nn.Module) -> StatesAt | None:
     the classes of the layouts trained here, with attention "eager" or "sdpa"; a model with hooks or another
     `forward` on a module that would be bypassed runs in full, as does any other model.
 
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PostLayerNormTransformer
     >>> model = PostLayerNormTransformer(laptop_shape(16)).build(words=12, maximum_length=8, seed=0)
     >>> states_at(model).__name__, states_at(model.bert)

@@ -75,7 +75,7 @@ def without_regularisation(architecture: A, rule: AdamW) -> tuple[A, AdamW]:
 
     Raises BadInput for an architecture without dropout.
 
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> architecture, rule = without_regularisation(PreLayerNormTransformer(laptop_shape(16)), AdamW())
     >>> architecture.dropout, rule.weight_decay, rule.learning_rate

@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
-from isoloss.languages.named_task import named_task
+from isoloss.languages.pcfg import named_task
 from isoloss.languages.task import Task, TaskSplits, task_splits
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation import evaluation_mode

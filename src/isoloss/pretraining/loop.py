@@ -99,7 +99,7 @@ def pretrain(
     >>> import tempfile
     >>> from isoloss.languages.pcfg import pcfg
     >>> from isoloss.languages.random_grammar import laptop_grammar
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> from isoloss.pretraining.adamw import AdamW
     >>> language = pcfg(laptop_grammar(0))

@@ -25,7 +25,7 @@ class WeightAverage:
     those of the model, not averaged. The average depends only on the weights and t: with both, training
     resumes from any step with bit-identical results.
 
-    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> model = PreLayerNormTransformer(laptop_shape(16)).build(12, 8, seed=0)
     >>> average = WeightAverage(model, horizon=4)

@@ -149,7 +149,7 @@ def settings_as_json(value: Any) -> Any:
     a number `revision`, which marks a change in what equal settings mean, the object records it. A class that
     has replaced others says in `stored_as`, a dictionary, what its settings were called before.
 
-    >>> from isoloss.models.shapes import Shape
+    >>> from isoloss.models.transformers import Shape
     >>> settings_as_json((Shape(64, 1, 1, 256), 0.1))
     [{'is': 'Shape', 'width': 64, 'heads': 1, 'layers': 1, 'inner_width': 256}, 0.1]
     """

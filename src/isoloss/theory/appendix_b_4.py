@@ -8,8 +8,7 @@ import polars as pl
 import torch
 
 from isoloss.models.enlarging import Enlargement, Form, enlarged, exact_form, paper_form
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import Architecture, PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import Architecture, PostLayerNormTransformer, PreLayerNormTransformer, Shape
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.progress import Progress, silent
 from isoloss.theory.enlarged_identities import (

@@ -14,8 +14,7 @@ from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.languages.hmm import HMM, hmm
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification

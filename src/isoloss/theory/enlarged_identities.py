@@ -14,8 +14,7 @@ from torch.func import functional_call
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import Architecture
+from isoloss.models.transformers import Architecture, Shape
 
 
 class FeedForward(nn.Module):

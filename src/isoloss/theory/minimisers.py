@@ -12,8 +12,7 @@ from torch.func import grad
 
 from isoloss.errors import IsolossError
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.progress import Progress, silent
 from isoloss.seeds import derived_seed
 from isoloss.theory.softmax_model import (

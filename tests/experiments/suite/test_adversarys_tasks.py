@@ -13,11 +13,10 @@ from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.table_1 import ADVERSARIAL, table_1
 from isoloss.experiments.suite.table_2 import table_2
 from isoloss.experiments.suite.table_3 import BERT_POSITIONS, BERT_TOKENS, parameters
-from isoloss.languages.named_task import named_task
+from isoloss.languages.pcfg import named_task
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.task_sentences import TaskSentences
-from isoloss.models.shapes import TABLE_3, TABLE_4, Shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import TABLE_3, TABLE_4, PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adversarial import Adversarial, AdversarialRule
 from isoloss.pretraining.update_rule import Training

@@ -15,7 +15,7 @@ from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite import builtin_designs
-from isoloss.languages.named_task import named_task
+from isoloss.languages.pcfg import named_task
 from isoloss.results.verdict import Verdict
 
 SCALES = get_args(ScaleName)

@@ -8,8 +8,7 @@ from isoloss.experiments.claims import judge
 from isoloss.experiments.suite.figure_5 import CLAIMS
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.quantity import Subject
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 from isoloss.results.verdict import Verdict

@@ -4,8 +4,7 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.suite.lazy_to_rich import CLAIMS, DEVIATIONS, RICH, rule_of
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 
 
 def run(rule: str, seed: int, loss: float, trace: float, accuracy: float) -> pl.DataFrame:

@@ -12,8 +12,14 @@ from isoloss.experiments.suite.table_3 import (
     table_3,
 )
 from isoloss.experiments.suite.table_4 import AT, table_4
-from isoloss.models.shapes import TABLE_3, TABLE_4, TABLE_4_PRINTED_INNER, Shape
-from isoloss.models.transformers import PreLayerNormTransformer, parameter_count
+from isoloss.models.transformers import (
+    TABLE_3,
+    TABLE_4,
+    TABLE_4_PRINTED_INNER,
+    PreLayerNormTransformer,
+    Shape,
+    parameter_count,
+)
 from isoloss.objectives.tokens import FIRST_WORD
 
 

@@ -18,8 +18,7 @@ from isoloss.experiments.teacher_plan import (
     TeachersLanguage,
 )
 from isoloss.models.causal_language import ModelSource
-from isoloss.models.shapes import TABLE_3, Shape, laptop_shape
-from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
+from isoloss.models.transformers import TABLE_3, GPT2Transformer, PreLayerNormTransformer, Shape, laptop_shape
 from isoloss.objectives.masked import OneMaskedWord
 from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.pretraining.adamw import AdamW

@@ -13,8 +13,7 @@ from isoloss.experiments.chosen_languages import (
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.shared.language_runs import GPU_LENGTHS, LanguageRuns, ScaleName, laptop_transformers
 from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS
-from isoloss.models.shapes import TABLE_3, Shape, laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import TABLE_3, PreLayerNormTransformer, Shape, laptop_shape
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised

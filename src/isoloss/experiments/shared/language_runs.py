@@ -8,8 +8,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
 from isoloss.models.lstm import LSTM
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import ExactObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW

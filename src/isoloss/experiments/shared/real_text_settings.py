@@ -15,8 +15,7 @@ from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.shared.real_text import CorpusRuns, RealTextRuns, TextSizes
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.models.shapes import TABLE_4, Shape, laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import TABLE_4, PreLayerNormTransformer, Shape, laptop_shape
 from isoloss.objectives.masked import BertReplacement, ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.flatness_regularised import SAM

@@ -7,8 +7,7 @@ import polars as pl
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
-from isoloss.models.shapes import TABLE_3, Shape
-from isoloss.models.transformers import WHOLE_TOKENIZER
+from isoloss.models.transformers import TABLE_3, WHOLE_TOKENIZER, Shape
 from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.panels import Axis, Panel, Table
 

@@ -8,7 +8,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.suite.figure_5 import AT, SizeComparison
 from isoloss.experiments.suite.table_3 import COLUMNS, PAPER_LENGTH, PAPER_WORDS, shape_panel, shape_rows
 from isoloss.models.enlarging import enlargement_between
-from isoloss.models.shapes import TABLE_4, TABLE_4_PRINTED_INNER, Shape
+from isoloss.models.transformers import TABLE_4, TABLE_4_PRINTED_INNER, Shape
 from isoloss.panels import Axis, Panel, Table
 
 ENLARGED = (

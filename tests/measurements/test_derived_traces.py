@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.measurements.stable_rate import stable_rate
+from isoloss.measurements.derived_traces import stable_rate
 from isoloss.results.estimate import Estimate
 
 
