@@ -28,7 +28,7 @@ from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.transformers import Attention, PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.specification import Compute
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 import tyro
 
-from isoloss.experiments.chosen_languages import second_grammar
+from isoloss.experiments.languages import second_grammar
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
@@ -25,7 +25,7 @@ from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import Compute, Precision, PretrainingSpecification
 from isoloss.progress import silent

@@ -28,7 +28,7 @@ from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.models.transformers import LAPTOP, PreLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.adamw import AdamW, parameters_by_decay
+from isoloss.pretraining.descent import AdamW, parameters_by_decay
 from isoloss.pretraining.loop import PretrainingReport, pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.stream import Stream

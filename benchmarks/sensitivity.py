@@ -21,7 +21,7 @@ from torch import nn
 from isoloss.corpora.token_sentences import read_text_corpus
 from isoloss.curvature.predicted_kl import measured_kl
 from isoloss.curvature.weight_changes import Rounding, differences
-from isoloss.experiments.chosen_languages import second_grammar
+from isoloss.experiments.languages import second_grammar
 from isoloss.measurements.models_together import corpus_of, load_together, pad_token_of, predicting
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sensitivity import (
@@ -42,7 +42,7 @@ from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.pretrained import apart_throughout
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
 

@@ -23,11 +23,10 @@ from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial, AdversarialRule
+from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised
 from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia
-from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule, UpdateRuleSettings
 

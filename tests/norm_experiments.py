@@ -10,16 +10,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.experiment import Experiment, PlannedReference
+from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import PretrainingObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record

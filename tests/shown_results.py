@@ -12,11 +12,12 @@ from isoloss.experiments.claims import Claim, Judgement, Question
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.language_description import describe_language
-from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_run import PlannedRun
 from isoloss.languages.dyck import dyck
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.report.site import Site, write_site
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import above

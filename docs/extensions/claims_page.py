@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isoloss.experiments.claims import CONFIDENCE, Claim
+from isoloss.experiments.design import every_experiment
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import every_experiment
 
 PAGE = Path(__file__).parent.parent / "claims.md"
 INTRODUCTION = f"""\

@@ -10,9 +10,9 @@ from typing import Any
 import vl_convert
 
 from isoloss.experiments.claims import Claim
+from isoloss.experiments.design import builtin_designs, every_experiment
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import packed_results, shipped_results
-from isoloss.experiments.suite import builtin_designs, every_experiment
 from isoloss.files import write_atomically
 from isoloss.stored_runs.stored_run import stored_run
 

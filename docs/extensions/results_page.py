@@ -29,12 +29,11 @@ from results_quoted import DRIFT_PAGE, README, with_drift, with_results
 from results_rounds import families_told, ranges
 from results_theory import theory_section
 
-from isoloss.experiments.branches import VARIED
 from isoloss.experiments.claims import Question
+from isoloss.experiments.design import GROUPS, builtin_designs, requested_designs
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.requested import GROUPS, requested_designs
+from isoloss.experiments.grammar_runs import VARIED
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.drift_limits import distances, how_far
 
 PAGE = ROOT / "docs" / "what-we-found.md"

@@ -13,8 +13,8 @@ import vl_convert
 from results_kept import PIXELS, ROOT, picture_name, read_kept
 
 from isoloss.experiments.claims import Judgement
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import builtin_designs
 from isoloss.report.page import drawn
 from isoloss.results.verdict import Verdict
 

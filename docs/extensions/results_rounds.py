@@ -10,7 +10,8 @@ from typing import Any
 
 from results_kept import of_kind
 
-from isoloss.experiments.claims import CONFIDENCE, holm_levels
+from isoloss.experiments.claims import CONFIDENCE
+from isoloss.results.verdict import holm_levels
 
 
 def times_judged(kept: dict[str, Any]) -> int:

@@ -7,7 +7,7 @@ import pytest
 from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import Choice, choice
 from isoloss.errors import BadInput
-from isoloss.experiments.suite import builtin_designs
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.suite.flatness_interventions import AT as INTERVENTIONS
 from isoloss.languages.dyck import dyck, write_dyck
 from isoloss.languages.hmm import write_hmm

@@ -13,11 +13,11 @@ from isoloss.command_line.reproduction import Choice, choice, reproduce_experime
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Notice, Outcome
 from isoloss.experiments import cost
-from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.cost import this_machine
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import TASK, facts_of
 from isoloss.experiments.experiment_result import Results
-from isoloss.experiments.suite import builtin_designs
+from isoloss.experiments.languages import headline_grammar
 from isoloss.languages.notation import write_grammar
 from isoloss.progress import silent
 

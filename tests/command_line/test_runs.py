@@ -15,15 +15,15 @@ from isoloss.command_line import runs as runs_command
 from isoloss.executors.job import Job, Outcome
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
-from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.exact_loss import EvaluationSet, ExactLossQuantity, exact_loss
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import paired_difference
 from isoloss.stored_runs.run_filter import run_facts

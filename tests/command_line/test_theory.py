@@ -7,9 +7,9 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line import theory_request
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import builtin_designs
 from isoloss.theory.suite import read_statement
 from jobs_in_turn import in_turn
 

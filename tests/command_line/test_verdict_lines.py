@@ -10,10 +10,10 @@ from isoloss.command_line.reproduction import print_verdicts
 from isoloss.command_line.verdict_lines import claim_lines, counted
 from isoloss.executors.job import Outcome
 from isoloss.experiments.claims import Judgement
+from isoloss.experiments.design import every_experiment
 from isoloss.experiments.experiment_result import ExperimentResult, Results
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, ShippedResult
-from isoloss.experiments.suite import every_experiment
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict
 from shown_results import experiment_result

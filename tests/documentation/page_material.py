@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import isoloss.experiments.teacher_plan  # noqa: F401  (before `Teacher` is replaced: it is a type there)
+import isoloss.experiments.teacher  # noqa: F401  (before `Teacher` is replaced: it is a type there)
 import isoloss.measurements.comparison_plan as comparison_plan
 from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import choice, executor

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isoloss.experiments.claims import CONFIDENCE, holm_adjusted, holm_levels
+from isoloss.experiments.claims import CONFIDENCE
+from isoloss.experiments.design import every_experiment
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import every_experiment
+from isoloss.results.verdict import holm_adjusted, holm_levels
 from page_blocks import ROOT
 
 PHRASES = (

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isoloss.experiments.claims import CONFIDENCE, holm_adjusted, holm_levels
+from isoloss.experiments.claims import CONFIDENCE
+from isoloss.results.verdict import holm_adjusted, holm_levels
 
 
 def result(seeds: list[int], p_values: list[float]) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.experiments.design import every_experiment
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import every_experiment
 from isoloss.languages.hmm import hmm
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import parse_language

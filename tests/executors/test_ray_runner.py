@@ -17,7 +17,7 @@ from isoloss.executors.job import Job, Notice
 from isoloss.executors.ray_runner import ShareOfNode, _refuse_too_large, run_jobs_on_ray
 from isoloss.languages.dyck import dyck
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import Progress

@@ -8,11 +8,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from isoloss.experiments.design import every_experiment
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.measured_at import quantity_digest
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.planned_run import PlannedRun, quantity_digest
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import every_experiment
 
 FROZEN = Path(__file__).with_name("frozen_plans.json")
 SCALES = ("smoke", "laptop", "night", "gpu", "paper")

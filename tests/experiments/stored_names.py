@@ -8,10 +8,10 @@ from pathlib import Path
 
 from isoloss.corpora.data_sets import GlueTask
 from isoloss.corpora.labelled_texts import TaskSizes
-from isoloss.experiments.measured_at import quantity_digest
-from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
-from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.teacher_plan import GivenProse, PiecesOfProse
+from isoloss.experiments.experiment import PlannedReference
+from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_run import Continued, PlannedRun, quantity_digest
+from isoloss.experiments.teacher import GivenProse, PiecesOfProse
 from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -49,10 +49,9 @@ from isoloss.models.transformers import (
 )
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.other_optimisers import SOAP, Muon, Sophia
-from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.specification import Compute, settings_as_json
 
 FILE = Path(__file__).parents[1] / "data" / "stored-names.txt"

@@ -7,19 +7,10 @@ import pytest
 from scipy import stats
 
 from isoloss.errors import BadInput
-from isoloss.experiments.claims import (
-    CONFIDENCE,
-    Claim,
-    Judgement,
-    Kind,
-    decided_in_one_family,
-    holm_adjusted,
-    holm_levels,
-    judge,
-)
+from isoloss.experiments.claims import CONFIDENCE, Claim, Judgement, Kind, decided_in_one_family, judge
 from isoloss.experiments.statistics.rank_correlation import rank_correlation
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap
-from isoloss.results.verdict import Region, Verdict, above, below, within
+from isoloss.results.verdict import Region, Verdict, above, below, holm_adjusted, holm_levels, within
 
 
 def mean_change(runs: Sequence[pl.DataFrame]) -> float:

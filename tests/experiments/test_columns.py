@@ -8,12 +8,14 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.experiment import Experiment, planned_table, refuse_misspelt_columns
+from isoloss.experiments.checks import refuse_misspelt_columns
+from isoloss.experiments.design import every_experiment
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
-from isoloss.experiments.measured_at import named_as_planned
+from isoloss.experiments.made_up_runs import planned_table
+from isoloss.experiments.planned_run import named_as_planned
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.experiments.suite import every_experiment
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.measurements.quantity import names_with_errors
 from isoloss.panels import Axis, Panel, Table

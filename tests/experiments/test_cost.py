@@ -24,8 +24,8 @@ from isoloss.experiments.cost import (
     this_machine,
     training_operations,
 )
-from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.experiments.step_cost import step_cost
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -44,12 +44,11 @@ from isoloss.models.transformers import (
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.other_optimisers import SOAP, Muon, Sophia
-from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE, checkpoint_folders

@@ -8,9 +8,13 @@ import pytest
 import torch
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.experiments.experiment_jobs import cached_description, description_file, description_jobs
-from isoloss.experiments.language_description import LanguageDescription
-from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.language_description import (
+    LanguageDescription,
+    cached_description,
+    description_file,
+    description_jobs,
+)
+from isoloss.experiments.languages import ReadyLanguage
 from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar

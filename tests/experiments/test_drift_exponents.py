@@ -15,7 +15,7 @@ from isoloss.experiments.drift_exponents import (
     rate_exponent,
 )
 from isoloss.experiments.schedules import Pace
-from isoloss.experiments.statistics.median_over_seeds import MedianOverSeeds
+from isoloss.experiments.statistics.seed_bootstrap import MedianOverSeeds
 from isoloss.experiments.suite.drift import CLAIMS
 
 RATE, BATCH = (MedianOverSeeds(OverFalls(exponent)) for exponent in (rate_exponent, batch_exponent))

@@ -5,16 +5,15 @@ from dataclasses import replace
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns, Measured, every_drift_run
-from isoloss.experiments.relative_rates import STABLE_RATE, RelativeSchedule
+from isoloss.experiments.design import builtin_designs
+from isoloss.experiments.drift_runs import STABLE_RATE, DriftRuns, Measured, RelativeSchedule, every_drift_run
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.schedules import Schedule
-from isoloss.experiments.suite import builtin_designs
-from isoloss.experiments.suite.drift import drift
+from isoloss.experiments.suite.drift import AT, drift
 from isoloss.experiments.suite.drift_limits import SETTINGS
 from isoloss.experiments.suite.figure_1 import figure_1
 
-SMOKE, LAPTOP = (DRIFT_RUNS[name] for name in ("smoke", "laptop"))
+SMOKE, LAPTOP = (AT[name] for name in ("smoke", "laptop"))
 
 
 def test_every_pace_has_its_checkpoints_at_the_same_times() -> None:

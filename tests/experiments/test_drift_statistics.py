@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.drift_panels import drift_panels, leaving, leaving_panels, mean_over_seeds
-from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns
+from isoloss.experiments.drift_runs import DriftRuns, RelativeSchedule
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
     curves,
@@ -21,14 +21,13 @@ from isoloss.experiments.drift_statistics import (
     speed_over_theory,
     with_start,
 )
-from isoloss.experiments.relative_rates import RelativeSchedule
 from isoloss.experiments.schedules import Pace, Schedule
-from isoloss.experiments.suite.drift import CLAIMS
+from isoloss.experiments.suite.drift import AT, CLAIMS
 from isoloss.experiments.suite.drift_limits import SETTINGS
 
 PACES = tuple(Schedule(*pace) for pace in ((0.2, 32), (0.1, 32), (0.4, 128), (0.2, 128), (0.4, 64)))
 LAPTOP = replace(SETTINGS["laptop"], widths=(32, 48), schedules=PACES)
-RELATIVE = DRIFT_RUNS["laptop"]
+RELATIVE = AT["laptop"]
 START_TRACE, START_LOSS, START_ACCURACY, LARGEST = 16.0, 1.4, 0.85, 4.0
 
 

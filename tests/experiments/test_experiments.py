@@ -17,8 +17,7 @@ from isoloss.executors.job import Outcome
 from isoloss.experiments.carry_out import damaged_files, measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
-from isoloss.experiments.measured_at import MeasuredAt, drawn, quantity_digest
-from isoloss.experiments.planned_run import Continued, PlannedRun
+from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, drawn, quantity_digest
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
 from isoloss.provenance import processor

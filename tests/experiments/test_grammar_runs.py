@@ -1,7 +1,7 @@
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.chosen_languages import headline_grammar
+from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.scale import headline_task, scale_named
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg

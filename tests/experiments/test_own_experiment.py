@@ -13,11 +13,10 @@ from isoloss.command_line import reproduction
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.reproduction import choice
 from isoloss.errors import BadInput
-from isoloss.experiments.design import read_design
-from isoloss.experiments.experiment import refuse_misspelt_columns
+from isoloss.experiments.checks import refuse_misspelt_columns
+from isoloss.experiments.design import builtin_designs, read_design
 from isoloss.experiments.experiment_result import gathered
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import builtin_designs
 from isoloss.languages.dyck import dyck, write_dyck
 from jobs_in_turn import in_turn
 from page_blocks import ROOT, blocks

@@ -4,10 +4,10 @@ from functools import cache
 import pytest
 
 from isoloss.errors import BadInput
+from isoloss.experiments.design import every_experiment
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.paper_settings import settings_of
 from isoloss.experiments.scale import Scale, scale_named
-from isoloss.experiments.suite import every_experiment
 
 
 @cache

@@ -7,8 +7,8 @@ import torch
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import keep_names
-from isoloss.experiments.measured_at import MeasuredAt, quantity_digest
-from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage, store_plan
+from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest, store_plan
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import read_language
@@ -18,7 +18,7 @@ from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.progress import Progress
 
 RECURSIVE = pcfg(parse_grammar("S -> 'a' S [0.5] | 'b' [0.5]"), maximum_length=3)

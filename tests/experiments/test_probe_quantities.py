@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.chosen_languages import headline_grammar
-from isoloss.experiments.measured_at import quantity_digest
-from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.reference import control_references
+from isoloss.experiments.experiment import control_references
+from isoloss.experiments.languages import ReadyLanguage, headline_grammar
+from isoloss.experiments.planned_run import quantity_digest
 from isoloss.languages.task import task_splits
 from isoloss.measurements.accuracy import (
     AccuracyQuantity,

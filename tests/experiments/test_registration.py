@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isoloss.experiments.suite import builtin_designs
+from isoloss.experiments.design import builtin_designs
 
 ROOT = Path(__file__).parents[2]
 REWORDED = json.loads((ROOT / "tests" / "data" / "reworded-claims.json").read_text())

@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.chosen_languages import headline_grammar
-from isoloss.experiments.relative_rates import (
+from isoloss.experiments.drift_runs import (
     RATE,
     STABLE_RATE,
     RelativeSchedule,
     RelativeSGD,
     relative_schedules,
 )
+from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.schedules import Schedule
 from isoloss.measurements.quantity import Subject
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import silent

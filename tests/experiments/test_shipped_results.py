@@ -7,6 +7,7 @@ import pytest
 
 from isoloss.errors import Damaged
 from isoloss.executors.job import Outcome
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import (
@@ -16,7 +17,6 @@ from isoloss.experiments.shipped_results import (
     shipped_result,
     shipped_results,
 )
-from isoloss.experiments.suite import builtin_designs
 from isoloss.results.verdict import Verdict
 
 SHIPPED = shipped_result("figure-1", "laptop")

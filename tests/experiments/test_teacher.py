@@ -11,7 +11,7 @@ from isoloss.models.loading import load_causal_language_model
 from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.results.checkpoint import checkpoint_folders
 
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from isoloss.experiments.experiment_result import carry_out_experiments
-from isoloss.report.offered_files import result_as_json
+from isoloss.experiments.shipped_results import result_as_json
 from jobs_in_turn import in_turn
 from norm_experiments import experiment, planned
 

@@ -3,7 +3,7 @@
 import pytest
 
 from isoloss import lab
-from isoloss.experiments.chosen_languages import headline_grammar
+from isoloss.experiments.languages import headline_grammar
 from isoloss.languages.pcfg import PCFG
 
 

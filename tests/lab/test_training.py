@@ -17,7 +17,7 @@ from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 

@@ -27,7 +27,7 @@ from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, Shape
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.objectives.tokens import tokens_of_words, word_vectors
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.results.checkpoint import checkpoint_folders

@@ -15,7 +15,7 @@ from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretrained import PretrainedMasked
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.results.checkpoint import checkpoint_folders

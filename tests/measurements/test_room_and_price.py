@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.chosen_languages import headline_grammar
+from isoloss.experiments.languages import headline_grammar
 from isoloss.languages.hmm import hmm
 from isoloss.languages.language import Language
 from isoloss.languages.notation import parse_grammar

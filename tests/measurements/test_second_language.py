@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.chosen_languages import decided_grammar, small_hmm
+from isoloss.experiments.languages import decided_grammar, small_hmm
 from isoloss.languages.dyck import dyck
 from isoloss.languages.grammar import Symbol
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -11,7 +11,7 @@ from isoloss.measurements.second_language import SecondLanguageQuantity, average
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.progress import silent
 
 

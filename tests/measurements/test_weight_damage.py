@@ -15,7 +15,7 @@ from isoloss.measurements.weight_damage import WeightDamageQuantity, rounded
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
 from isoloss.progress import silent

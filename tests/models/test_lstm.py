@@ -17,7 +17,7 @@ from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS
 from isoloss.models.transformers import parameter_count
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import tokens_of_words
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 

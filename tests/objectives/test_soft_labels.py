@@ -19,7 +19,7 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.objectives.tokens import CLS, FIRST_WORD
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.stream import Stream

@@ -16,7 +16,7 @@ from markov_language import MarkovLanguage
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, Task
 from isoloss.models.transformers import PreLayerNormTransformer, Shape
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
 from isoloss.results.checkpoint import checkpoint_folders

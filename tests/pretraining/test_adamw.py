@@ -9,8 +9,7 @@ from transformers import get_linear_schedule_with_warmup
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss
-from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.descent import check_warm_up, warmed_up
+from isoloss.pretraining.descent import AdamW, check_warm_up, warmed_up
 
 
 def test_adamw_is_the_textbooks_in_float64() -> None:

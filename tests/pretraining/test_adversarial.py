@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot
 from isoloss.errors import BadInput
 from isoloss.measurements.task_sentences import sentence_features
 from isoloss.pretraining.adversarial import Adversarial, AdversarialRule, ridge_head_loss
-from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.descent import SGD
 
 SETTINGS = Adversarial(
     (1.0, 3.0), strength=0.5, examples=8, optimiser=SGD(learning_rate=0.1, warm_up_share=0.0)

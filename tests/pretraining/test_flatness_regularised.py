@@ -11,9 +11,8 @@ from rule_cases import OBJECTIVE, batch_of, tiny, training_of, weights_of
 from torch.func import functional_call, grad, hessian, vmap
 
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
-from isoloss.pretraining.adamw import AdamW, parameters_by_decay
+from isoloss.pretraining.descent import SGD, AdamW, parameters_by_decay
 from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened, weight_noise
-from isoloss.pretraining.sgd import SGD
 
 
 def test_a_pair_of_steps_has_opposite_noise_and_the_gradients_there() -> None:

@@ -12,9 +12,8 @@ from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTr
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import PAD
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised
-from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.specification import Bfloat16Forward, Compute
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training

@@ -11,7 +11,7 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.stream import Stream

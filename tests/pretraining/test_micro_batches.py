@@ -14,8 +14,8 @@ from torch import nn
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
 from isoloss.objectives.masked import ManyMasksObjective
-from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened
 from isoloss.pretraining.other_optimisers import Sophia
 from isoloss.pretraining.processes import ALONE, Processes

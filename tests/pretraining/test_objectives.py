@@ -11,7 +11,7 @@ from isoloss.languages.language import SentenceSource
 from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.masked import BertReplacement, ManyMasksObjective, MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import claim
 from isoloss.pretraining.stream import Stream

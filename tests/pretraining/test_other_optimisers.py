@@ -8,7 +8,7 @@ from rule_cases import LANGUAGE, batch_of, tiny, training_of, weights_of
 
 from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import ManyMasksObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia, fisher_diagonal, hidden_matrices
 from isoloss.pretraining.stream import Stream
 from isoloss.seeds import caller_randomness_kept

@@ -12,7 +12,7 @@ from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.polishing import Polished, mean_divergence
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training

@@ -10,7 +10,7 @@ from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.measurements.corpus_loss import validation_loss
 from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import ManyMasksObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.results.estimate import paired_difference

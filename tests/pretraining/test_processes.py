@@ -18,14 +18,12 @@ from isoloss.files import only_process_in
 from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import ManyMasksObjective
-from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
-from isoloss.pretraining.descent import Descent, GradientRule
+from isoloss.pretraining.descent import SGD, AdamW, Descent, GradientRule
 from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.other_optimisers import Lion, Muon, Sophia
 from isoloss.pretraining.processes import ALONE, Processes, launched_processes
-from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint

@@ -12,7 +12,7 @@ from runs import LANGUAGE, outcome, small
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import only_process_in
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 
 FORK = multiprocessing.get_context("fork")

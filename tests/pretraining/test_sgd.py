@@ -6,7 +6,7 @@ import pytest
 import torch
 from rule_cases import batch_of, tiny, training_of, weights_of
 
-from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.descent import SGD
 
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.5, 0.0), (0.5, 0.1)])

@@ -9,7 +9,7 @@ from runs import small
 
 from isoloss.errors import BadInput
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, laptop_shape
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.specification import first_difference, log_spaced_steps, settings_as_json
 
 SPECIFICATION = small()

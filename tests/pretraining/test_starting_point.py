@@ -13,8 +13,8 @@ from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, Shape
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.descent import SGD
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.stream import Stream
 from isoloss.results.checkpoint import Checkpoint, read_checkpoint

@@ -12,8 +12,8 @@ from accelerate.tracking import GeneralTracker
 from runs import LANGUAGE, TaskedLanguage, small
 
 from isoloss.errors import BadInput
-from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.trackers import Tracked, opened_tracker, tracker_named
 from isoloss.pretraining.update_rule import UpdateRule

@@ -15,12 +15,11 @@ from isoloss.errors import BadInput
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch, PretrainingObjective, sentence_averaged_loss
 from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective
-from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia
-from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule, UpdateRuleSettings
 from isoloss.seeds import caller_randomness_kept, seed_dropout

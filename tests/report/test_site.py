@@ -11,8 +11,8 @@ import pytest
 
 from isoloss.errors import IsolossError
 from isoloss.experiments.claims import Judgement, Question
+from isoloss.experiments.design import every_experiment
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import every_experiment
 from isoloss.report.frame import Link, write_assets
 from isoloss.report.overview import Card, answers
 from isoloss.report.page import drawn

@@ -13,8 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
-from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.planned_run import Continued, PlannedRun
+from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records

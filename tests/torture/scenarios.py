@@ -19,11 +19,11 @@ from isoloss.corpora.vocabulary import NamedTokenizer
 from isoloss.executors.job import Work
 from isoloss.executors.ray_runner import _work
 from isoloss.experiments.carry_out import carry_out
-from isoloss.experiments.experiment_jobs import description_jobs
 from isoloss.experiments.experiment_result import carry_out_experiments, remove_half_written
+from isoloss.experiments.language_description import description_jobs
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.checkpoint_writing import restore
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.running_averages import WeightAverage  # noqa: F401 - so that children need not import it
 from isoloss.progress import silent

@@ -103,7 +103,7 @@ def reproduce(options: ReproduceOptions) -> int:
 
 def command_again(request: ReproduceOptions, experiment: "Experiment", run: "PlannedRun") -> str:
     """The command that recomputes one run, in a folder of its own."""
-    from isoloss.experiments.requested import name_of, requested_designs
+    from isoloss.experiments.design import name_of, requested_designs
 
     named = {name_of(requested): requested for requested in request.names}
     asked = named.get(experiment.name, experiment.name)

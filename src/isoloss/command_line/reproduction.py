@@ -20,6 +20,13 @@ from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
 from isoloss.executors.runner import run_jobs
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.experiments.carry_out import damaged_files, is_complete, is_records_alone
+from isoloss.experiments.checks import refuse_what_decides_nothing
+from isoloss.experiments.design import (
+    Changes,
+    other_experiments,
+    requested_designs,
+    requested_experiments,
+)
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.experiment_jobs import job_names, shared
 from isoloss.experiments.experiment_result import (
@@ -29,21 +36,13 @@ from isoloss.experiments.experiment_result import (
     experiment_damage,
 )
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.ranges import refuse_what_decides_nothing
-from isoloss.experiments.requested import (
-    Changes,
-    other_experiments,
-    requested_designs,
-    requested_experiments,
-)
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
-from isoloss.experiments.shipped_results import beside_shipped
+from isoloss.experiments.shipped_results import beside_shipped, result_as_json
 from isoloss.files import only_process_in
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
-from isoloss.report.offered_files import result_as_json
 from isoloss.report.site import Site, write_whole_site
 from isoloss.results.run_folder import is_older
 from isoloss.stored_runs.stored_run import damaged_names

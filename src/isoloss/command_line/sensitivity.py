@@ -144,8 +144,8 @@ def sensitivity(options: SensitivityOptions) -> int:
     if best is not None:
         write_allocation(shown, _allocation_file(options))
     if options.output is not None:
+        from isoloss.report.flatness_page import sensitivity_page
         from isoloss.report.page import write_lone_page
-        from isoloss.report.sensitivity_page import sensitivity_page
 
         command = repeated_command("sensitivity", options)
         write_lone_page(sensitivity_page(options.model, found, roundings, command), options.output)

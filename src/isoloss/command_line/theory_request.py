@@ -18,8 +18,8 @@ from isoloss.command_line.theory import TheoryOptions
 from isoloss.errors import BadInput
 from isoloss.executors.job import Job, Notice
 from isoloss.executors.runner import run_jobs
+from isoloss.experiments.design import Changes, other_experiments
 from isoloss.experiments.experiment_result import Executor, is_done, was_planned
-from isoloss.experiments.requested import Changes, other_experiments
 from isoloss.experiments.scale import scale_named
 from isoloss.files import only_process_in
 from isoloss.progress import Progress

@@ -11,8 +11,14 @@ from transformers import PreTrainedModel
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.device import denormals_flushed
 from isoloss.errors import IsolossError
-from isoloss.experiments.measured_at import Weights, drawn, quantity_digest, weights_setting
-from isoloss.experiments.planned_run import PlannedRun, store_plan
+from isoloss.experiments.planned_run import (
+    PlannedRun,
+    Weights,
+    drawn,
+    quantity_digest,
+    store_plan,
+    weights_setting,
+)
 from isoloss.files import only_process_in
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import AnyQuantity, Subject

@@ -1,18 +1,20 @@
-"""Claims about a set of runs: a statistic, bounds fixed in advance, and a computed verdict each."""
+"""Claims about a set of runs, each with a computed verdict, and the claims that experiments share."""
 
-import gc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
+import numpy as np
 import polars as pl
 
+from isoloss.experiments.statistics.along_runs import RANGE_OF_KL, MeanWithinRuns, divergence_over_entropy
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
-from isoloss.results.verdict import Region, Verdict
+from isoloss.results.verdict import Region, Verdict, below, holm_adjusted, holm_levels
 
 CONFIDENCE = 0.95
 """Probability, at least, that none of one figure's effects is called supported or not supported wrongly; of
@@ -187,43 +189,123 @@ def _p_value(claim: Claim, estimate: Estimate) -> float:
     return max(estimate.p_value(bound, claim.limit, claim.lowest) for bound in claim.claimed.bounds)
 
 
-def holm_adjusted(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values: rejecting those of at most α has a family-wise error rate of at most α.
+ASSOCIATION = 0.25
+"""Smallest difference of rank correlations, and smallest rank correlation, that counts as “much better” or
+as an association."""
+WHY_ASSOCIATION = (
+    "half of the way from no association to a strong one (Spearman 0.5); the paper shows a far larger one "
+    "and gives no number"
+)
+UNDECIDABLE = "undecidable by design"
+"""Of a claim that no measurement could fulfil, or fail, whatever accuracy follows; see `claim_ranges`."""
+KL_WINDOW = 0.25
+"""Widest spread of KL(distribution || model), in doublings, that still counts as one KL."""
+WHY_KL_WINDOW = (
+    "accuracy fell by 3.7 percentage points for each doubling of KL within AdamW's runs of an earlier round, "
+    "so that it then moves by less than one"
+)
+FALL_OF_ONE_KL = 1 - 2**-KL_WINDOW
+"""The same as a share of KL by which it falls."""
+SLOPE_AT_ONE_KL = -1.0
+"""Smallest slope, in percentage points per doubling of the trace, that counts as an effect of flatness."""
+WHY_SLOPE = (
+    "about a quarter of what accuracy fell by for each doubling of KL within AdamW's runs of an earlier round"
+)
+KL_IN_PAPER = (
+    "“Even with the log of the KL divergence [...] the models are saturating” (A.7; no number given)"
+)
+DIVERGENCE_WINDOW = 0.004
+"""Largest share of the entropy that counts as having converged as the paper's models did."""
+WHY_WINDOW = "four times the paper's 0.12 %, and about what its losses lie above its entropy"
 
-    The hypotheses may be dependent. This rejects everything that Bonferroni's correction does, and more.
 
-    >>> holm_adjusted([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    from statsmodels.stats.multitest import multipletests  # takes a second, which only judging needs
-
-    if not p_values:
-        return []
-    gc.freeze()  # it collects garbage at every call, which takes a tenth of a second where torch is loaded
-    try:
-        adjusted: list[float] = multipletests(p_values, method="holm")[1].tolist()
-    finally:
-        gc.unfreeze()
-    return adjusted
+def gap_at_the_end(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean over seeds of the largest minus the smallest final loss of a seed's runs, over their mean."""
+    last: dict[int, list[float]] = {}
+    for run in runs:
+        last.setdefault(run["seed"][0], []).append(run["loss"][-1])
+    gaps = [float(np.ptp(losses) / np.mean(losses)) for losses in last.values() if len(losses) > 1]
+    return float(np.mean(gaps)) if gaps else float("nan")
 
 
-def holm_levels(p_values: Sequence[float], level: float) -> list[float]:
-    """The level at which the procedure tests each hypothesis individually, for an overall `level`.
+def final_loss_is_one(name: str, models: str) -> Claim:
+    """The premise that a seed's runs end at one loss; `models` in words, such as "models of all decays"."""
+    return Claim(
+        name=name,
+        answers=Question.LOSS,
+        sentence=f"At the end {models} have the same pre-training loss.",
+        paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
+        measure="mean over seeds of largest minus smallest loss at the last checkpoint, over their mean",
+        unit="",
+        claimed=below(LOSS_WINDOW),
+        statistic=gap_at_the_end,
+        kind="premise",
+        reason="four times the paper's 0.12 %",
+        lowest=0.0,
+    )
 
-    It is level / (k - r) for the r-th smallest p-value, counted from 0, up to the first that exceeds its own
-    level; later ones are retained with it, at its level. Hence a hypothesis is rejected if and only if its
-    p-value is at most the level given here, and an interval of confidence 1 - that level agrees with the
-    procedure.
 
-    >>> holm_levels([0.01, 0.04, 0.03], 0.06)
-    [0.02, 0.06, 0.03]
-    >>> holm_levels([0.01, 0.04, 0.035], 0.06)
-    [0.02, 0.03, 0.03]
-    """
-    levels, tested_at, retained = [level] * len(p_values), level, False
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        if not retained:
-            tested_at = level / (len(p_values) - rank)
-        levels[place] = tested_at
-        retained = retained or p_values[place] > tested_at
-    return levels
+def one_kl(name: str, whose: str, statistic: Statistic = RANGE_OF_KL) -> Claim:
+    """The premise that within a run KL stays what it is; `whose` begins the sentence, such as "PCFG: "."""
+    return Claim(
+        name=name,
+        answers=Question.LOSS,
+        sentence=f"{whose}Within a run, after saturation, KL(distribution || model) no longer changes.",
+        paper=KL_IN_PAPER,
+        measure="mean over runs of log2(largest / smallest KL) of the run's checkpoints",
+        unit="doublings",
+        claimed=below(KL_WINDOW),
+        statistic=statistic,
+        kind="premise",
+        reason=WHY_KL_WINDOW,
+        lowest=0.0,
+    )
+
+
+def sizes_have_one_kl(name: str, whose: str, statistic: Statistic) -> Claim:
+    """The premise that models of all sizes end at one KL."""
+    return Claim(
+        name=name,
+        answers=Question.LOSS,
+        sentence=f"{whose}At the end KL(distribution || model) is the same for models of all sizes.",
+        paper=KL_IN_PAPER,
+        measure="log2(largest / smallest) of the widths' mean KL at the last checkpoint",
+        unit="doublings",
+        claimed=below(KL_WINDOW),
+        statistic=statistic,
+        kind="premise",
+        reason=WHY_KL_WINDOW,
+        lowest=0.0,
+    )
+
+
+def flatter_is_better_at_one_kl(name: str, sentence: str, among: str, statistic: Statistic) -> Claim:
+    """That at one KL accuracy rises as the trace falls; `among` are the regression's points, in words."""
+    return Claim(
+        name=name,
+        answers=Question.FLATNESS,
+        sentence=sentence,
+        paper="flatness explains what the loss does not (Section 4; no number given at one KL)",
+        measure=f"slope of accuracy over log2(trace) beside log2(KL), by least squares over {among}",
+        unit="percentage points per doubling of the trace",
+        claimed=below(SLOPE_AT_ONE_KL),
+        statistic=statistic,
+        reason=WHY_SLOPE,
+    )
+
+
+def final_loss_is_near(name: str) -> Claim:
+    """The premise that runs end near the distribution, as those of the paper do."""
+    return Claim(
+        name=name,
+        answers=Question.LOSS,
+        sentence=("At the end of training, KL(distribution || model) is small beside the entropy."),
+        paper="losses 3.204 to 3.208 over an entropy of 3.196 nats: 0.25 to 0.38 % (Figures 1 and 2)",
+        measure="mean over runs of KL(distribution || model) at the last checkpoint, over its entropy",
+        unit="",
+        claimed=below(DIVERGENCE_WINDOW),
+        statistic=MeanWithinRuns(divergence_over_entropy),
+        kind="premise",
+        reason="the largest share in the paper",
+        lowest=0.0,
+    )

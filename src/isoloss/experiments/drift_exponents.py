@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from isoloss.experiments.branches import DRIFT
+from isoloss.experiments.drift_runs import RelativeSchedule
 from isoloss.experiments.drift_statistics import AnyClock, Curve, by_model, curves
-from isoloss.experiments.relative_rates import RelativeSchedule
+from isoloss.experiments.grammar_runs import DRIFT
 
 HALF, WHOLE = 0.5, 1.0
 """Falls, as shares of the largest that all paces of a start reach."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from isoloss.experiments.branches import DRIFT, PART, START, VARIED
+from isoloss.experiments.drift_runs import RelativeSchedule
 from isoloss.experiments.drift_statistics import MODEL, AnyClock, Centre, with_start
-from isoloss.experiments.relative_rates import RelativeSchedule
+from isoloss.experiments.grammar_runs import DRIFT, PART, START, VARIED
 from isoloss.experiments.schedules import Schedule
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 

@@ -2,20 +2,155 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from isoloss.errors import BadInput
-from isoloss.experiments.branches import CONTROL, DRIFT, HEADLINE, Branch, of_language, starts
-from isoloss.experiments.chosen_languages import second_grammar, third_grammar
-from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
-from isoloss.experiments.relative_rates import RATE, RelativeSchedule
+from isoloss.experiments.grammar_runs import CONTROL, DRIFT, HEADLINE, Branch, of_language, starts
+from isoloss.experiments.languages import LanguagePlan
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.schedules import Pace, checkpoint_steps, mean_step
-from isoloss.experiments.shared.language_runs import AnyRuns, ScaleName
-from isoloss.measurements.derived_traces import TraceDescentQuantity
+from isoloss.experiments.schedules import (
+    FEWEST_AVERAGED,
+    Pace,
+    checkpoint_steps,
+    first_step,
+    mean_step,
+    rates_and_batches,
+)
+from isoloss.experiments.shared.language_runs import AnyRuns
+from isoloss.languages.language import Language
+from isoloss.measurements.derived_traces import StableRateQuantity, TraceDescentQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import AnyQuantity, Subject
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.descent import SGD, GradientRule, plain_rule
+from isoloss.pretraining.update_rule import Training
+from isoloss.progress import silent
+
+RATE = "learning_rate"
+"""The reading under which checkpoints hold the rate that a run came to have."""
+
+STABLE_RATE = StableRateQuantity(sentences=256, seed=20230706)
+"""The unit of rates, measured on the same sentences for all models of a language. At half of 2 / λ the model
+of a language that had hardly converged (KL 5 % of the entropy) left its minimum at every pace with much
+noise, its loss rising by up to 3.7 %; by this rule that of none of ten languages rose by more than 0.3 %."""
+
+RETURNS_AVERAGED = 128
+
+
+@dataclass(frozen=True)
+class RelativeSGD:
+    """Plain SGD at `share` of the `stable` rate of the weights from which the run starts.
+
+    That is measured before its first step, so that a plan need not know it: models of any language, and of
+    any seed, take equally long steps beside their own curvature. Readings: the rate. Raises BadInput unless
+    `share` is above 0, and where no rate is stable.
+    """
+
+    share: float
+    stable: StableRateQuantity = STABLE_RATE
+
+    def __post_init__(self) -> None:
+        _ = self.optimiser  # refuses what is no rate
+
+    @property
+    def optimiser(self) -> SGD:
+        """A step of the same cost."""
+        return self._at(1.0)
+
+    def build(self, training: Training) -> GradientRule:
+        """See `UpdateRuleSettings.build`."""
+        language, objective = training.language, MaskedObjective()
+        if not isinstance(language, Language):
+            raise BadInput("a relative rate needs exact distributions of words; train on a language of ours")
+        subject: Subject[Language] = Subject("", objective, {}, language, seed=training.seed)
+        drawn = self.stable.draw(language, objective, silent)
+        rule = self._at(self.stable.measure(training.model, drawn, subject, silent).records[0].value)
+        return plain_rule(training, rule.descent(training), {RATE: rule.learning_rate})
+
+    def _at(self, stable: float) -> SGD:
+        return SGD(self.share * stable, warm_up_share=0.0)
+
+
+@dataclass(frozen=True)
+class RelativeSchedule:
+    """A learning rate as a share r of the stable one η*, and a batch of B sentences: a `Clock` for SGD.
+
+    Its time is r² k̄ / B, with k̄ the mean of the averaged steps: that is 4τ / η*², where τ = η²k̄ / 4B is
+    Theorem 3.3's. Runs from one start at equal times are so at equal τ. Raises BadInput unless both are
+    positive.
+    """
+
+    learning_rate: float
+    batch_size: int
+    averaged: ClassVar[int] = RETURNS_AVERAGED
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise BadInput(f"SGD needs a batch of at least 1, not {self.batch_size}")
+        _ = self.rule
+
+    def __str__(self) -> str:
+        """In words.
+
+        >>> str(RelativeSchedule(0.25, 1024))
+        'η 0.25 η*, B 1,024'
+        """
+        return f"η {self.learning_rate:g} η*, B {self.batch_size:,}"
+
+    @property
+    def key(self) -> str:
+        """A name without spaces.
+
+        >>> RelativeSchedule(0.25, 128).key
+        'share-0.25-batch-128'
+        """
+        return f"share-{self.learning_rate:g}-batch-{self.batch_size}"
+
+    @property
+    def rule(self) -> RelativeSGD:
+        """SGD at this rate."""
+        return RelativeSGD(self.learning_rate)
+
+    @property
+    def time_per_step(self) -> float:
+        """r² / B."""
+        return self.learning_rate**2 / self.batch_size
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps over which weights are averaged: 128 / r, and at least 200.
+
+        Along a direction of curvature λ, SGD returns to Γ within 1 / rη*λ steps, so that noise averages out
+        along all directions with λη* above 1/128.
+
+        >>> RelativeSchedule(1.0, 128).horizon, RelativeSchedule(0.25, 128).horizon
+        (200, 512)
+        """
+        return max(FEWEST_AVERAGED, round(self.averaged / self.learning_rate))
+
+    def time(self, step: int) -> float:
+        """Of the averaged weights of that step."""
+        return self.time_per_step * mean_step(step, self.horizon)
+
+    def step_at(self, time: float) -> int:
+        """The first step whose averaged weights have that time.
+
+        >>> RelativeSchedule(1.0, 64).step_at(6.0), RelativeSchedule(0.25, 16).step_at(6.0)
+        (568, 2034)
+        """
+        return first_step(self, time, 2 * self.horizon + round(time / self.time_per_step))
+
+
+def relative_schedules(text: str) -> tuple[RelativeSchedule, ...]:
+    """Shares of the stable rate and batches in the notation of the command line.
+
+    Raises BadInput for any other text.
+
+    >>> [str(schedule) for schedule in relative_schedules("0.5:64,0.25:32")]
+    ['η 0.5 η*, B 64', 'η 0.25 η*, B 32']
+    """
+    return tuple(RelativeSchedule(*numbers) for numbers in rates_and_batches(text))
 
 
 @dataclass(frozen=True)
@@ -82,72 +217,6 @@ class DriftRuns:
     def control_steps(self) -> tuple[int, ...]:
         """The steps of the control's checkpoints, which are its twin's first."""
         return self.steps(self.schedules[0])[: self.control_checkpoints]
-
-
-SMOKE = DriftRuns(
-    widths=(16,),
-    schedules=(RelativeSchedule(1.0, 8), RelativeSchedule(0.5, 8)),
-    times=(0.2, 0.4, 0.8),
-    control_checkpoints=2,
-    rate_sentences=8,
-)
-
-HOT, COLD = 64, 192
-"""B / r of the two kinds of pace, r being the share of the stable rate: noise adds to the loss as r / B."""
-
-SIX = tuple(
-    RelativeSchedule(share, round(share * ratio)) for ratio in (HOT, COLD) for share in (1.0, 0.5, 0.25)
-)
-"""Three rates, each with two batches: so that the exponents of η at one η / B, and of B at one η, are
-independent. η²/B differ twelvefold."""
-
-LAPTOP = DriftRuns(
-    widths=(32,),
-    own_seeds=tuple(range(651, 657)),
-    schedules=SIX,
-    times=(0.3, 1.0, 2.5, 6.0, 16.0),
-    control_checkpoints=3,
-    control_factor=16,
-    rate_sentences=320,
-)
-"""The last time is τ = 0.3 on the grammar, by when the trace has halved in pilot runs. To one time, a pace
-takes as many sentences as (B / r)²: those with little noise take most. The rates of earlier rounds, 0.05 to
-0.4 for any language, were above 2 / λ on other grammars, and runs left their minima; here pilot runs with
-seeds 900 to 902 stayed within 0.2 % of the loss at the start. Hence other seeds, and medians over them in
-claims."""
-
-NIGHT = replace(
-    LAPTOP,
-    own_seeds=tuple(range(751, 771)),
-    times=(*LAPTOP.times, 40.0),
-    rate_sentences=1000,
-    other_languages=(
-        ("second grammar", ReadyLanguage(second_grammar())),
-        ("third grammar", ReadyLanguage(third_grammar())),
-    ),
-)
-"""Three languages, the others by the paces with much noise alone, and for two and a half times as long. Of
-earlier rounds, runs from width 16 left their minima, and with seeds 251 to 260 one of three paces on the
-second grammar did so for a while, which left the claims on one clock and one loss open: they were about means
-over seeds."""
-
-PAPER = replace(
-    LAPTOP,
-    widths=(512, 1024),
-    own_seeds=None,
-    schedules=tuple(replace(schedule, batch_size=8 * schedule.batch_size) for schedule in SIX),
-    rate_sentences=1000,
-)
-"""The paper's rate and batch (B.2: 1e-3 and 4,096) reach τ = 7e-6 in its 120,000 steps. No pilot has been run
-at this scale."""
-
-DRIFT_RUNS: dict[ScaleName, DriftRuns] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": replace(PAPER, widths=(128, 192)),
-    "paper": PAPER,
-}
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from isoloss.experiments.branches import CONTROL, DRIFT, PART, START
-from isoloss.experiments.relative_rates import RelativeSchedule
+from isoloss.experiments.drift_runs import RelativeSchedule
+from isoloss.experiments.grammar_runs import CONTROL, DRIFT, PART, START
 from isoloss.experiments.schedules import Clock, Schedule
 
 MODEL = ("language", "width")

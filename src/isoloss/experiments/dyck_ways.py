@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.branches import continued
-from isoloss.experiments.measured_at import measured_at
-from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.grammar_runs import continued
+from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
 from isoloss.languages.dyck import Dyck, dyck
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.sample_efficiency import CountErrorQuantity
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
-from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 

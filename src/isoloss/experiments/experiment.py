@@ -1,19 +1,23 @@
 """An experiment: a figure or table, with its complete list of runs, its claims, and how it is drawn."""
 
+import hashlib
+import json
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.planned_run import Continued, CorpusPlan, PlannedRun
-from isoloss.experiments.reference import PlannedReference
-from isoloss.measurements.references import ControlQuantity, Untrained
+from isoloss.experiments.languages import CorpusPlan, LanguagePlan
+from isoloss.experiments.planned_run import Continued, Labels, PlannedRun
+from isoloss.measurements.accuracy import AccuracyQuantity
+from isoloss.measurements.quantity import AnyQuantity, Subject
+from isoloss.measurements.references import UNTRAINED, WORDS, ControlQuantity, Untrained, Words
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import (
     Architecture,
@@ -21,9 +25,91 @@ from isoloss.models.transformers import (
     PostLayerNormTransformer,
     PreLayerNormTransformer,
 )
+from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import vocabulary_settings
-from isoloss.panels import Panel, columns_of
-from isoloss.results.record import Setting
+from isoloss.panels import Panel
+from isoloss.pretraining.specification import settings_as_json
+from isoloss.progress import Progress
+from isoloss.results.measurements import REFERENCES_FOLDER, Measurements
+from isoloss.results.record import Record
+
+NO_MODEL: Any = None
+"""References are measured of a model that they build themselves, or of none."""
+
+
+@dataclass(frozen=True)
+class PlannedReference:
+    """A row of an experiment's table that belongs to a language rather than to a run.
+
+    `judged` says whether claims are judged on it, too, in addition to the runs.
+    """
+
+    name: str
+    language: LanguagePlan | CorpusPlan
+    quantity: AnyQuantity
+    labels: Labels = ()
+    judged: bool = False
+
+    @cached_property
+    def digest(self) -> str:
+        """The name of its measurement, among all references of a folder of results."""
+        settings = [settings_as_json(self.quantity), self.language.digest]
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+    def records(self, output: Path) -> list[Record]:
+        """Its records; none while it has not been measured, or where its file is damaged."""
+        return _stored(output).intact(self.digest)
+
+    def damage(self, output: Path) -> str:
+        """What is wrong with its file, with the consequence; empty if nothing is."""
+        damage = _stored(output).damage(self.digest)
+        return damage and f"{damage}; it is measured again"
+
+    def carry_out(self, output: Path, progress: Progress) -> tuple[str, ...]:
+        """Measure it once; as a job, it has nothing to report."""
+        if self.records(output):
+            return ()
+        language = self.language.language(output, progress)
+        if not isinstance(language, self.quantity.sources):
+            raise BadInput(
+                f"{type(self.quantity).__name__} is no reference of a {type(language).__name__}; "
+                "choose another"
+            )
+        objective = MaskedObjective()
+        examples = self.quantity.draw(language, objective, progress)
+        subject = Subject("", objective, {}, language)
+        measured = self.quantity.measure(NO_MODEL, examples, subject, progress)
+        _stored(output).write(self.digest, measured.records)
+        return ()
+
+
+def _stored(output: Path) -> Measurements:
+    return Measurements(output / REFERENCES_FOLDER)
+
+
+def control_references(
+    language: LanguagePlan,
+    probe: AccuracyQuantity,
+    architectures: Sequence[tuple[str, Architecture]],
+    labels: Labels = (),
+) -> tuple[PlannedReference, ...]:
+    """A row for the words, and one for each named architecture untrained, for an experiment's references.
+
+    Where an experiment has several panels, `labels` say to which the rows belong.
+    """
+    suffix = "".join(f" of {value}" for _, value in labels)
+    untrained = (
+        PlannedReference(
+            f"{UNTRAINED} {name}{suffix}",
+            language,
+            ControlQuantity(probe, Untrained(each), "untrained_accuracy"),
+            labels,
+        )
+        for name, each in architectures
+    )
+    words = ControlQuantity(probe, Words(), "words_accuracy")
+    return (PlannedReference(f"{WORDS}{suffix}", language, words, labels), *untrained)
+
 
 WithTokens = PreLayerNormTransformer | PostLayerNormTransformer | GPT2Transformer | LSTM
 """The architectures whose number of tokens can be set."""
@@ -125,93 +211,6 @@ def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]
     return [known[name] for name in names] if names else list(experiment.runs)
 
 
-def planned_table(experiment: Experiment) -> pl.DataFrame:
-    """A table with all of the experiment's columns and made-up numbers, distinct and decreasing along a run.
-
-    Of runs with the same labels and measurements, it includes two. Code that reads columns by name can be
-    tested on it before anything is measured.
-    """
-    rows: list[dict[str, Setting]] = []
-    alike: Counter[object] = Counter()
-    for run in experiment.runs:
-        measured = tuple((each.column_names, each.steps) for each in run.measured)
-        kind = (run.labels, run.checkpoint_steps, measured)
-        alike[kind] += 1
-        if alike[kind] > 2:
-            continue
-        place: dict[str, Setting] = {"run": run.name, "seed": run.first_seed, "folder": run.digest[:16]}
-        for number, step in enumerate(run.checkpoint_steps, start=1):
-            if names := [name for of_one, steps in measured if step in steps for name in of_one]:
-                at: dict[str, Setting] = {"step": step, "saturated": step >= run.saturated_from}
-                value = 1 / (1 + number + alike[kind] / 10)
-                rows.append(place | at | {"complete": True} | dict(run.labels) | _invented(names, value))
-    for reference in experiment.references:
-        place = {"run": reference.name, "seed": None, "step": None, "saturated": reference.judged}
-        names = list(reference.quantity.column_names)
-        rows.append(place | {"complete": True} | dict(reference.labels) | _invented(names, 0.5))
-    return pl.DataFrame(rows, infer_schema_length=None)
-
-
-TEXTS, COUNTS = ("checkpoint", "sentence_"), ("_sentences", "_texts", "parameters", "left_out")
-"""How the columns begin whose cells are no numbers, and end whose cells are whole ones."""
-
-
-def _invented(names: Iterable[str], value: float) -> dict[str, Setting]:
-    return {
-        name: _cell(name.removeprefix("raw_"), value / place) for place, name in enumerate(names, start=1)
-    }
-
-
-def _cell(name: str, value: float) -> Setting:
-    return "text" if name.startswith(TEXTS) else 100 if name.endswith(COUNTS) else value
-
-
-def refuse_misspelt_columns(experiment: Experiment) -> None:
-    """Raise BadInput, naming the nearest, if a claim or a panel reads a column that no planned run provides.
-
-    Claims' statistics and panels are run on the `planned_table`; their results are discarded, and so are any
-    other errors, which measured numbers need not cause.
-    """
-    table = planned_table(experiment)
-    if table.is_empty():
-        return
-    rows = {name for run in experiment.runs for name in (run.name, *dict(run.labels).values())}
-    judged = table.filter(pl.col("saturated")).partition_by("run", maintain_order=True)
-    for claim in experiment.claims if judged else ():
-        asker = f"the claim {claim.name} of {experiment.name}"
-        with _misspelt_told(asker, table.columns, rows):
-            claim.statistic(judged)
-    panels: Sequence[Panel] = ()
-    with _misspelt_told(f"a panel of {experiment.name}", table.columns, rows):
-        panels = experiment.drawn(table)
-    for panel in panels:
-        for chart in panel.charts:
-            for name in columns_of(chart):
-                if not panel.data.is_empty() and name not in panel.data.columns:
-                    raise _misspelt(f"the panel {panel.name} of {experiment.name}", name, panel.data.columns)
-
-
-@contextmanager
-def _misspelt_told(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
-    """Turn failed column look-ups into BadInput; a KeyError for one of `rows`, a run's name, is ignored."""
-    try:
-        yield
-    except pl.exceptions.ColumnNotFoundError as error:
-        quoted = re.search(r"['\"]([^'\"]+)['\"]", str(error))
-        raise _misspelt(asker, quoted[1] if quoted else str(error), known) from error
-    except KeyError as error:
-        (name, *_) = error.args or (None,)
-        if isinstance(name, str) and name not in rows:
-            raise _misspelt(asker, name, known) from error
-    except Exception:  # any other error is reported on real numbers, if at all
-        pass
-
-
-def _misspelt(asker: str, name: str, known: Sequence[str]) -> BadInput:
-    near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
-    return BadInput(f"{asker} asks for a column {name!r} that nothing planned gives{near}")
-
-
 MOST_LISTED = 12
 TASK = "downstream task"
 PARTS = ("shape", "settings", "probe", "sizes")
@@ -252,8 +251,8 @@ def _task(quantity: object) -> str:
 def in_words(settings: Any) -> str:
     """A dataclass of settings as its name and those that differ from their defaults.
 
-    >>> from isoloss.pretraining.adamw import AdamW
     >>> from isoloss.models.transformers import laptop_shape
+    >>> from isoloss.pretraining.descent import AdamW
     >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> in_words(AdamW(3e-3, warm_up_steps=500))
     'AdamW (learning rate 0.003, warm up steps 500)'

@@ -12,12 +12,11 @@ import polars as pl
 from isoloss.errors import BadInput
 from isoloss.executors.job import Job, Outcome
 from isoloss.experiments.carry_out import damaged_files, is_complete, measured_records
+from isoloss.experiments.checks import refuse_misspelt_columns
 from isoloss.experiments.claims import Judgement, judge
-from isoloss.experiments.experiment import Experiment, refuse_misspelt_columns
+from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
-from isoloss.experiments.measured_at import named_as_planned
-from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.planned_run import PlannedRun, named_as_planned
 from isoloss.files import alone_in, remove_unfinished
 from isoloss.progress import Progress, part_of, silent
 from isoloss.results.measurements import DRAWN_FOLDER, REFERENCES_FOLDER

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.planned_run import Labels, PlannedRun
-from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.experiment import PlannedReference
+from isoloss.experiments.planned_run import Labels, MeasuredAt, PlannedRun
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
 from isoloss.experiments.statistics.seed_bootstrap import Statistic

@@ -1,16 +1,139 @@
 """The pre-training runs on the grammar that several experiments share, and variations of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from isoloss.experiments.measured_at import MeasuredAt, measured_at
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.errors import BadInput
+from isoloss.experiments.planned_run import Continued, Labels, MeasuredAt, PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.schedules import Clock
 from isoloss.experiments.shared.grammar_and_hmm import Rules
-from isoloss.experiments.shared.language_runs import runs_of_sizes
+from isoloss.experiments.shared.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+
+OTHER_SENTENCES = 10_000
+"""What a branch's seed is above that of the run it continues, whose sentences it must not see again."""
+
+PART, START, DRIFT, CONTROL, VARIANT = "drift", "start", "drift", "control", "arm"
+"""The column that tells a run's part, and its values: where runs start, which drift as the law has it, which
+have no noise, and which differ in what the law says nothing of."""
+
+HEADLINE = "grammar"
+"""The name of the scale's own grammar when there are several languages."""
+
+VARIED = "varied"
+"""The column with the setting in which an arm differs, such as its momentum."""
+
+
+def continued(origin: PlannedRun, step: int, **changes: Any) -> PlannedRun:
+    """A run from another's checkpoint at `step`, on sentences that it has not seen; else changed as said."""
+    seed = origin.seed + OTHER_SENTENCES
+    return replace(origin, seed=seed, continues=Continued(origin, step), **changes)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A run from whose last checkpoint others continue."""
+
+    run: PlannedRun
+    model: AnyModel
+
+    @property
+    def measured(self) -> PlannedRun:
+        """The run as a part of the experiment, with the measurements of its last checkpoint."""
+        labels = (*self.run.labels, (PART, START), ("pace", START))
+        return replace(self.run, name=f"start-{self.run.name}", labels=labels)
+
+
+def starts(
+    runs: AnyRuns, widths: Sequence[int], seeds: Sequence[int], quantities: Sequence[AnyQuantity]
+) -> tuple[Start, ...]:
+    """The models of these widths with each seed. Raises BadInput if no model has one of them."""
+    chosen = tuple(model for model in runs.architectures if width_of(model) in widths)
+    if len(chosen) < len(widths):
+        known = ", ".join(str(width_of(model)) for model in runs.architectures)
+        raise BadInput(f"the drift starts from models of widths {tuple(widths)}, and there are {known}")
+    measured = tuple(MeasuredAt(quantity, (runs.steps,)) for quantity in quantities)
+    origins = runs_of_sizes(replace(runs, architectures=chosen), seeds, measured)
+    models = (model for model in chosen for _ in seeds)
+    return tuple(Start(origin, model) for origin, model in zip(origins, models, strict=True))
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One way of continuing from every start: a rule with batches and steps, and the clock of its time.
+
+    New sentences, no dropout by default, and weights averaged over the clock's horizon. `pace` gives the
+    clock and the batch; if the rule's own rate is not the effective one, the clock's is. `arm` names it in
+    words and `key` without spaces; `varied` is the setting in which it differs, if the law says nothing about
+    that.
+    """
+
+    part: str
+    schedule: Clock
+    rule: UpdateRuleSettings
+    steps: tuple[int, ...]
+    variant: str
+    key: str
+    dropout: float = 0.0
+    varied: str = ""
+
+    def run(self, start: Start, measured: tuple[MeasuredAt, ...]) -> PlannedRun:
+        """The run from one start. All its checkpoints count for claims: the loss was already saturated."""
+        origin = start.run
+        own: Labels = (
+            (PART, self.part),
+            ("pace", self.variant),
+            ("learning_rate", self.schedule.learning_rate),
+            ("batch_size", self.schedule.batch_size),
+            *(((VARIED, self.varied),) if self.varied else ()),
+        )
+        return continued(
+            origin,
+            origin.steps,
+            name=f"{self.part}-{self.key}-{origin.name}",
+            architecture=replace(start.model, dropout=self.dropout),
+            update_rule=self.rule,
+            steps=self.steps[-1],
+            batch_size=self.schedule.batch_size,
+            checkpoint_steps=self.steps,
+            saturated_from=self.steps[0],
+            averaging_horizon=self.schedule.horizon,
+            measured=measured,
+            labels=(*origin.labels, *own),
+        )
+
+
+def branched_runs(
+    runs: AnyRuns,
+    widths: Sequence[int],
+    seeds: Sequence[int],
+    branches: Sequence[Branch],
+    quantities: Sequence[AnyQuantity],
+    raw: Sequence[AnyQuantity] = (),
+) -> tuple[PlannedRun, ...]:
+    """The starts and every continuation of each, on one language, with all `quantities` at every checkpoint.
+
+    Those in `raw` are of the rule's own weights, not averaged. Raises BadInput as `starts`.
+    """
+    origins = starts(runs, widths, seeds, quantities)
+
+    def measured(branch: Branch) -> tuple[MeasuredAt, ...]:
+        averaged = (MeasuredAt(quantity, branch.steps) for quantity in quantities)
+        return (*averaged, *(MeasuredAt(quantity, branch.steps, weights="raw") for quantity in raw))
+
+    on = [branch.run(start, measured(branch)) for start in origins for branch in branches]
+    return tuple(of_language(run, HEADLINE) for run in (*(start.measured for start in origins), *on))
+
+
+def of_language(run: PlannedRun, language: str) -> PlannedRun:
+    """The run with the name of its language, which its own name includes unless it is the headline's."""
+    name = run.name if language == HEADLINE else f"{language.replace(' ', '-')}-{run.name}"
+    return replace(run, name=name, labels=(("language", language), *run.labels))
+
 
 ADAMW = "AdamW"
 """The rule that the others are held against."""

@@ -1,13 +1,15 @@
 """The paper's models, training and measurements beside a scale's own, a row a setting."""
 
-from isoloss.experiments.descents import DESCENTS
-from isoloss.experiments.paper_language_settings import Rows
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import width_of
+from isoloss.experiments.suite.figure_4 import DESCENTS
 from isoloss.experiments.suite.figure_5 import AT as SIZES_COMPARED
 from isoloss.experiments.suite.longer_training import AT as LONGER
 from isoloss.experiments.suite.table_3 import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.models.transformers import TABLE_4_PRINTED_INNER
+
+Rows = tuple[tuple[str, str, str] | tuple[str, str, str, str], ...]
+"""Name, the paper's, ours and, where they differ or the paper leaves it open, why."""
 
 
 def transformer_rows(scale: Scale) -> Rows:

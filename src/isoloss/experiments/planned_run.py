@@ -1,120 +1,115 @@
-"""A run as planned by an experiment: a language, a specification, and measurements of its checkpoints.
+"""A run as planned by an experiment: a language, a specification, and what is measured of its checkpoints.
 
 The plan is stored in the run's folder beside its specification, so that the folder suffices to rerun it.
 """
 
 import hashlib
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal
 
-from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.packed_corpus import PackedCorpus
-from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.errors import BadInput
-from isoloss.experiments.measured_at import MeasuredAt, quantity_digest, weights_setting
+from isoloss.experiments.languages import CorpusPlan, LanguagePlan, ReadyLanguage
 from isoloss.files import file_digest, write_atomically
 from isoloss.languages.language import Language, WritesItself
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import AnyQuantity, Columns
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.specification import Compute, PretrainingSpecification, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRuleSettings
-from isoloss.progress import Progress
+from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import STEPS_FOLDER, read_checkpoint
-from isoloss.results.record import Setting
+from isoloss.results.measurements import drawn_once
+from isoloss.results.record import Record, Setting
 from isoloss.results.store import read_sealed, write_sealed
+
+Weights = Literal["kept", "raw"]
+"""Which weights of a checkpoint: what its folder holds, or beside averaged ones those of the last step."""
 
 
 @dataclass(frozen=True)
-class CorpusPlan:
-    """What a `LanguagePlan` is to a language, for text whose distribution nobody knows: prepared once, in the
-    cache.
+class MeasuredAt:
+    """A quantity, and the steps of a run at which it is measured.
 
-    `words` is how many the tokenizer has; an objective that puts random words in needs to know before.
+    For raw weights, its columns have the prefix "raw_". A quantity that is not `needed` is shown if
+    available: a run is complete without it, so that runs measured before it was introduced still count.
     """
 
-    request: CorpusRequest
-    words: int
+    quantity: AnyQuantity
+    steps: tuple[int, ...]
+    weights: Weights = "kept"
+    needed: bool = True
 
     @property
-    def digest(self) -> str:
-        """Names the corpus by all that it depends on."""
-        return self.request.digest
+    def column_names(self) -> tuple[str, ...]:
+        """What `columns` will be called."""
+        names = (*self.quantity.column_names, "checkpoint")
+        return names if self.weights == "kept" else tuple(f"raw_{name}" for name in names)
 
-    @property
-    def maximum_length(self) -> int:
-        """How many words a sequence has after [CLS]."""
-        return self.request.length - 1
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """The records of one checkpoint as columns of the experiment's table, and which weights these are."""
+        columns = named_as_planned(self.quantity, records) | {"checkpoint": records[0].checkpoint}
+        return columns if self.weights == "kept" else {f"raw_{name}": columns[name] for name in columns}
 
-    def language(self, output: Path, progress: Progress) -> PackedCorpus:  # noqa: ARG002
-        """The corpus; it and what is fetched for it are kept in the user's cache, for all outputs.
 
-        Raises IsolossError where its text cannot be had, BadInput where it has another number of words.
-        """
-        corpus = prepared_corpus(self.request, default_cache(), progress)
-        if len(corpus.vocabulary) != self.words:
-            raise BadInput(
-                f"the corpus in {corpus.folder} has {len(corpus.vocabulary):,} words, not {self.words:,} as "
-                "planned; plan with that number"
-            )
-        return corpus
+def measured_at(steps: tuple[int, ...], *quantities: AnyQuantity) -> tuple[MeasuredAt, ...]:
+    """Each of the quantities at all of these steps."""
+    return tuple(MeasuredAt(quantity, steps) for quantity in quantities)
+
+
+def named_as_planned(quantity: AnyQuantity, records: Sequence[Record]) -> Columns:
+    """The records as columns. Raises TypeError if the quantity did not announce a column's name."""
+    columns = quantity.columns(records)
+    if unsaid := [name for name in columns if name not in quantity.column_names]:
+        raise TypeError(f"{type(quantity).__name__} calls columns {unsaid}; let its column_names say so")
+    return columns
+
+
+def weights_setting(weights: Weights) -> dict[str, str]:
+    """How plans and records describe the weights: not at all for a folder's own weights, the usual case."""
+    return {} if weights == "kept" else {"weights": weights}
+
+
+def quantity_digest(quantity: AnyQuantity, language_digest: str, objective: PretrainingObjective) -> str:
+    """A short hexadecimal digest: equal digests mean comparable numbers."""
+    settings = [settings_as_json(quantity), language_digest, settings_as_json(objective)]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def silently(sentence: str) -> None:
+    """Tell nobody: the default."""
+
+
+def drawn(
+    quantity: AnyQuantity,
+    source: Language | PackedCorpus,
+    source_digest: str,
+    objective: PretrainingObjective,
+    output: Path,
+    progress: Progress = silent,
+    tell: Callable[[str], None] = silently,
+) -> Any:
+    """The quantity's data, of its type `drawn_as`, drawn once; see `drawn_once`.
+
+    Raises BadInput, too, if the quantity does not apply to such models.
+    """
+    if not isinstance(source, quantity.sources):
+        raise BadInput(
+            f"{type(quantity).__name__} cannot be measured on a {type(source).__name__}; choose another"
+        )
+    name = quantity_digest(quantity, source_digest, objective)
+    return drawn_once(
+        output, name, quantity.drawn_as, lambda: quantity.draw(source, objective, progress), tell
+    )
 
 
 Labels = tuple[tuple[str, Setting], ...]
 """What distinguishes a run in its experiment's table and pictures: a width, a rule, a language."""
-
-
-@runtime_checkable
-class LanguagePlan(Protocol):
-    """A language, or how to construct it: picklable, with a digest known before any work."""
-
-    @property
-    def digest(self) -> str:
-        """Names the language by all that it depends on."""
-        ...
-
-    @property
-    def words(self) -> int:
-        """How many words its vocabulary has."""
-        ...
-
-    @property
-    def maximum_length(self) -> int:
-        """How many words its longest sentence has."""
-        ...
-
-    def language(self, output: Path, progress: Progress) -> Language:
-        """The language; where it takes work, the work is kept in `output` and done once."""
-        ...
-
-
-@dataclass(frozen=True)
-class ReadyLanguage:
-    """A language that is there already."""
-
-    ready: Language
-
-    @cached_property
-    def digest(self) -> str:
-        """See `LanguagePlan`: the language's own, which takes milliseconds and names every run and file."""
-        return self.ready.digest
-
-    @property
-    def words(self) -> int:
-        """See `LanguagePlan`."""
-        return len(self.ready.vocabulary)
-
-    @property
-    def maximum_length(self) -> int:
-        """See `LanguagePlan`."""
-        return self.ready.maximum_length
-
-    def language(self, output: Path, progress: Progress) -> Language:  # noqa: ARG002
-        """See `LanguagePlan`."""
-        return self.ready
 
 
 @dataclass(frozen=True)

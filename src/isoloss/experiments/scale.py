@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.planned_run import LanguagePlan
+from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.shared.causal_language import CAUSAL_LANGUAGE, CausalLanguageRuns
 from isoloss.experiments.shared.grammar_and_hmm import (
     COMPARED,

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput
-from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.descent import SGD
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 FEWEST_AVERAGED = 200

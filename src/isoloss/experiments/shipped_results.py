@@ -1,15 +1,20 @@
 """Compares a user's results with those shipped with the package: claims, and runs bit by bit."""
 
+import dataclasses
 import gzip
 import json
+import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import polars as pl
+
 from isoloss.errors import Damaged
+from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment import TASK, facts_of
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.results.verdict import Verdict
@@ -209,3 +214,58 @@ def _other_versions(there: Row, here: Row) -> tuple[str, ...]:
         for name, value in there.items()
         if name in here and here[name] != value
     )
+
+
+JUDGED = ("effect", "low", "high", "confidence", "runs", "seeds", "p_value", "verdict", "seeds_needed")
+"""What the JSON of a claim has of its judgement."""
+
+
+def result_as_json(result: ExperimentResult) -> dict[str, Any]:
+    """Claims, checkpoints, references, failures and notices; anything that is not a finite number is null."""
+    experiment, table = result.experiment, result.table
+    of_runs = pl.col("step").is_not_null()
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "claims": [_judgement(judged) for judged in result.judgements],
+        "checkpoints": _rows(table.filter(of_runs)) if not table.is_empty() else [],
+        "references": _rows(table.filter(~of_runs)) if not table.is_empty() else [],
+        "paper": _by_name(experiment.paper_numbers),
+        "settings": _by_name(facts_of(experiment)),
+        "seeds_left_out": list(result.left_out),
+        "failures": [dataclasses.asdict(failure) for failure in result.outcome.failures],
+        "notices": [dataclasses.asdict(notice) for notice in result.outcome.notices],
+    }
+
+
+def _by_name(facts: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Several facts of the same name, such as the values of a varied setting, are listed in order.
+
+    >>> _by_name([("momentum", "0.5"), ("momentum", "0.9"), ("steps", "100")])
+    {'momentum': '0.5; 0.9', 'steps': '100'}
+    """
+    values_of: dict[str, list[str]] = {}
+    for name, value in facts:
+        values_of.setdefault(name, []).append(value)
+    return {name: "; ".join(values) for name, values in values_of.items()}
+
+
+def _judgement(judged: Judgement) -> dict[str, Any]:
+    claim = judged.claim
+    stated = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
+    found = {name: getattr(judged, name) for name in JUDGED}
+    del stated["statistic"]
+    stated["claimed"] = {"above": _plain(claim.claimed.low), "below": _plain(claim.claimed.high)}
+    return {name: _plain(value) for name, value in (stated | found).items()}
+
+
+def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """A row without the columns that only other runs' rows have."""
+    return [
+        {name: _plain(value) for name, value in row.items() if value is not None} for row in table.to_dicts()
+    ]
+
+
+def _plain(value: object) -> object:
+    """JSON has no nan and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -64,7 +64,7 @@ def step_cost(
     >>> from isoloss.models.transformers import TABLE_3
     >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> from isoloss.objectives.masked import MaskedObjective
-    >>> from isoloss.pretraining.adamw import AdamW
+    >>> from isoloss.pretraining.descent import AdamW
     >>> smallest = PreLayerNormTransformer(TABLE_3[0])
     >>> cost = step_cost(smallest, AdamW(), MaskedObjective(), 4096, words=200, maximum_length=32)
     >>> cost.parameters, round(cost.state_bytes / cost.parameters), f"{cost.operations:.1e}"

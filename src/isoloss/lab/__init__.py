@@ -6,7 +6,7 @@ numbers [n, S] to scores [n, S, v]. What is random has a seed, which has no defa
 error; what cannot be done is refused in one sentence.
 
 >>> from isoloss import lab
->>> from isoloss.experiments.chosen_languages import headline_grammar
+>>> from isoloss.experiments.languages import headline_grammar
 >>> run = lab.train(headline_grammar(), 16, steps=20, seed=0, progress=lab.silent)
 >>> run
 train: 6 models, steps 1, 2, 4, 8, 16, 20; trained with seed 0

@@ -36,10 +36,9 @@ from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.objectives.tokens import FIRST_WORD
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.polishing import Polished
-from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress

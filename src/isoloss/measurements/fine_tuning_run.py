@@ -22,7 +22,7 @@ from isoloss.measurements.labelled_inputs import InputSplits, LabelledInputs
 from isoloss.models.hub import quiet
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
 from isoloss.objectives.tokens import vectors_of_words
-from isoloss.pretraining.adamw import parameters_by_decay
+from isoloss.pretraining.descent import parameters_by_decay
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import refuse_damaged
 from isoloss.results.store import ONLY_WHEN_CHANGED

@@ -21,7 +21,7 @@ from isoloss.measurements.quantity import Columns, Measurement, Subject, names_w
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
 from isoloss.progress import Progress

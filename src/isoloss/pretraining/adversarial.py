@@ -17,8 +17,7 @@ from isoloss.languages.task import Task, TaskSplits, task_splits
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.objectives.tokens import word_vectors
-from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.descent import Descent, DescentSettings
+from isoloss.pretraining.descent import AdamW, Descent, DescentSettings
 from isoloss.pretraining.update_rule import Training
 from isoloss.seeds import derived_seed
 

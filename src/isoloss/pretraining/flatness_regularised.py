@@ -12,9 +12,8 @@ from torch.nn.utils import get_total_norm
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation import displaced
-from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import LossController
-from isoloss.pretraining.descent import DescentSettings, GradientRule
+from isoloss.pretraining.descent import AdamW, DescentSettings, GradientRule
 from isoloss.pretraining.update_rule import Training
 from isoloss.seeds import derived_seed
 

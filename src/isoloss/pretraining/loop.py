@@ -101,7 +101,7 @@ def pretrain(
     >>> from isoloss.languages.random_grammar import laptop_grammar
     >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
-    >>> from isoloss.pretraining.adamw import AdamW
+    >>> from isoloss.pretraining.descent import AdamW
     >>> language = pcfg(laptop_grammar(0))
     >>> specification = PretrainingSpecification(
     ...     PreLayerNormTransformer(laptop_shape(16)), AdamW(warm_up_steps=2), language.digest,

@@ -13,13 +13,14 @@ from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
-from isoloss.pretraining.adamw import AdamW, parameters_by_decay
 from isoloss.pretraining.descent import (
+    AdamW,
     Descent,
     GradientRule,
     check_moments,
     check_momentum,
     check_rate_and_decay,
+    parameters_by_decay,
     plain_rule,
 )
 from isoloss.pretraining.update_rule import Training

@@ -13,8 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, soft_target_entropy
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.objectives.soft_labels import SoftLabels
-from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.descent import DescentSettings
+from isoloss.pretraining.descent import AdamW, DescentSettings
 from isoloss.pretraining.update_rule import Training
 from isoloss.results.store import ONLY_WHEN_CHANGED
 from isoloss.seeds import derived_seed

@@ -10,8 +10,7 @@ from isoloss.panels import Bars, Categories, Chart, Dots, Landscape, Lines, Tabl
 from isoloss.report import marks
 from isoloss.report.marks import CHART_HEIGHT, NOTHING, Drawing, Key, colour, key_of, lit, plotted
 from isoloss.report.over_runs import Slope, mean_and_band, slope_within
-from isoloss.report.table import draw_table
-from isoloss.report.trees import tree_picture
+from isoloss.report.table import draw_table, tree_picture
 from isoloss.results.record import as_text
 
 MEASURED = "measured"

@@ -8,17 +8,16 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.experiments.carry_out import is_complete, is_records_alone
+from isoloss.experiments.checks import Range, claim_ranges
 from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment import Experiment, Facts, facts_of
 from isoloss.experiments.experiment_jobs import planned_languages
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.made_up_runs import World
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.ranges import Range, claim_ranges
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
-from isoloss.report.frame import Link
-from isoloss.report.offered_files import json_link, run_files, run_folder
+from isoloss.report.frame import Link, json_link, run_files, run_folder
 from isoloss.report.page import DrawnPanel, Page, Section, drawn, spoken
 from isoloss.report.table import cell, draw_table, every_column, html_table, in_numbers, interval_picture
 

@@ -15,7 +15,7 @@ from isoloss.provenance import machine, versions
 from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT
 from isoloss.report.page import DrawnPanel, Page, Section, write_page
-from isoloss.report.trees import tree_picture
+from isoloss.report.table import tree_picture
 from isoloss.results.record import Record, as_text
 
 BARS, THICKEST = 12, 24

@@ -17,15 +17,16 @@ from isoloss.files import write_atomically
 from isoloss.panels import Bars, Categories, Dots, Layout, Lines, Panel
 from isoloss.report.charts import draw, explained
 from isoloss.report.frame import Frame, alone, as_script_data, rendered
-from isoloss.report.legends import legend, without_legends
 from isoloss.report.marks import STACKED_HEIGHT, Drawing, Key, key_of
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.pictures import (
     KINDS,
     as_wide_as,
+    legend,
     one_picture,
     specification,
     svg_and_png,
+    without_legends,
     write_pictures,
 )
 from isoloss.report.table import claims_as_latex

@@ -1,4 +1,4 @@
-"""A panel's charts as one picture in files: SVG and PNG, and PDF at the width of a paper's column."""
+"""A panel's charts as one picture in files, in PDF as wide as a paper's column, and their legend in HTML."""
 
 import json
 import re
@@ -11,10 +11,20 @@ from typing import Any, Literal
 
 import altair as alt
 import vl_convert
+from markupsafe import Markup
 
 from isoloss.files import write_atomically
 from isoloss.panels import Layout
-from isoloss.report.marks import CHART_WIDTH, PAPER, STACKED_WIDTH, THEME, on_dark_ground
+from isoloss.report.marks import (
+    CHART_WIDTH,
+    MOST_IN_LEGEND,
+    PAPER,
+    SHAPES,
+    STACKED_WIDTH,
+    THEME,
+    Key,
+    on_dark_ground,
+)
 
 KINDS = ("png", "svg", "pdf")
 
@@ -156,3 +166,55 @@ def _seal(settings: str, drawn: dict[str, bytes]) -> bytes:
     for kind in KINDS:
         digest.update(sha256(drawn[kind]).digest())
     return f"\n<!-- drawn from {digest.hexdigest()} -->\n".encode()
+
+
+OUTLINES = dict(
+    zip(
+        SHAPES,
+        (
+            "M8 3a5 5 0 1 0 .01 0z",
+            "M3.5 3.5h9v9h-9z",
+            "M8 3l5.5 10h-11z",
+            "M8 2l5 6-5 6-5-6z",
+            "M6 2.5h4V6h3.5v4H10v3.5H6V10H2.5V6H6z",
+            "M8 13l5.5-10h-11z",
+            "M3 2.5l10 5.5-10 5.5z",
+            "M13 2.5L3 8l10 5.5z",
+        ),
+        strict=True,
+    )
+)
+"""Each shape of a dot as an SVG path, 16 by 16."""
+
+
+def legend(key: Key) -> Markup:
+    """What the colours and shapes mean; nothing where they are one value, or too many to name.
+
+    >>> from isoloss.panels import Colour
+    >>> "width" in legend(Key(Colour("width", "width", ordered=True), (16, 32)))
+    True
+    """
+    if not 1 < len(key.values) <= MOST_IN_LEGEND:
+        return Markup()
+    item = Markup(
+        '<span><svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true"><path d="{}" fill="{}"/>'
+        "</svg> {}</span>"
+    )
+    items = (
+        item.format(OUTLINES[shape], colour, value)
+        for value, colour, shape in zip(key.values, key.colours, key.shapes, strict=True)
+    )
+    return Markup('<p class="legend">{} {}</p>').format(key.by.title, Markup(" ").join(items))
+
+
+def without_legends(part: Any) -> None:
+    """Take the legends of colours and shapes out of a specification, in place."""
+    if isinstance(part, list):
+        for each in part:
+            without_legends(each)
+    elif isinstance(part, dict):
+        for name, value in part.items():
+            if name in ("color", "shape", "fill") and isinstance(value, dict) and "field" in value:
+                value["legend"] = None
+            elif name != "datasets":
+                without_legends(value)

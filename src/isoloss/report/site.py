@@ -8,13 +8,9 @@ from pathlib import Path
 from markupsafe import Markup
 
 from isoloss.executors.job import Notice, Outcome
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.experiment_jobs import (
-    cached_description,
-    description_jobs,
-    planned_languages,
-    shared,
-)
+from isoloss.experiments.experiment_jobs import planned_languages, shared
 from isoloss.experiments.experiment_result import (
     Executor,
     ExperimentResult,
@@ -23,17 +19,24 @@ from isoloss.experiments.experiment_result import (
     is_done,
     was_planned,
 )
-from isoloss.experiments.language_description import LanguageDescription
+from isoloss.experiments.language_description import LanguageDescription, cached_description, description_jobs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shared.language_runs import UNJUDGED
-from isoloss.experiments.suite import builtin_designs
+from isoloss.experiments.shipped_results import result_as_json
 from isoloss.files import write_atomically
 from isoloss.progress import Progress, part_of, silent
 from isoloss.provenance import machine, versions
 from isoloss.report.experiment_page import ExperimentPage, notices_of, paper_page
-from isoloss.report.frame import Link, LinkGroup, rendered, within_site, write_assets
+from isoloss.report.frame import (
+    Link,
+    LinkGroup,
+    json_link,
+    rendered,
+    within_site,
+    write_assets,
+    write_run_files,
+)
 from isoloss.report.language_page import language_page
-from isoloss.report.offered_files import json_link, result_as_json, write_run_files
 from isoloss.report.overview import OVERVIEW, Card, Overview, answers, families_told, gallery
 from isoloss.report.page import Page, Section, drawn, spoken, write_page
 from isoloss.report.table import claims_as_latex

@@ -1,6 +1,8 @@
-"""Verdicts: whether an interval for a statistic lies inside the region of values that a claim allows."""
+"""Verdicts: whether an interval lies inside the region that a claim allows, and Holm's levels for several."""
 
+import gc
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -86,3 +88,45 @@ def below(bound: float) -> Region:
 def within(bound: float) -> Region:
     """Equivalence: the effect is smaller than `bound` in either direction."""
     return Region(-bound, bound)
+
+
+def holm_adjusted(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values: rejecting those of at most α has a family-wise error rate of at most α.
+
+    The hypotheses may be dependent. This rejects everything that Bonferroni's correction does, and more.
+
+    >>> holm_adjusted([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    from statsmodels.stats.multitest import multipletests  # takes a second, which only judging needs
+
+    if not p_values:
+        return []
+    gc.freeze()  # it collects garbage at every call, which takes a tenth of a second where torch is loaded
+    try:
+        adjusted: list[float] = multipletests(p_values, method="holm")[1].tolist()
+    finally:
+        gc.unfreeze()
+    return adjusted
+
+
+def holm_levels(p_values: Sequence[float], level: float) -> list[float]:
+    """The level at which the procedure tests each hypothesis individually, for an overall `level`.
+
+    It is level / (k - r) for the r-th smallest p-value, counted from 0, up to the first that exceeds its own
+    level; later ones are retained with it, at its level. Hence a hypothesis is rejected if and only if its
+    p-value is at most the level given here, and an interval of confidence 1 - that level agrees with the
+    procedure.
+
+    >>> holm_levels([0.01, 0.04, 0.03], 0.06)
+    [0.02, 0.06, 0.03]
+    >>> holm_levels([0.01, 0.04, 0.035], 0.06)
+    [0.02, 0.03, 0.03]
+    """
+    levels, tested_at, retained = [level] * len(p_values), level, False
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        if not retained:
+            tested_at = level / (len(p_values) - rank)
+        levels[place] = tested_at
+        retained = retained or p_values[place] > tested_at
+    return levels

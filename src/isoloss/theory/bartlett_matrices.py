@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from isoloss.errors import BadInput
 from isoloss.languages.hmm import HMM, hmm
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import Progress, silent

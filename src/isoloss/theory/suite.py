@@ -15,8 +15,8 @@ from typing import Any
 from isoloss import __version__
 from isoloss.errors import BadInput, Damaged, did_you_mean
 from isoloss.progress import Progress
-from isoloss.results.plain_data import as_plain, from_plain
 from isoloss.results.store import read_sealed, write_sealed
+from isoloss.results.tensors import as_plain, from_plain
 from isoloss.theory import (
     adamw_coin,
     adamw_factors,

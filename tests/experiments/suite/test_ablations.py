@@ -6,8 +6,8 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.ablations import CLAIMS, DECAY, MASKS, RELEASED, TEXT, ablations
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.objectives.masked import ManyMasksObjective

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.table_1 import ADVERSARIAL, table_1

@@ -5,10 +5,10 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.flatness_measures import AT, flatness_measures
 from isoloss.experiments.suite.table_1 import TASK_A
 from isoloss.measurements.references import LOOKUP_TABLE

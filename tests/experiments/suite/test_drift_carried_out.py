@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from isoloss.experiments.drift_runs import DRIFT_RUNS
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments
 from isoloss.experiments.scale import Scale, scale_named
-from isoloss.experiments.suite import builtin_designs
+from isoloss.experiments.suite.drift import AT
 from jobs_in_turn import in_turn
 from tiny_scale import tiny_scale
 
-SMOKE = DRIFT_RUNS["smoke"]
+SMOKE = AT["smoke"]
 
 
 def carried_out(name: str, scale: Scale, output: Path, varied: str | None = None) -> ExperimentResult:

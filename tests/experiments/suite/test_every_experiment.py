@@ -8,13 +8,15 @@ import polars as pl
 import pytest
 
 from isoloss.executors.job import Schedule
+from isoloss.experiments.checks import refuse_misspelt_columns
 from isoloss.experiments.claims import Question, judge
-from isoloss.experiments.experiment import Experiment, planned_table, refuse_misspelt_columns
+from isoloss.experiments.design import builtin_designs
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import judged_runs
+from isoloss.experiments.made_up_runs import planned_table
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.suite import builtin_designs
 from isoloss.languages.pcfg import named_task
 from isoloss.results.verdict import Verdict
 

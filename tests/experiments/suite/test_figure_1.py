@@ -5,13 +5,13 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
 from isoloss.experiments.cost import run_operations
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import only_named
+from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.scale import FRESH_SEEDS, scale_named, task_name
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.figure_1 import CLAIMS, figure_1
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg

@@ -3,8 +3,8 @@ import polars as pl
 import pytest
 import torch
 
-from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
+from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.suite.figure_5 import CLAIMS
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.quantity import Subject

@@ -6,7 +6,7 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_result import experiment_table
-from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.figure_6 import figure_6
 from isoloss.experiments.suite.figure_7 import figure_7, sentence_panels

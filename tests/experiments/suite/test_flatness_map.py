@@ -1,8 +1,8 @@
 import polars as pl
 import pytest
 
+from isoloss.experiments.equal_knowledge import POLISHED, STAGE
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.statistics.polished_models import POLISHED, STAGE
 from isoloss.experiments.suite.flatness_map import AT, CLAIMS, ENTROPY, PRICES, Priced, flatness_map
 from isoloss.measurements.entropy import language_entropy
 from isoloss.measurements.room_and_price import price

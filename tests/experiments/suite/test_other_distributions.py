@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.chosen_languages import small_hmm
+from isoloss.experiments.languages import small_hmm
 from isoloss.experiments.suite.other_distributions import CLAIMS, SHIFTS
 from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.pcfg import pcfg

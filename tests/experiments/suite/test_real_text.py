@@ -9,10 +9,10 @@ import pytest
 from isoloss.corpora.glue_forms import MovieSnippets
 from isoloss.corpora.labelled_texts import GivenTask, stand_in_validation
 from isoloss.experiments.claims import judge
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.real_text import ADAMW, BARE, SAM_RULE
-from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.real_text_algorithms import claims_of, real_text_algorithms
 from isoloss.experiments.suite.real_text_steps import real_text_steps
 from isoloss.measurements.task_texts import TaskTexts

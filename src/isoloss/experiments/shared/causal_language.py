@@ -9,11 +9,11 @@ from isoloss.experiments.shared.language_runs import (
     ScaleName,
     laptop_transformers,
 )
-from isoloss.experiments.teacher import Teacher
-from isoloss.experiments.teacher_plan import (
+from isoloss.experiments.teacher import (
     GivenProse,
     GutenbergBooks,
     HubPlan,
+    Teacher,
     TeacherPlan,
     TeachersLanguage,
 )
@@ -21,7 +21,7 @@ from isoloss.models.causal_language import ModelSource
 from isoloss.models.transformers import TABLE_3, GPT2Transformer, PreLayerNormTransformer, Shape, laptop_shape
 from isoloss.objectives.masked import OneMaskedWord
 from isoloss.objectives.tokens import FIRST_WORD
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.specification import log_spaced_steps
 
 CausalLanguageRuns = LanguageRuns[PreLayerNormTransformer]

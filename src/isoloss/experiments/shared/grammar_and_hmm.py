@@ -3,19 +3,19 @@
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.chosen_languages import (
+from isoloss.experiments.languages import (
     GRAMMAR_ENTROPY,
+    ReadyLanguage,
     headline_grammar,
     paper_hmm,
     paper_pcfg,
     small_hmm,
 )
-from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.shared.language_runs import GPU_LENGTHS, LanguageRuns, ScaleName, laptop_transformers
 from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS
 from isoloss.models.transformers import TABLE_3, PreLayerNormTransformer, Shape, laptop_shape
-from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised
 from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia
 from isoloss.pretraining.specification import log_spaced_steps

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 from isoloss.errors import BadInput
-from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
+from isoloss.experiments.languages import LanguagePlan
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import ExactObjective
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.specification import log_spaced_steps
 
 ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]

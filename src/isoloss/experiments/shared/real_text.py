@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSizes, TaskSource
-from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun
-from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.experiment import PlannedReference
+from isoloss.experiments.languages import CorpusPlan
+from isoloss.experiments.planned_run import Labels, MeasuredAt, PlannedRun
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe
 from isoloss.measurements.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
@@ -16,7 +16,7 @@ from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.task_texts import MajorityReference, TaskTexts
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import ManyMasksObjective
-from isoloss.pretraining.adamw import AdamW, without_regularisation
+from isoloss.pretraining.descent import AdamW, without_regularisation
 from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.specification import Compute
 from isoloss.pretraining.update_rule import UpdateRuleSettings

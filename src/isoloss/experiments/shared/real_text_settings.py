@@ -10,14 +10,14 @@ from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts, Shares, Tas
 from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.stand_ins import Books, Reviews
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
-from isoloss.experiments.planned_run import CorpusPlan
+from isoloss.experiments.languages import CorpusPlan
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.shared.real_text import CorpusRuns, RealTextRuns, TextSizes
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.transformers import TABLE_4, PreLayerNormTransformer, Shape, laptop_shape
 from isoloss.objectives.masked import BertReplacement, ManyMasksObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.specification import Compute, log_spaced_steps
 

@@ -1,13 +1,15 @@
-"""Rank correlations of columns of the runs' tables: Spearman, Kendall, and partial Spearman."""
+"""How columns of the runs' tables go together: rank correlations, pooled or partial, and slopes at one KL."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float
 from scipy import stats
 
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
+from isoloss.experiments.statistics.seed_bootstrap import FrameKey, Frames, Statistic
 
 DIGITS = 12
 """Decimals that coefficients are rounded to, so that rounding alone never makes two of them differ."""
@@ -125,3 +127,90 @@ def _correlation(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"]
     left, right = first - first.mean(), second - second.mean()
     product = float(left @ right) / float(np.linalg.norm(left) * np.linalg.norm(right))
     return round(min(1.0, max(-1.0, product)), DIGITS)
+
+
+@dataclass(frozen=True)
+class PartialSlope:
+    """Percentage points of accuracy for a doubling of `of`, by default the trace, at one KL.
+
+    Accuracy is regressed by least squares on the binary logarithms of it and of KL(distribution || model),
+    with an intercept for each value of `within`: for each seed ("seed"), whose runs are thus compared with
+    one another, or for each run ("run"), whose checkpoints are compared only with one another, since traces
+    over different parameters have no common zero. Of each of these, only checkpoints whose loss is within
+    `window` of their lowest count, all for None. It is nan if `of` does not vary apart from KL.
+
+    An error in KL makes it look as if the rest were explained by the trace: both are measured to 2 %.
+    """
+
+    within: str = "run"
+    of: str = "trace"
+    outcome: str = "accuracy"
+    window: float | None = None
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        groups: dict[object, list[FrameKey]] = {}
+        for run in runs:
+            groups.setdefault(_group(self.within, FrameKey(run)), []).append(FrameKey(run))
+        products = np.zeros((3, 3))
+        for group in groups.values():
+            products += _products(self, *group)
+        given, outcome = products[:2, :2], products[:2, 2]
+        # Where one is a line over the other in each group, only rounding tells the two apart.
+        if not np.linalg.det(given) > 1e-9 * given[0, 0] * given[1, 1]:
+            return float("nan")
+        return float(np.linalg.solve(given, outcome)[0])
+
+
+@lru_cache(maxsize=4096)
+def _group(within: str, run: FrameKey) -> object:
+    return run.frame[within][0]
+
+
+@lru_cache(maxsize=4096)
+def _products(asked: PartialSlope, *runs: FrameKey) -> Float[np.ndarray, "3 3"]:
+    """Sums of squares and products of log2(of), log2(KL) and accuracy about their means in the group."""
+    columns = (asked.of, "kl", asked.outcome, "loss")
+    of, kl, outcome, loss = complete_rows([run.frame for run in runs], columns)
+    if asked.window is not None and len(loss):
+        near = loss <= (1 + asked.window) * loss.min()
+        of, kl, outcome = of[near], kl[near], outcome[near]
+    if not len(kl):
+        return np.zeros((3, 3))
+    rows = np.stack([np.log2(of), np.log2(kl), 100 * outcome])
+    rows -= rows.mean(axis=1, keepdims=True)
+    products: Float[np.ndarray, "3 3"] = rows @ rows.T
+    return products
+
+
+FEWEST = 4
+"""Checkpoints of a seed below which nothing is said of it."""
+
+
+@dataclass(frozen=True)
+class PooledInWindow:
+    """Mean over seeds of a statistic of the seed's checkpoints within `window` of its lowest loss.
+
+    Those of all its runs together, whatever their sizes. A seed with fewer than `FEWEST` of them, or for
+    which the statistic is undefined, is left out; nan if none is left.
+    """
+
+    statistic: Statistic
+    window: float
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        by_seed: dict[int, list[FrameKey]] = {}
+        for run in runs:
+            by_seed.setdefault(run["seed"][0], []).append(FrameKey(run))
+        found = np.array([_of_seed(self, *runs_of_seed) for runs_of_seed in by_seed.values()])
+        defined = found[np.isfinite(found)]
+        return float(defined.mean()) if len(defined) else float("nan")
+
+
+@lru_cache(maxsize=4096)
+def _of_seed(asked: PooledInWindow, *runs: FrameKey) -> float:
+    frames = [run.frame for run in runs]
+    lowest = min(float(frame["loss"].to_numpy().min()) for frame in frames)
+    near = [frame.filter(pl.col("loss") <= (1 + asked.window) * lowest) for frame in frames]
+    return asked.statistic(near) if sum(map(len, near)) >= FEWEST else float("nan")

@@ -13,8 +13,7 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import BY_SEED, KL
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.measured_at import measured_at
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.same_loss import percentage_points
@@ -23,7 +22,7 @@ from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.linear_probe import released_probe
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Panel
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.results.verdict import within
 
 TEXT, MASKS, DECAY = "the text's", "15 % masks, five copies", "linear decay"

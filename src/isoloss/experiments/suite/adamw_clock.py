@@ -9,7 +9,6 @@ from itertools import permutations
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.branches import DRIFT, PART, START, Branch, branched_runs
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import LOSS, RAW_LOSS, TRACE, mean_over_seeds, with_beginning
@@ -24,13 +23,14 @@ from isoloss.experiments.drift_statistics import (
     with_start,
 )
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.grammar_runs import DRIFT, PART, START, Branch, branched_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import SECOND_MOMENT_STEPS, AdamWSchedule, Schedule, checkpoint_steps
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.drift_limits import Variant, limit_panels
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import AdamW
 from isoloss.results.verdict import above, below, within
 
 SGD_PART = "sgd"

@@ -11,8 +11,7 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, KL, STEP, TRACE
 from isoloss.experiments.grammar_runs import adamw_runs
-from isoloss.experiments.measured_at import MeasuredAt, measured_at
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
 from isoloss.experiments.statistics.same_loss import percentage_points

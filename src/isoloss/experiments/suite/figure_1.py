@@ -2,9 +2,20 @@
 
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import (
+    ASSOCIATION,
+    UNDECIDABLE,
+    WHY_ASSOCIATION,
+    WHY_WINDOW,
+    Claim,
+    Question,
+    final_loss_is_near,
+    flatter_is_better_at_one_kl,
+    one_kl,
+    sizes_have_one_kl,
+)
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, PlannedReference, control_references
 from isoloss.experiments.figures import (
     ACCURACY,
     BY_WIDTH,
@@ -17,28 +28,15 @@ from isoloss.experiments.figures import (
     trace_bars,
 )
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.measured_at import MeasuredAt, measured_at
-from isoloss.experiments.reference import PlannedReference, control_references
+from isoloss.experiments.planned_run import MeasuredAt, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, STANDARDISED, MeasurementSizes, Scale
-from isoloss.experiments.standard_claims import (
-    ASSOCIATION,
-    UNDECIDABLE,
-    WHY_ASSOCIATION,
-    WHY_WINDOW,
-    final_loss_is_near,
-    flatter_is_better_at_one_kl,
-    one_kl,
-    sizes_have_one_kl,
-)
 from isoloss.experiments.statistics.along_runs import (
     FLATTENING,
     IMPROVEMENT,
     RANGE_OF_LOSS,
     MeanWithinRuns,
 )
-from isoloss.experiments.statistics.partial_slope import PartialSlope
-from isoloss.experiments.statistics.pooled import PooledInWindow
-from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
+from isoloss.experiments.statistics.rank_correlation import Advantage, PartialSlope, PooledInWindow, Ranking
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, PAPER_WINDOW
 from isoloss.experiments.statistics.sizes import GapBetweenWidths, GapBetweenWidthsInDoublings
 from isoloss.measurements.references import TaskReference

@@ -1,19 +1,19 @@
 """Figure 10: along SGD, flatter checkpoints do better on the paper's other tasks too."""
 
-from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.descents import DESCENTS, Descents, descent_panels, shown_descents
+from isoloss.experiments.claims import (
+    ASSOCIATION,
+    WHY_ASSOCIATION,
+    Claim,
+    Question,
+    flatter_is_better_at_one_kl,
+)
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ShownTask, task_6, task_a, task_b, task_c
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
-from isoloss.experiments.standard_claims import (
-    ASSOCIATION,
-    WHY_ASSOCIATION,
-    flatter_is_better_at_one_kl,
-)
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns
-from isoloss.experiments.statistics.partial_slope import PartialSlope
-from isoloss.experiments.statistics.rank_correlation import Ranking
+from isoloss.experiments.statistics.rank_correlation import PartialSlope, Ranking
+from isoloss.experiments.suite.figure_4 import DESCENTS, Descents, descent_panels, shown_descents
 from isoloss.results.verdict import above
 
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import WHY_WINDOW, Claim, Question, one_kl
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import (
@@ -19,9 +19,8 @@ from isoloss.experiments.figures import (
     task_c,
 )
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
-from isoloss.experiments.standard_claims import WHY_WINDOW, one_kl
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_KL, RANGE_OF_LOSS
-from isoloss.experiments.statistics.partial_slope import PartialSlope
+from isoloss.experiments.statistics.rank_correlation import PartialSlope
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Lines, Panel
 from isoloss.results.verdict import above, below

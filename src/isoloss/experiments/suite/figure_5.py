@@ -4,18 +4,17 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import Claim, Question, flatter_is_better_at_one_kl
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, BY_WIDTH, KL, TRACE, task_b
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, NIGHT_WIDTHS
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
-from isoloss.experiments.standard_claims import flatter_is_better_at_one_kl
 from isoloss.experiments.statistics.along_runs import in_doublings
-from isoloss.experiments.statistics.partial_slope import PartialSlope
+from isoloss.experiments.statistics.rank_correlation import PartialSlope
 from isoloss.experiments.statistics.sizes import SlopeOverSizes
 from isoloss.experiments.suite.figure_3 import AT_ONE_KL
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity

@@ -6,7 +6,7 @@ import torch
 from isoloss.errors import BadInput
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.scale import Scale
 from isoloss.languages.pcfg import PCFG
 from isoloss.panels import Axis, Panel, Table, Tree

@@ -9,9 +9,8 @@ import torch
 from tokenizers import decoders
 
 from isoloss.experiments.design import Design
-from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.planned_run import LanguagePlan
-from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.experiment import Experiment, PlannedReference
+from isoloss.experiments.languages import LanguagePlan
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.quantity import Columns, Measurement, Subject

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import (
+    FALL_OF_ONE_KL,
+    KL_IN_PAPER,
+    UNDECIDABLE,
+    WHY_KL_WINDOW,
+    WHY_WINDOW,
+    Claim,
+    Question,
+)
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import (
@@ -21,16 +29,8 @@ from isoloss.experiments.figures import (
     task_10,
     task_b,
 )
-from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
-from isoloss.experiments.standard_claims import (
-    FALL_OF_ONE_KL,
-    KL_IN_PAPER,
-    UNDECIDABLE,
-    WHY_KL_WINDOW,
-    WHY_WINDOW,
-)
 from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.sizes import last_doubling_of_width, relative_fall_with_width

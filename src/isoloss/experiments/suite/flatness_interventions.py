@@ -10,14 +10,13 @@ import numpy as np
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.branches import PART, START, VARIANT, Branch, branched_runs
-from isoloss.experiments.chosen_languages import GRAMMAR_ENTROPY
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import ACCURACY, LOSS, TRACE
 from isoloss.experiments.drift_runs import plain
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.planned_run import LanguagePlan
+from isoloss.experiments.grammar_runs import PART, START, VARIANT, Branch, branched_runs
+from isoloss.experiments.languages import GRAMMAR_ENTROPY, LanguagePlan
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
@@ -27,8 +26,8 @@ from isoloss.measurements.accuracy import Standardised
 from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.panels import Axis, Colour, Dots, Panel, Table
+from isoloss.pretraining.descent import SGD
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
-from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import silent
 from isoloss.results.verdict import above, below

@@ -5,16 +5,15 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from isoloss.experiments.chosen_languages import decided_grammar
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
-from isoloss.experiments.equal_knowledge import EqualKnowledge
+from isoloss.experiments.equal_knowledge import POLISHED, STAGE, EqualKnowledge, PerDoubling, in_points
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
-from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.languages import ReadyLanguage, decided_grammar
+from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.statistics.polished_models import POLISHED, STAGE, PerDoubling, in_points
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.experiments.suite.flatten_polish import BETTER, DECIDED, MARGIN, PREMISES, SMOKE
 from isoloss.languages.pcfg import PCFG, pcfg

@@ -6,17 +6,15 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from isoloss.curvature.loss_rise import RADII
-from isoloss.experiments.claims import CONFIDENCE, Claim, Question
+from isoloss.experiments.claims import ASSOCIATION, CONFIDENCE, UNDECIDABLE, WHY_ASSOCIATION, Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.figures import ACCURACY, TRACE, probe_bars
 from isoloss.experiments.grammar_runs import ADAMW, grammar_runs, rule_runs
-from isoloss.experiments.measured_at import measured_at
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.standard_claims import ASSOCIATION, UNDECIDABLE, WHY_ASSOCIATION
 from isoloss.experiments.statistics.rank_correlation import (
     Advantage,
     PartialRanking,

@@ -6,19 +6,12 @@ from functools import partial
 
 import polars as pl
 
-from isoloss.experiments.chosen_languages import decided_grammar
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import EqualKnowledge
-from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import ACCURACY, LOG_KL, TRACE, trace_bars
-from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
-from isoloss.experiments.schedules import Schedule
-from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
-from isoloss.experiments.statistics.polished_models import (
+from isoloss.experiments.equal_knowledge import (
     POLISHED,
     STAGE,
+    EqualKnowledge,
     PerDoubling,
     doublings_apart,
     in_doublings,
@@ -26,14 +19,19 @@ from isoloss.experiments.statistics.polished_models import (
     most_divergent,
     share_of_fall,
 )
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figures import ACCURACY, LOG_KL, TRACE, trace_bars
+from isoloss.experiments.languages import ReadyLanguage, decided_grammar
+from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
+from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.second_language import SecondLanguageQuantity
 from isoloss.measurements.weight_damage import WeightDamageQuantity, bits_column, noise_column
 from isoloss.panels import Axis, Colour, Dots, Panel, Table
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import Sharpened
 from isoloss.pretraining.polishing import Polished
-from isoloss.pretraining.sgd import SGD
 from isoloss.results.verdict import above, below, within
 
 ACCURACY_100, ACCURACY_300, STANDARDISED_300 = "accuracy_100", "accuracy_300", f"{STANDARDISED}_300"

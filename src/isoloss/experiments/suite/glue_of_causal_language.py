@@ -10,16 +10,15 @@ import polars as pl
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.figures import BY_WIDTH, LOSS, STEP
-from isoloss.experiments.measured_at import MeasuredAt
-from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import runs_of_sizes
 from isoloss.experiments.shared.real_text import ComparedTask
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
-from isoloss.experiments.teacher_plan import TeachersLanguage
+from isoloss.experiments.teacher import TeachersLanguage
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.generated_words import Policy
 from isoloss.measurements.quantity import AnyQuantity

@@ -9,8 +9,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, BY_SEED, KL, STEP, TRACE
-from isoloss.experiments.measured_at import measured_at
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import (

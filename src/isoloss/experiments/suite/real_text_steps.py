@@ -2,14 +2,13 @@
 
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import WHY_WINDOW, Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import BY_SEED, STEP, TRACE
-from isoloss.experiments.measured_at import measured_at
+from isoloss.experiments.planned_run import measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.real_text import TextSizes, followed_runs, majority
-from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.measurements.quantity import AnyQuantity

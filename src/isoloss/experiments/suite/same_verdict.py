@@ -8,11 +8,11 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question, judge
 from isoloss.experiments.design import Design
+from isoloss.experiments.equal_knowledge import STAGE
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.scale import FRESH_SEEDS, Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
-from isoloss.experiments.statistics.polished_models import STAGE
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.flatten_polish import flatten_polish
 from isoloss.panels import Axis, Panel, Table

@@ -5,15 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WINDOW, Claim, Question
 from isoloss.experiments.design import Design
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.grammar_runs import ADAMW, SMALL, adamw_runs, rule_runs, small_runs
-from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
-from isoloss.experiments.standard_claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WINDOW
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
+    MeanAtSameStep,
     curve,
     doublings,
     mean_at_same_loss,
@@ -21,7 +20,6 @@ from isoloss.experiments.statistics.same_loss import (
     percentage_points,
     rows_at_same_loss,
 )
-from isoloss.experiments.statistics.same_step import MeanAtSameStep
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.references import LOOKUP_TABLE, LookupTableReference
 from isoloss.panels import Axis, Panel, Table

@@ -1,14 +1,12 @@
 """Table 2: flatness and accuracy by algorithm, at the loss that the adversary and AdamW share."""
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import Claim, Question, flatter_is_better_at_one_kl
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
-from isoloss.experiments.standard_claims import flatter_is_better_at_one_kl
-from isoloss.experiments.statistics.partial_slope import PartialSlope
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, doublings, mean_at_same_loss
-from isoloss.experiments.statistics.same_step import MeanAtSameStep
+from isoloss.experiments.statistics.rank_correlation import PartialSlope
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, MeanAtSameStep, doublings, mean_at_same_loss
 from isoloss.experiments.suite.table_1 import (
     ADVERSARIAL,
     AT_ONE_KL,

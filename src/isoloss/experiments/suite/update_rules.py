@@ -6,27 +6,28 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import (
+    ASSOCIATION,
+    WHY_ASSOCIATION,
+    Claim,
+    Question,
+    flatter_is_better_at_one_kl,
+)
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, STEP, TRACE
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
-from isoloss.experiments.standard_claims import (
-    ASSOCIATION,
-    WHY_ASSOCIATION,
-    flatter_is_better_at_one_kl,
-)
-from isoloss.experiments.statistics.partial_slope import PartialSlope
-from isoloss.experiments.statistics.rank_correlation import rank_correlation
+from isoloss.experiments.statistics.rank_correlation import PartialSlope, rank_correlation
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
+    MeanAtSameStep,
+    at_same_steps,
     doublings,
     mean_at_same_loss,
     percentage_points,
     rows_at_same_loss,
 )
-from isoloss.experiments.statistics.same_step import MeanAtSameStep, at_same_steps
 from isoloss.experiments.suite.table_1 import AT_ONE_KL, AT_ONE_STEP
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
 from isoloss.results.verdict import above, below

@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
+from isoloss.experiments.checks import ALIKE, Range, claim_ranges, equal_effects, refuse_what_decides_nothing
 from isoloss.experiments.claims import Claim
+from isoloss.experiments.design import builtin_designs, every_experiment
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.made_up_runs import World
-from isoloss.experiments.ranges import ALIKE, Range, claim_ranges, equal_effects, refuse_what_decides_nothing
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import builtin_designs, every_experiment
 from isoloss.results.verdict import Region, above, below
 
 WITHDRAWN = {

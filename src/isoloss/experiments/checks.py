@@ -1,22 +1,26 @@
-"""What a claim's statistic would be on the planned runs, were it known what accuracy follows.
+"""What is checked of an experiment before anything is run: that its claims can decide, and columns exist.
 
-Before anything is run, experiments are made up in which the trace of the Hessian and KL(distribution ||
-model) fall along each run as they do in pre-training, and accuracy is exactly -log2 of the trace, exactly
--log2 of KL, or independent of both. A statistic that in the mean over seeds never lies in the claimed region,
-whichever it is, or never outside, cannot decide between them: the claim is undecidable by design.
+Experiments are made up in which the trace of the Hessian and KL(distribution || model) fall along each run
+as they do in pre-training, and accuracy is exactly -log2 of the trace, exactly -log2 of KL, or independent
+of both. A statistic that in the mean over seeds never lies in the claimed region, whichever it is, or never
+outside, cannot decide between them: the claim is undecidable by design.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.made_up_runs import MadeUpRuns, World
+from isoloss.experiments.made_up_runs import MadeUpRuns, World, planned_table
+from isoloss.panels import Panel, columns_of
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Setting
 from isoloss.results.verdict import Region
 
 REPLICATES, ALIKE = 24, 4
@@ -182,3 +186,49 @@ def _value(claim: Claim, runs: list[pl.DataFrame]) -> float:
         return float(claim.statistic(runs))
     except (KeyError, IndexError, ValueError, ZeroDivisionError, pl.exceptions.PolarsError):
         return float("nan")  # a statistic of what is not made up, such as a reference
+
+
+def refuse_misspelt_columns(experiment: Experiment) -> None:
+    """Raise BadInput, naming the nearest, if a claim or a panel reads a column that no planned run provides.
+
+    Claims' statistics and panels are run on the `planned_table`; their results are discarded, and so are any
+    other errors, which measured numbers need not cause.
+    """
+    table = planned_table(experiment)
+    if table.is_empty():
+        return
+    rows = {name for run in experiment.runs for name in (run.name, *dict(run.labels).values())}
+    judged = table.filter(pl.col("saturated")).partition_by("run", maintain_order=True)
+    for claim in experiment.claims if judged else ():
+        asker = f"the claim {claim.name} of {experiment.name}"
+        with _misspelt_told(asker, table.columns, rows):
+            claim.statistic(judged)
+    panels: Sequence[Panel] = ()
+    with _misspelt_told(f"a panel of {experiment.name}", table.columns, rows):
+        panels = experiment.drawn(table)
+    for panel in panels:
+        for chart in panel.charts:
+            for name in columns_of(chart):
+                if not panel.data.is_empty() and name not in panel.data.columns:
+                    raise _misspelt(f"the panel {panel.name} of {experiment.name}", name, panel.data.columns)
+
+
+@contextmanager
+def _misspelt_told(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
+    """Turn failed column look-ups into BadInput; a KeyError for one of `rows`, a run's name, is ignored."""
+    try:
+        yield
+    except pl.exceptions.ColumnNotFoundError as error:
+        quoted = re.search(r"['\"]([^'\"]+)['\"]", str(error))
+        raise _misspelt(asker, quoted[1] if quoted else str(error), known) from error
+    except KeyError as error:
+        (name, *_) = error.args or (None,)
+        if isinstance(name, str) and name not in rows:
+            raise _misspelt(asker, name, known) from error
+    except Exception:  # any other error is reported on real numbers, if at all
+        pass
+
+
+def _misspelt(asker: str, name: str, known: Sequence[str]) -> BadInput:
+    near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+    return BadInput(f"{asker} asks for a column {name!r} that nothing planned gives{near}")

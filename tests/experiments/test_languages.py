@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy.optimize import brentq
 
-from isoloss.experiments import chosen_languages
-from isoloss.experiments.chosen_languages import (
+from isoloss.experiments import languages
+from isoloss.experiments.languages import (
     decided_grammar,
     grammar_with,
     headline_grammar,
@@ -143,20 +143,20 @@ def dial(language_at: Callable[[float], ExactDistributions], wanted: float, low:
 @pytest.mark.slow
 def test_the_searches_find_the_dials_and_the_entropy_is_met_within_a_hundredth() -> None:
     def excess_length(share: float) -> float:
-        grammar = paper_sized_grammar(word_share=share, sharpness=1.0, seed=chosen_languages.LANGUAGE_SEED)
-        return mean_length(grammar) - chosen_languages.GRAMMAR_LENGTH
+        grammar = paper_sized_grammar(word_share=share, sharpness=1.0, seed=languages.LANGUAGE_SEED)
+        return mean_length(grammar) - languages.GRAMMAR_LENGTH
 
     share = brentq(excess_length, 0.05, 0.45, xtol=1e-4)
-    assert share == pytest.approx(chosen_languages.WORD_SHARE, abs=5e-4)
+    assert share == pytest.approx(languages.WORD_SHARE, abs=5e-4)
     sharpness = dial(
-        lambda each: grammar_with(chosen_languages.WORD_SHARE, each),
-        chosen_languages.GRAMMAR_ENTROPY,
+        lambda each: grammar_with(languages.WORD_SHARE, each),
+        languages.GRAMMAR_ENTROPY,
         2.5,
         3.0,
     )
-    assert sharpness == pytest.approx(chosen_languages.SHARPNESS, abs=5e-3)
-    found = dial(hmm_with, chosen_languages.HMM_ENTROPY, 0.15, 0.5)
-    assert found == pytest.approx(chosen_languages.EMISSION_CONCENTRATION, abs=5e-4)
+    assert sharpness == pytest.approx(languages.SHARPNESS, abs=5e-3)
+    found = dial(hmm_with, languages.HMM_ENTROPY, 0.15, 0.5)
+    assert found == pytest.approx(languages.EMISSION_CONCENTRATION, abs=5e-4)
     entropy = masked_entropy(language(), 10_000, FRESH_SEED)
     assert entropy.standard_error < 0.008
     assert entropy.value == pytest.approx(3.196, rel=0.01)

@@ -1,20 +1,116 @@
-"""The languages of the experiments: small ones whose tasks words alone do not reveal, and the paper's (A.1).
+"""The languages of the experiments: how a plan names one, small ones that were chosen, and the paper's (A.1).
 
-The small ones have the most room in searches over random languages (`isoloss language grammar-search`,
-`hmm-search`), which train no model, except that the headline grammar ranks second to the second grammar,
-which was used in early pilot runs, and that the decided grammar is one that a model learns soon. Sentences
-have 8 words.
+Words alone do not reveal the tasks of the small ones. They have the most room in searches over random
+languages (`isoloss language grammar-search`, `hmm-search`), which train no model, except that the headline
+grammar ranks second to the second grammar, which was used in early pilot runs, and that the decided grammar
+is one that a model learns soon. Sentences have 8 words.
 
 The paper publishes neither its grammar nor its hidden Markov model. Three of the numbers it gives do not
 follow from the sizes: the two entropies of masked words (its preprint, Section 2.3), and that 2e7 sentences
 of the grammar have 3.4e8 words. Random languages of the paper's sizes are tuned to match them.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from isoloss.corpora.fetched_package import default_cache
+from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
+from isoloss.errors import BadInput
 from isoloss.languages.hmm import HMM
+from isoloss.languages.language import Language
 from isoloss.languages.paper_grammar import paper_sized_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.random_grammar import random_hierarchy_grammar, random_layered_grammar
 from isoloss.languages.random_hmm import random_hmm
+from isoloss.progress import Progress
+
+
+@runtime_checkable
+class LanguagePlan(Protocol):
+    """A language, or how to construct it: picklable, with a digest known before any work."""
+
+    @property
+    def digest(self) -> str:
+        """Names the language by all that it depends on."""
+        ...
+
+    @property
+    def words(self) -> int:
+        """How many words its vocabulary has."""
+        ...
+
+    @property
+    def maximum_length(self) -> int:
+        """How many words its longest sentence has."""
+        ...
+
+    def language(self, output: Path, progress: Progress) -> Language:
+        """The language; where it takes work, the work is kept in `output` and done once."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReadyLanguage:
+    """A language that is there already."""
+
+    ready: Language
+
+    @cached_property
+    def digest(self) -> str:
+        """See `LanguagePlan`: the language's own, which takes milliseconds and names every run and file."""
+        return self.ready.digest
+
+    @property
+    def words(self) -> int:
+        """See `LanguagePlan`."""
+        return len(self.ready.vocabulary)
+
+    @property
+    def maximum_length(self) -> int:
+        """See `LanguagePlan`."""
+        return self.ready.maximum_length
+
+    def language(self, output: Path, progress: Progress) -> Language:  # noqa: ARG002
+        """See `LanguagePlan`."""
+        return self.ready
+
+
+@dataclass(frozen=True)
+class CorpusPlan:
+    """What a `LanguagePlan` is to a language, for text whose distribution nobody knows: prepared once, in the
+    cache.
+
+    `words` is how many the tokenizer has; an objective that puts random words in needs to know before.
+    """
+
+    request: CorpusRequest
+    words: int
+
+    @property
+    def digest(self) -> str:
+        """Names the corpus by all that it depends on."""
+        return self.request.digest
+
+    @property
+    def maximum_length(self) -> int:
+        """How many words a sequence has after [CLS]."""
+        return self.request.length - 1
+
+    def language(self, output: Path, progress: Progress) -> PackedCorpus:  # noqa: ARG002
+        """The corpus; it and what is fetched for it are kept in the user's cache, for all outputs.
+
+        Raises IsolossError where its text cannot be had, BadInput where it has another number of words.
+        """
+        corpus = prepared_corpus(self.request, default_cache(), progress)
+        if len(corpus.vocabulary) != self.words:
+            raise BadInput(
+                f"the corpus in {corpus.folder} has {len(corpus.vocabulary):,} words, not {self.words:,} as "
+                "planned; plan with that number"
+            )
+        return corpus
 
 
 def headline_grammar() -> PCFG:

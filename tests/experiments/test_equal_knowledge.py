@@ -3,7 +3,7 @@ import math
 import polars as pl
 import pytest
 
-from isoloss.experiments.statistics.polished_models import (
+from isoloss.experiments.equal_knowledge import (
     BRANCH,
     CONTROL,
     FLATTENED,
