@@ -22,7 +22,8 @@ SCALES = ("laptop", "night")
 UNITS = {"percent points": "percentage points", "of the twin's fall": "of the fall with noise"}
 """Units as claims were registered with them, and as they are read."""
 
-REWORDED = Path(__file__).parents[2] / "tests" / "data" / "reworded-claims.json"
+REWORDED = Path(__file__).parent / "reworded_claims.json"
+"""Words of claims that were edited since they were registered, as (before, now)."""
 EARLIER = Path(__file__).parent / "earlier_rounds.json"
 """The verdicts of rounds whose results were shipped before those of other seeds took their place."""
 

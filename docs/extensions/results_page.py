@@ -82,16 +82,6 @@ def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
             yield "\n".join(map(_answer, [by_name[name] for name in asked])) + "\n"
 
 
-HEADLINES = {
-    "adamw-clock": "one-clock",
-    "drift": "one-clock",
-    "figure-4": "pcfg-c-better",
-    "flatten-polish": "flatter-is-no-better",
-    "real-text-algorithms": "worse-without-regularisation-sst-2",
-}
-"""The claims that answer an experiment's question, where that is not the first effect that it registered."""
-
-
 def _answer(scales: list[dict[str, Any]]) -> str:
     shown = largest_current(scales)
     result = shown["result"]
@@ -100,7 +90,7 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     if not claims:
         return f"- *{asked}* No claim is judged. {link}"
     named = {claim["name"]: claim for claim in claims}
-    answer = named.get(HEADLINES.get(result["name"], ""), claims[0])
+    answer = named.get(builtin_designs()[result["name"]].headline, claims[0])
     sentence, _, measured, _, _ = cells(answer)
     return f"- *{asked}* **{ANSWERS[answer['verdict']]}:** {sentence} {measured}, {shown['scale']}. {link}"
 

@@ -8,7 +8,7 @@ import pytest
 from isoloss.experiments.design import builtin_designs
 
 ROOT = Path(__file__).parents[2]
-REWORDED = json.loads((ROOT / "tests" / "data" / "reworded-claims.json").read_text())
+REWORDED = json.loads((ROOT / "docs" / "extensions" / "reworded_claims.json").read_text())
 """What is said in other words than at registration, and nothing else is: no statistic or bound."""
 WITHDRAWN = "- withdrawn: .*\n"
 """What may be said of a claim later: that nothing is tested by it any more, and why."""

@@ -37,8 +37,8 @@ class ReproduceOptions:
     """Folder for the runs and the site, shared by all experiments; results/SCALE by default."""
     language: File = None
     """A language of your own instead of the scale's grammar: a grammar in NLTK's notation, or JSON of an HMM
-    or a Dyck language. For figure-1, drift, and the experiments on the same models (drift-limits,
-    adamw-clock, flatness-interventions, lazy-to-rich and, for a grammar, other-distributions)."""
+    or a Dyck language. For figure-1 and others on the models of that grammar, which are named if it is asked
+    of another."""
     maximum_length: Number = None
     """Keep only sentences of --language up to this length; required if its sentences are unbounded."""
     task: Name = None

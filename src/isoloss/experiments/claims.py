@@ -211,6 +211,7 @@ SLOPE_AT_ONE_KL = -1.0
 WHY_SLOPE = (
     "about a quarter of what accuracy fell by for each doubling of KL within AdamW's runs of an earlier round"
 )
+LOSSES_IN_PAPER = "losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)"
 KL_IN_PAPER = (
     "“Even with the log of the KL divergence [...] the models are saturating” (A.7; no number given)"
 )
@@ -228,55 +229,58 @@ def gap_at_the_end(runs: Sequence[pl.DataFrame]) -> float:
     return float(np.mean(gaps)) if gaps else float("nan")
 
 
-def final_loss_is_one(name: str, models: str) -> Claim:
-    """The premise that a seed's runs end at one loss; `models` in words, such as "models of all decays"."""
+def premise_of_loss(
+    name: str,
+    sentence: str,
+    paper: str,
+    measure: str,
+    statistic: Statistic,
+    bound: float = LOSS_WINDOW,
+    reason: str = WHY_WINDOW,
+    unit: str = "",
+) -> Claim:
+    """A premise on the loss or what it hides: `statistic`, which cannot be below 0, is below `bound`."""
     return Claim(
         name=name,
         answers=Question.LOSS,
-        sentence=f"At the end {models} have the same pre-training loss.",
-        paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
-        measure="mean over seeds of largest minus smallest loss at the last checkpoint, over their mean",
-        unit="",
-        claimed=below(LOSS_WINDOW),
-        statistic=gap_at_the_end,
+        sentence=sentence,
+        paper=paper,
+        measure=measure,
+        unit=unit,
+        claimed=below(bound),
+        statistic=statistic,
         kind="premise",
-        reason="four times the paper's 0.12 %",
+        reason=reason,
         lowest=0.0,
+    )
+
+
+def final_loss_is_one(name: str, models: str) -> Claim:
+    """The premise that a seed's runs end at one loss; `models` in words, such as "models of all decays"."""
+    return premise_of_loss(
+        name,
+        sentence=f"At the end {models} have the same pre-training loss.",
+        paper=LOSSES_IN_PAPER,
+        measure="mean over seeds of largest minus smallest loss at the last checkpoint, over their mean",
+        statistic=gap_at_the_end,
+        reason="four times the paper's 0.12 %",
     )
 
 
 def one_kl(name: str, whose: str, statistic: Statistic = RANGE_OF_KL) -> Claim:
     """The premise that within a run KL stays what it is; `whose` begins the sentence, such as "PCFG: "."""
-    return Claim(
-        name=name,
-        answers=Question.LOSS,
-        sentence=f"{whose}Within a run, after saturation, KL(distribution || model) no longer changes.",
-        paper=KL_IN_PAPER,
-        measure="mean over runs of log2(largest / smallest KL) of the run's checkpoints",
-        unit="doublings",
-        claimed=below(KL_WINDOW),
-        statistic=statistic,
-        kind="premise",
-        reason=WHY_KL_WINDOW,
-        lowest=0.0,
-    )
+    sentence = f"{whose}Within a run, after saturation, KL(distribution || model) no longer changes."
+    measure = "mean over runs of log2(largest / smallest KL) of the run's checkpoints"
+    window = (KL_WINDOW, WHY_KL_WINDOW, "doublings")
+    return premise_of_loss(name, sentence, KL_IN_PAPER, measure, statistic, *window)
 
 
 def sizes_have_one_kl(name: str, whose: str, statistic: Statistic) -> Claim:
     """The premise that models of all sizes end at one KL."""
-    return Claim(
-        name=name,
-        answers=Question.LOSS,
-        sentence=f"{whose}At the end KL(distribution || model) is the same for models of all sizes.",
-        paper=KL_IN_PAPER,
-        measure="log2(largest / smallest) of the widths' mean KL at the last checkpoint",
-        unit="doublings",
-        claimed=below(KL_WINDOW),
-        statistic=statistic,
-        kind="premise",
-        reason=WHY_KL_WINDOW,
-        lowest=0.0,
-    )
+    sentence = f"{whose}At the end KL(distribution || model) is the same for models of all sizes."
+    measure = "log2(largest / smallest) of the widths' mean KL at the last checkpoint"
+    window = (KL_WINDOW, WHY_KL_WINDOW, "doublings")
+    return premise_of_loss(name, sentence, KL_IN_PAPER, measure, statistic, *window)
 
 
 def flatter_is_better_at_one_kl(name: str, sentence: str, among: str, statistic: Statistic) -> Claim:
@@ -296,16 +300,12 @@ def flatter_is_better_at_one_kl(name: str, sentence: str, among: str, statistic:
 
 def final_loss_is_near(name: str) -> Claim:
     """The premise that runs end near the distribution, as those of the paper do."""
-    return Claim(
-        name=name,
-        answers=Question.LOSS,
-        sentence=("At the end of training, KL(distribution || model) is small beside the entropy."),
+    return premise_of_loss(
+        name,
+        sentence="At the end of training, KL(distribution || model) is small beside the entropy.",
         paper="losses 3.204 to 3.208 over an entropy of 3.196 nats: 0.25 to 0.38 % (Figures 1 and 2)",
         measure="mean over runs of KL(distribution || model) at the last checkpoint, over its entropy",
-        unit="",
-        claimed=below(DIVERGENCE_WINDOW),
         statistic=MeanWithinRuns(divergence_over_entropy),
-        kind="premise",
+        bound=DIVERGENCE_WINDOW,
         reason="the largest share in the paper",
-        lowest=0.0,
     )

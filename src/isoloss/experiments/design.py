@@ -45,10 +45,10 @@ class Design:
     it. `seeds` replace the scale's where claims were registered anew; `earlier_seeds` are those of earlier
     rounds, of which claims were left open or changed. `takes_a_language`: the scale's grammar may be replaced
     by a user's language; `needs_room`: only by one with a task that neither a guess nor the words alone can
-    solve. `with_rates` plans it with a user's learning rates and batches.
+    solve. `with_rates` plans it with a user's learning rates and batches. `headline` is the claim that
+    answers its title, where that is not the first effect.
 
     >>> from isoloss.experiments.scale import scale_named
-
     >>> builtin_designs()["figure-9"].at(scale_named("smoke")).title
     'Does the KL divergence converge, as the loss does?'
     """
@@ -61,6 +61,7 @@ class Design:
     needs_room: bool = False
     with_rates: Callable[[Scale, str], Experiment] | None = None
     picture: Picture | None = None
+    headline: str = ""
     of_the_paper: bool = False
 
     def at(self, scale: Scale, rates: str | None = None) -> Experiment:

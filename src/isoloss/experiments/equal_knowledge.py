@@ -15,6 +15,7 @@ from isoloss.experiments.grammar_runs import continued
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.statistics.along_runs import slope_within
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
@@ -54,14 +55,7 @@ class PerDoubling:
     def __call__(self, runs: Frames) -> float:
         """See the class."""
         rows = polished(runs, self.column, "trace")
-        if rows.is_empty():
-            return math.nan
-        apart, changed = (
-            rows.select(each - each.mean().over("start")).to_series().to_numpy()
-            for each in (pl.col("trace").log(2), self.scale(pl.col(self.column)))
-        )
-        squares = float(apart @ apart)
-        return float(apart @ changed) / squares if squares > 0 else math.nan
+        return slope_within("start", rows, self.scale(pl.col(self.column)), pl.col("trace").log(2))
 
 
 def in_points(share: pl.Expr) -> pl.Expr:

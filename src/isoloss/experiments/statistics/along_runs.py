@@ -182,15 +182,15 @@ RANGE_OF_KL = MeanWithinRuns(RangeInDoublings("kl"))
 """How often KL(distribution || model) halves along a run, which the loss hides: the entropy dwarfs it."""
 
 
-def slope_within_seeds(rows: pl.DataFrame, y: pl.Expr, x: pl.Expr) -> float:
-    """The least-squares slope of y over x with an intercept for every seed; nan where no x differ within one.
+def slope_within(group: str, rows: pl.DataFrame, y: pl.Expr, x: pl.Expr) -> float:
+    """The least-squares slope of y over x, an intercept for every group; nan where no x differ within one.
 
     >>> rows = pl.DataFrame({"seed": [1, 1, 2, 2], "x": [0.0, 1.0, 0.0, 1.0], "y": [5.0, 7.0, 1.0, 3.0]})
-    >>> slope_within_seeds(rows, pl.col("y"), pl.col("x"))
+    >>> slope_within("seed", rows, pl.col("y"), pl.col("x"))
     2.0
     """
     if rows.is_empty():
         return math.nan
-    apart, outcome = (rows.select(each - each.mean().over("seed")).to_series().to_numpy() for each in (x, y))
+    apart, outcome = (rows.select(each - each.mean().over(group)).to_series().to_numpy() for each in (x, y))
     squares = float(apart @ apart)
     return float(apart @ outcome) / squares if squares > 0 else math.nan

@@ -359,4 +359,5 @@ EXPERIMENT = Design(
     picture=Picture(
         "clock", "Trace of the Hessian and sum of the roots of its diagonal over the time of AdamW's drift"
     ),
+    headline="one-clock",
 )

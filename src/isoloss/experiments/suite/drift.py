@@ -292,4 +292,5 @@ EXPERIMENT = Design(
     takes_a_language=True,
     with_rates=_with_rates,
     picture=Picture("clock-grammar-32", "Trace of the Hessian and accuracy over the drift's time"),
+    headline="one-clock",
 )

@@ -15,7 +15,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.along_runs import (
     MeanWithinRuns,
     divergence_over_entropy,
-    slope_within_seeds,
+    slope_within,
 )
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Colour, Dots, Panel
@@ -49,7 +49,7 @@ def flattest_against_rest(runs: Sequence[pl.DataFrame]) -> float:
 
 def error_per_doubling(runs: Sequence[pl.DataFrame]) -> float:
     """The least-squares slope of log2 error over log2 trace, with an intercept for every seed."""
-    return slope_within_seeds(last_checkpoints(runs), pl.col(ERROR).log(2), pl.col("trace").log(2))
+    return slope_within("seed", last_checkpoints(runs), pl.col(ERROR).log(2), pl.col("trace").log(2))
 
 
 def error_without_adversary(runs: Sequence[pl.DataFrame]) -> float:

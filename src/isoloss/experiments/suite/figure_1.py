@@ -4,14 +4,15 @@ import polars as pl
 
 from isoloss.experiments.claims import (
     ASSOCIATION,
+    LOSSES_IN_PAPER,
     UNDECIDABLE,
     WHY_ASSOCIATION,
-    WHY_WINDOW,
     Claim,
     Question,
     final_loss_is_near,
     flatter_is_better_at_one_kl,
     one_kl,
+    premise_of_loss,
     sizes_have_one_kl,
 )
 from isoloss.experiments.design import Design, Picture
@@ -37,39 +38,27 @@ from isoloss.experiments.statistics.along_runs import (
     MeanWithinRuns,
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, PartialSlope, PooledInWindow, Ranking
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, PAPER_WINDOW
+from isoloss.experiments.statistics.same_loss import PAPER_WINDOW
 from isoloss.experiments.statistics.sizes import GapBetweenWidths, GapBetweenWidthsInDoublings
 from isoloss.measurements.references import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
 from isoloss.results.verdict import above, below
 
 CLAIMS = (
-    Claim(
-        name="one-loss",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "one-loss",
         sentence="Within a run, after saturation, the pre-training loss no longer changes.",
-        paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
+        paper=LOSSES_IN_PAPER,
         measure="mean over runs of largest minus smallest exact loss of the run's dots, over their mean",
-        unit="",
-        claimed=below(LOSS_WINDOW),
         statistic=RANGE_OF_LOSS,
-        kind="premise",
-        reason=WHY_WINDOW,
-        lowest=0.0,
     ),
     one_kl("one-kl", ""),
-    Claim(
-        name="sizes-have-one-loss",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "sizes-have-one-loss",
         sentence="At the end models of all sizes have the same pre-training loss.",
-        paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
+        paper=LOSSES_IN_PAPER,
         measure="largest minus smallest of the widths' mean losses at the last checkpoint, over their mean",
-        unit="",
-        claimed=below(LOSS_WINDOW),
         statistic=GapBetweenWidths("loss"),
-        kind="premise",
-        reason=WHY_WINDOW,
-        lowest=0.0,
     ),
     sizes_have_one_kl("sizes-have-one-kl", "", GapBetweenWidthsInDoublings("kl")),
     final_loss_is_near("near-the-law"),
@@ -274,15 +263,8 @@ EXPERIMENT = Design(
     registered="27fdafd885163a6a8cbcc119f3528bb3b57f3113",
     seeds=FRESH_SEEDS,
     earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            tuple(range(171, 176)),
-            tuple(range(621, 626)),
-        ),
-        "night": (
-            tuple(range(201, 211)),
-            tuple(range(241, 251)),
-        ),
+        "laptop": (tuple(range(111, 116)), tuple(range(171, 176)), tuple(range(621, 626))),
+        "night": (tuple(range(201, 211)), tuple(range(241, 251))),
     },
     takes_a_language=True,
     needs_room=True,

@@ -1,5 +1,7 @@
 """Figure 10: along SGD, flatter checkpoints do better on the paper's other tasks too."""
 
+from dataclasses import replace
+
 from isoloss.experiments.claims import (
     ASSOCIATION,
     WHY_ASSOCIATION,
@@ -7,13 +9,13 @@ from isoloss.experiments.claims import (
     Question,
     flatter_is_better_at_one_kl,
 )
-from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ShownTask, task_6, task_a, task_b, task_c
-from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns
 from isoloss.experiments.statistics.rank_correlation import PartialSlope, Ranking
 from isoloss.experiments.suite.figure_4 import DESCENTS, Descents, descent_panels, shown_descents
+from isoloss.experiments.suite.figure_4 import EXPERIMENT as FIGURE_4
 from isoloss.results.verdict import above
 
 
@@ -62,21 +64,6 @@ def figure_10(scale: Scale, descents: Descents) -> Experiment:
     )
 
 
-EXPERIMENT = Design(
-    lambda scale: figure_10(scale, DESCENTS[scale.name]),
-    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
-    seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            tuple(range(171, 176)),
-        ),
-        "night": (
-            tuple(range(201, 211)),
-            (*range(201, 211), *range(241, 251)),
-            (*range(201, 211), *range(251, 267)),
-            (*range(201, 211), *range(351, 391)),
-        ),
-    },
-    of_the_paper=True,
+EXPERIMENT = replace(
+    FIGURE_4, plan=lambda scale: figure_10(scale, DESCENTS[scale.name]), picture=None, headline=""
 )

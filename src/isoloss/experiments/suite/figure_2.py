@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from isoloss.experiments.claims import WHY_WINDOW, Claim, Question, one_kl
+from isoloss.experiments.claims import Claim, Question, one_kl, premise_of_loss
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import (
@@ -21,9 +21,8 @@ from isoloss.experiments.figures import (
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_KL, RANGE_OF_LOSS
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Lines, Panel
-from isoloss.results.verdict import above, below
+from isoloss.results.verdict import above
 
 PAPER = "“the pre-training loss does not improve” (Section 2.3; no number given)"
 
@@ -74,18 +73,12 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
 
 def one_loss_over_steps(task: ShownTask, paper: str) -> Claim:
     """That a run's saturated checkpoints have the same loss, in the window of Figure 1."""
-    return Claim(
-        name=f"{task.key}-one-loss",
-        answers=Question.LOSS,
+    return premise_of_loss(
+        f"{task.key}-one-loss",
         sentence=f"{task.title}: after saturation, the loss no longer changes.",
         paper=paper,
         measure="mean over runs of largest minus smallest loss of its saturated checkpoints, over their mean",
-        unit="",
-        claimed=below(LOSS_WINDOW),
         statistic=task.statistic(RANGE_OF_LOSS),
-        kind="premise",
-        reason=WHY_WINDOW,
-        lowest=0.0,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import WHY_WINDOW, Claim, Question, sizes_have_one_kl
+from isoloss.experiments.claims import Claim, Question, premise_of_loss, sizes_have_one_kl
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import (
@@ -35,7 +35,7 @@ from isoloss.experiments.statistics.sizes import (
     saturated_width,
 )
 from isoloss.panels import Axis, Lines, Panel
-from isoloss.results.verdict import above, below, within
+from isoloss.results.verdict import above, within
 
 PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"
 GAINS = ("6.9", "4.5", "2.0")
@@ -140,18 +140,12 @@ _GAINED_IN_ONE_DIMENSION = SlopeOverSizes(in_points(PROJECTED), less=UNTRAINED_P
 
 def sizes_have_one_loss(task: ShownTask) -> Claim:
     """That all sizes have reached the same loss, in the window of Figure 1."""
-    return Claim(
-        name=f"{task.key}-one-loss",
-        answers=Question.LOSS,
+    return premise_of_loss(
+        f"{task.key}-one-loss",
         sentence=f"{task.title}: models of all sizes have the same pre-training loss.",
         paper="“even with almost the same pre-training loss” (Figure 3; no number given)",
         measure="largest minus smallest of the widths' mean losses at the last checkpoint, over their mean",
-        unit="",
-        claimed=below(LOSS_WINDOW),
         statistic=task.statistic(GapBetweenWidths("loss")),
-        kind="premise",
-        reason=WHY_WINDOW,
-        lowest=0.0,
     )
 
 
@@ -177,18 +171,13 @@ def gain_by_projection(runs: Sequence[pl.DataFrame]) -> float:
 
 def smallest_is_near_the_distribution(task: ShownTask) -> Claim:
     """That the smallest size has almost nothing left to learn."""
-    return Claim(
-        name=f"{task.key}-smallest-near-the-law",
-        answers=Question.LOSS,
+    return premise_of_loss(
+        f"{task.key}-smallest-near-the-law",
         sentence=f"{task.title}: the smallest model is already close to the least loss.",
         paper="“the smallest model is already close to the minimal loss” (Figure 3; no number given)",
         measure="mean over the narrowest's runs of KL at the last checkpoint, over its entropy",
-        unit="",
-        claimed=below(LOSS_WINDOW),
         statistic=task.statistic(OfNarrowest(MeanWithinRuns(divergence_over_entropy))),
-        kind="premise",
         reason="the window of one loss",
-        lowest=0.0,
     )
 
 

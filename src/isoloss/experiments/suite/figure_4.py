@@ -325,10 +325,7 @@ EXPERIMENT = Design(
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            tuple(range(171, 176)),
-        ),
+        "laptop": (tuple(range(111, 116)), tuple(range(171, 176))),
         "night": (
             tuple(range(201, 211)),
             (*range(201, 211), *range(241, 251)),
@@ -338,4 +335,5 @@ EXPERIMENT = Design(
     },
     picture=Picture("pcfg-c", "Loss, trace and accuracy along SGD"),
     of_the_paper=True,
+    headline="pcfg-c-better",
 )

@@ -160,14 +160,8 @@ EXPERIMENT = Design(
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            tuple(range(171, 176)),
-        ),
-        "night": (
-            tuple(range(201, 211)),
-            tuple(range(241, 251)),
-        ),
+        "laptop": (tuple(range(111, 116)), tuple(range(171, 176))),
+        "night": (tuple(range(201, 211)), tuple(range(241, 251))),
     },
     picture=Picture("enlarged", "Accuracy over the trace of models of several widths in one parameter space"),
     of_the_paper=True,

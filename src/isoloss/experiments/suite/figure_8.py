@@ -1,10 +1,13 @@
 """Figure 8: at the same pre-training loss, larger models do better on the paper's other tasks too."""
 
+from dataclasses import replace
+
 from isoloss.experiments.claims import Question
-from isoloss.experiments.design import Design, Picture
+from isoloss.experiments.design import Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import OWN_TASK, second_text_task, task_6, task_a
-from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.suite.figure_3 import EXPERIMENT as FIGURE_3
 from isoloss.experiments.suite.figure_3 import PAPER, larger_is_better, size_panels
 
 
@@ -27,22 +30,6 @@ def figure_8(scale: Scale) -> Experiment:
     )
 
 
-EXPERIMENT = Design(
-    figure_8,
-    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
-    seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            (*range(111, 116), *range(161, 166)),
-            (*range(161, 166), *range(171, 176)),
-        ),
-        "night": (
-            tuple(range(201, 211)),
-            (*range(201, 211), *range(241, 251)),
-            (*range(201, 211), *range(241, 251), *range(271, 289)),
-        ),
-    },
-    picture=Picture("pcfg-a", "Loss and accuracy over widths, on another task"),
-    of_the_paper=True,
+EXPERIMENT = replace(
+    FIGURE_3, plan=figure_8, picture=Picture("pcfg-a", "Loss and accuracy over widths, on another task")
 )

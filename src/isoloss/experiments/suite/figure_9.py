@@ -13,7 +13,7 @@ from isoloss.experiments.claims import (
     Claim,
     Question,
 )
-from isoloss.experiments.design import Design, Picture
+from isoloss.experiments.design import Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import (
     ACCURACY,
@@ -30,10 +30,12 @@ from isoloss.experiments.figures import (
     task_b,
 )
 from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
-from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.experiments.statistics.sizes import last_doubling_of_width, relative_fall_with_width
+from isoloss.experiments.suite.figure_3 import EXPERIMENT as FIGURE_3
 from isoloss.panels import Lines, Panel
 from isoloss.results.verdict import below
 
@@ -103,73 +105,53 @@ def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, 
     return steps, sizes
 
 
-def divergence_comes_to_rest(task: ShownTask) -> tuple[Claim, ...]:
+def _converges(
+    task: ShownTask,
+    name: str,
+    measure: str,
+    bound: float,
+    reason: str,
+    statistics: tuple[Statistic, Statistic],
+    withdrawn: str = "",
+) -> tuple[Claim, Claim]:
+    """That KL has converged over steps, and over widths; `measure` says of what share it falls."""
+
+    def over(what: str, how: str, whose: str, statistic: Statistic) -> Claim:
+        return Claim(
+            name=f"{task.key}-{name}-over-{what}",
+            sentence=f"{task.title}: the KL divergence has converged {how}.",
+            paper=KL_IN_PAPER,
+            measure=measure.format(what=what, whose=whose),
+            unit="",
+            claimed=below(bound),
+            statistic=task.statistic(statistic),
+            reason=reason,
+            withdrawn=withdrawn,
+        )
+
+    widest = ", between the two widest at the last checkpoint, per doubling"
+    return (
+        over("steps", "as training proceeds", ", mean over runs", statistics[0]),
+        over("width", "as models grow", widest, statistics[1]),
+    )
+
+
+def divergence_comes_to_rest(task: ShownTask) -> tuple[Claim, Claim]:
     """The claims of one panel."""
-    return tuple(
-        Claim(
-            name=f"{task.key}-comes-to-rest-over-{what}",
-            sentence=f"{task.title}: the KL divergence has converged {how}.",
-            paper=KL_IN_PAPER,
-            measure=f"share of itself by which KL falls over the last doubling of {what}{whose}",
-            unit="",
-            claimed=below(FALL_OF_ONE_KL),
-            statistic=task.statistic(statistic),
-            reason=WHY_KL_WINDOW,
-        )
-        for what, how, whose, statistic in (
-            ("steps", "as training proceeds", ", mean over runs", MeanWithinRuns(LastDoubling("kl"))),
-            (
-                "width",
-                "as models grow",
-                ", between the two widest at the last checkpoint, per doubling",
-                relative_fall_with_width,
-            ),
-        )
-    )
+    measure = "share of itself by which KL falls over the last doubling of {what}{whose}"
+    statistics = (MeanWithinRuns(LastDoubling("kl")), relative_fall_with_width)
+    return _converges(task, "comes-to-rest", measure, FALL_OF_ONE_KL, WHY_KL_WINDOW, statistics)
 
 
-def saturates_beside_the_loss(task: ShownTask) -> tuple[Claim, ...]:
+def saturates_beside_the_loss(task: ShownTask) -> tuple[Claim, Claim]:
     """The same over the loss, which could hardly fail: KL is so small beside it."""
-    return tuple(
-        Claim(
-            name=f"{task.key}-saturates-over-{what}",
-            sentence=f"{task.title}: the KL divergence has converged {how}.",
-            paper=KL_IN_PAPER,
-            measure=f"fall of KL over the last doubling of {what}, over the loss{whose}",
-            unit="",
-            claimed=below(LOSS_WINDOW),
-            statistic=task.statistic(statistic),
-            reason=WHY_WINDOW,
-            withdrawn=COULD_HARDLY_FAIL,
-        )
-        for what, how, whose, statistic in (
-            ("steps", "as training proceeds", ", mean over runs", MeanWithinRuns(LastDoubling("kl", "loss"))),
-            (
-                "width",
-                "as models grow",
-                ", between the two widest at the last checkpoint, per doubling",
-                last_doubling_of_width,
-            ),
-        )
-    )
+    measure = "fall of KL over the last doubling of {what}, over the loss{whose}"
+    statistics = (MeanWithinRuns(LastDoubling("kl", "loss")), last_doubling_of_width)
+    return _converges(task, "saturates", measure, LOSS_WINDOW, WHY_WINDOW, statistics, COULD_HARDLY_FAIL)
 
 
-EXPERIMENT = Design(
-    figure_9,
-    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
-    seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            (*range(111, 116), *range(161, 166)),
-            (*range(161, 166), *range(171, 176)),
-        ),
-        "night": (
-            tuple(range(201, 211)),
-            (*range(201, 211), *range(241, 251)),
-            (*range(201, 211), *range(241, 251), *range(271, 289)),
-        ),
-    },
+EXPERIMENT = replace(
+    FIGURE_3,
+    plan=figure_9,
     picture=Picture("pcfg-b-steps", "KL(distribution || model) over pre-training steps"),
-    of_the_paper=True,
 )

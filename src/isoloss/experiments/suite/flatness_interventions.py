@@ -17,11 +17,11 @@ from isoloss.experiments.drift_runs import plain
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import PART, START, VARIANT, Branch, branched_runs
 from isoloss.experiments.languages import GRAMMAR_ENTROPY, LanguagePlan
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scale import STANDARDISED, Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.statistics.along_runs import slope_within_seeds
+from isoloss.experiments.statistics.along_runs import slope_within
 from isoloss.measurements.accuracy import Standardised
 from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
@@ -32,7 +32,6 @@ from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import silent
 from isoloss.results.verdict import above, below
 
-STANDARDISED = "standardised_accuracy"
 EXAMPLES = (100, 1000)
 SETS_APART = "none: the paper compares checkpoints, and does not set flatness itself"
 BY_CONTINUATION = Colour("pace", "way on")
@@ -85,7 +84,7 @@ def points_per_doubling(runs: Sequence[pl.DataFrame], of: str = "accuracy") -> f
     The least-squares slope over log2 trace, with an intercept for every start; nan if no traces differ.
     """
     table = _continuations(runs, of, "trace")
-    return slope_within_seeds(table, 100 * pl.col(of), pl.col("trace").log(2))
+    return slope_within("seed", table, 100 * pl.col(of), pl.col("trace").log(2))
 
 
 def range_of_losses(runs: Sequence[pl.DataFrame]) -> float:

@@ -366,4 +366,5 @@ EXPERIMENT = Design(
     registered="27fdafd885163a6a8cbcc119f3528bb3b57f3113",
     earlier_seeds={"laptop": ((661, 662, 663, 664, 665),)},
     picture=Picture("equal-knowledge", "Accuracy and damage against the trace, of models of equal KL"),
+    headline="flatter-is-no-better",
 )

@@ -245,4 +245,5 @@ EXPERIMENT = Design(
     registered="b498bd11b1dfc342db1e68a9863f45335559777e",
     earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
     of_the_paper=True,
+    headline="worse-without-regularisation-sst-2",
 )

@@ -1,21 +1,22 @@
 """Table 2: flatness and accuracy by algorithm, at the loss that the adversary and AdamW share."""
 
-from isoloss.experiments.claims import Claim, Question, flatter_is_better_at_one_kl
-from isoloss.experiments.design import Design
+from dataclasses import replace
+
+from isoloss.experiments.claims import Question, flatter_is_better_at_one_kl
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
-from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, MeanAtSameStep, doublings, mean_at_same_loss
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, doublings
 from isoloss.experiments.suite.table_1 import (
     ADVERSARIAL,
-    AT_ONE_KL,
-    AT_ONE_STEP,
     REAL_TEXT,
     TEXT,
     adversary_is_worse,
     algorithm_panels,
+    at_one_step_and_one_kl,
 )
+from isoloss.experiments.suite.table_1 import EXPERIMENT as TABLE_1
 from isoloss.panels import Axis
 from isoloss.results.verdict import above
 
@@ -26,27 +27,18 @@ COLUMNS_2 = (
 )
 
 
-PAIR = (ADVERSARIAL, ADAMW, "trace", doublings)
 CLAIMS_2 = (
-    Claim(
-        name="adversary-sharper",
-        sentence=(
-            "At the same step and loss the adversarially trained model is at a sharper minimum than AdamW's."
+    *at_one_step_and_one_kl(
+        "adversary-sharper",
+        (
+            "At the same step and loss the adversarially trained model is at a sharper minimum than AdamW's.",
+            "At the same KL the adversarially trained model is at a sharper minimum than AdamW's.",
         ),
-        paper="19.34 against 8.01, 1.27 doublings (Table 2)",
-        measure=f"mean over seeds of log2(adversarial trace / AdamW's), {AT_ONE_STEP}",
-        unit="doublings",
-        claimed=above(0.0),
-        statistic=MeanAtSameStep(*PAIR),
-    ),
-    Claim(
-        name="adversary-sharper-at-one-kl",
-        sentence="At the same KL the adversarially trained model is at a sharper minimum than AdamW's.",
-        paper="19.34 against 8.01, 1.27 doublings (Table 2)",
-        measure=f"mean over seeds of log2(adversarial trace / AdamW's), {AT_ONE_KL}",
-        unit="doublings",
-        claimed=above(0.0),
-        statistic=mean_at_same_loss(*PAIR),
+        "19.34 against 8.01, 1.27 doublings (Table 2)",
+        "log2(adversarial trace / AdamW's)",
+        "doublings",
+        above(0.0),
+        (ADVERSARIAL, ADAMW, "trace", doublings),
     ),
     flatter_is_better_at_one_kl(
         "flatter-is-better-at-one-kl",
@@ -85,20 +77,4 @@ def table_2(scale: Scale) -> Experiment:
     )
 
 
-EXPERIMENT = Design(
-    table_2,
-    registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
-    seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            tuple(range(171, 176)),
-        ),
-        "night": (
-            tuple(range(201, 211)),
-            tuple(range(241, 251)),
-            tuple(range(351, 377)),
-        ),
-    },
-    of_the_paper=True,
-)
+EXPERIMENT = replace(TABLE_1, plan=table_2)

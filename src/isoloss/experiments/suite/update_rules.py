@@ -21,14 +21,12 @@ from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.statistics.rank_correlation import PartialSlope, rank_correlation
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
-    MeanAtSameStep,
     at_same_steps,
     doublings,
-    mean_at_same_loss,
     percentage_points,
     rows_at_same_loss,
 )
-from isoloss.experiments.suite.table_1 import AT_ONE_KL, AT_ONE_STEP
+from isoloss.experiments.suite.table_1 import AT_ONE_STEP, at_one_step_and_one_kl
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
 from isoloss.results.verdict import above, below
 
@@ -69,50 +67,34 @@ def _against(run: pl.DataFrame, reference: pl.DataFrame) -> tuple[float, float] 
 
 
 def _is_flatter(rule: str, why: str) -> tuple[Claim, Claim]:
-    pair = (rule, ADAMW, "trace", doublings)
-    return (
-        Claim(
-            name=f"{rule.lower()}-flatter",
-            sentence=f"At the same step and loss {rule} is at a flatter minimum than AdamW.",
-            paper=why,
-            measure=f"mean over seeds of log2(trace / AdamW's trace), {AT_ONE_STEP}",
-            unit="doublings",
-            claimed=below(0.0),
-            statistic=MeanAtSameStep(*pair),
+    return at_one_step_and_one_kl(
+        f"{rule.lower()}-flatter",
+        (
+            f"At the same step and loss {rule} is at a flatter minimum than AdamW.",
+            f"At the same KL {rule} is at a flatter minimum than AdamW.",
         ),
-        Claim(
-            name=f"{rule.lower()}-flatter-at-one-kl",
-            sentence=f"At the same KL {rule} is at a flatter minimum than AdamW.",
-            paper=why,
-            measure=f"mean over seeds of log2(trace / AdamW's trace), {AT_ONE_KL}",
-            unit="doublings",
-            claimed=below(0.0),
-            statistic=mean_at_same_loss(*pair),
-        ),
+        why,
+        "log2(trace / AdamW's trace)",
+        "doublings",
+        below(0.0),
+        (rule, ADAMW, "trace", doublings),
     )
 
 
 FOR_THE_REGULARISER = f"{OURS}: Section D asks for an explicit regulariser"
-GAIN = (REGULARISED, ADAMW, ACCURACY, percentage_points)
 CLAIMS = (
     *_is_flatter(REGULARISED, FOR_THE_REGULARISER),
-    Claim(
-        name="flatness-regularised-better",
-        sentence="At the same step and loss flatness-regularised training does better downstream than AdamW.",
-        paper=FOR_THE_REGULARISER,
-        measure=f"mean over seeds of accuracy minus AdamW's, {AT_ONE_STEP}",
-        unit="percentage points",
-        claimed=above(0.0),
-        statistic=MeanAtSameStep(*GAIN),
-    ),
-    Claim(
-        name="flatness-regularised-better-at-one-kl",
-        sentence="At the same KL flatness-regularised training does better downstream than AdamW.",
-        paper=FOR_THE_REGULARISER,
-        measure=f"mean over seeds of accuracy minus AdamW's, {AT_ONE_KL}",
-        unit="percentage points",
-        claimed=above(0.0),
-        statistic=mean_at_same_loss(*GAIN),
+    *at_one_step_and_one_kl(
+        "flatness-regularised-better",
+        (
+            "At the same step and loss flatness-regularised training does better downstream than AdamW.",
+            "At the same KL flatness-regularised training does better downstream than AdamW.",
+        ),
+        FOR_THE_REGULARISER,
+        "accuracy minus AdamW's",
+        "percentage points",
+        above(0.0),
+        (REGULARISED, ADAMW, ACCURACY, percentage_points),
     ),
     *(claim for rule in PEERS for claim in _is_flatter(rule, OURS)),
     flatter_is_better_at_one_kl(
@@ -238,13 +220,7 @@ EXPERIMENT = Design(
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
     earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            tuple(range(171, 176)),
-        ),
-        "night": (
-            tuple(range(241, 251)),
-            tuple(range(351, 377)),
-        ),
+        "laptop": (tuple(range(111, 116)), tuple(range(171, 176))),
+        "night": (tuple(range(241, 251)), tuple(range(351, 377))),
     },
 )
