@@ -15,17 +15,17 @@ __version__ = "0.2.0"
 
 # Types for checkers are in __init__.pyi.
 _MODULES = {
-    "AdamW": "pretraining.adamw",
+    "AdamW": "pretraining.descent",
     "MaskedObjective": "objectives.masked",
     "NextWordObjective": "objectives.next_word",
     "PreLayerNormTransformer": "models.transformers",
     "PretrainingSpecification": "pretraining.specification",
     "Record": "results.record",
     "Shape": "models.transformers",
-    "decided_grammar": "experiments.chosen_languages",
+    "decided_grammar": "experiments.languages",
     "find_run": "stored_runs.stored_run",
     "fisher_trace": "curvature.fisher_trace",
-    "headline_grammar": "experiments.chosen_languages",
+    "headline_grammar": "experiments.languages",
     "hessian_trace": "curvature.hessian_trace",
     "load_masked_language_model": "models.loading",
     "pcfg": "languages.pcfg",
