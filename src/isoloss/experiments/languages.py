@@ -163,6 +163,25 @@ def decided_grammar() -> PCFG:
     )
 
 
+def short_grammar() -> PCFG:
+    """A grammar of 4-word sentences with one tree each, all nearly as probable as any other.
+
+    >>> [task.name for task in short_grammar().tasks()]
+    ['prefix-4', 'prefix-2']
+    """
+    return pcfg(
+        random_hierarchy_grammar(
+            symbols_per_level=3,
+            words_per_preterminal=2,
+            levels=2,
+            rules_per_symbol=3,
+            roots=3,
+            concentration=8.0,
+            seed=106,
+        )
+    )
+
+
 def small_hmm() -> HMM:
     """An HMM of 12 words and 24 states with sparse transitions.
 
@@ -191,6 +210,23 @@ def _six_words(rules_per_symbol: int, seed: int) -> PCFG:
             words_per_preterminal=2,
             seed=seed,
         )
+    )
+
+
+def short_hmm() -> HMM:
+    """An HMM whose sentences have 4 words of 6, so that a small model comes to know it to 1e-5 nats.
+
+    >>> tuple(short_hmm().emission.shape), short_hmm().maximum_length
+    ((12, 6), 4)
+    """
+    return random_hmm(
+        words=6,
+        states=12,
+        blocks=1,
+        length=4,
+        transition_concentration=0.15,
+        emission_concentration=0.3,
+        seed=6,
     )
 
 

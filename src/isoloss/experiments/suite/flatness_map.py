@@ -12,10 +12,11 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.seed_bootstrap import Frames
-from isoloss.experiments.suite.flatten_polish import BETTER, DECIDED, MARGIN, PREMISES, SMOKE
+from isoloss.experiments.suite.flatten_polish import DECIDED, SMOKE
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.random_grammar import with_independent_halves
 from isoloss.panels import Colour, Dots, Panel

@@ -1,0 +1,47 @@
+"""Tests for the experiments on polished models of other languages than the flagship's."""
+
+import pytest
+
+from isoloss.experiments.equal_knowledge import EqualKnowledge
+from isoloss.experiments.languages import short_grammar, short_hmm
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.suite.flatten_polish import flatten_polish
+from isoloss.experiments.suite.flatten_polish_causal import CAUSAL, flatten_polish_causal
+from isoloss.experiments.suite.flatten_polish_hmm import SHORT, flatten_polish_hmm
+from isoloss.languages.language import Language
+from isoloss.languages.pcfg import named_task
+from isoloss.measurements.exact_loss import ExactLossQuantity
+from isoloss.measurements.room_and_price import RoomSettings, measure_room
+from isoloss.progress import silent
+
+
+@pytest.mark.parametrize(("models", "language"), [(SHORT, short_hmm()), (CAUSAL, short_grammar())])
+def test_models_are_sharpened_just_above_the_entropy(models: EqualKnowledge, language: Language) -> None:
+    sentences = ExactLossQuantity(20_000, 1, models.predicted)
+    entropy = sentences.evaluation(sentences.draw(language, models.predicted, silent)).entropy.mean().item()
+    low, high = models.sharpened.loss_window
+    assert 0.0004 < low - entropy < 0.0015
+    assert low + 0.002 < high < entropy + 0.021
+
+
+@pytest.mark.parametrize(
+    ("language", "task", "from_words", "by_guessing"),
+    [(short_hmm(), "state-3", 0.78, 0.22), (short_grammar(), "prefix-2", 0.61, 0.37)],
+)
+def test_words_alone_do_not_tell_the_task(
+    language: Language, task: str, from_words: float, by_guessing: float
+) -> None:
+    room = measure_room(language, named_task(language, task), RoomSettings(train=300, test=1500))
+    assert 1 - room.room.value == pytest.approx(from_words, abs=0.02)
+    assert room.chance.value == pytest.approx(by_guessing, abs=0.02)
+
+
+@pytest.mark.parametrize("scale", ["laptop", "night"])
+def test_each_language_is_judged_by_the_flagships_claims_on_seeds_of_its_own(scale: ScaleName) -> None:
+    settings = scale_named(scale)
+    pages = [made(settings) for made in (flatten_polish, flatten_polish_hmm, flatten_polish_causal)]
+    claims = [[(claim.name, claim.claimed) for claim in page.claims] for page in pages]
+    assert claims[0] == claims[1] == claims[2]
+    seeds = [{run.seed for run in page.runs} for page in pages]
+    assert sum(map(len, seeds)) == len(set.union(*seeds))
