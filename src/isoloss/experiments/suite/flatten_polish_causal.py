@@ -73,6 +73,7 @@ def flatten_polish_causal(scale: Scale) -> Experiment:
 
 EXPERIMENT = Design(
     flatten_polish_causal,
+    registered="fc383bc2a80f13d4255f73112767b22f24e48440",
     picture=Picture("equal-knowledge", "Accuracy and damage against the trace, of causal models of equal KL"),
     headline="flatter-is-no-better",
 )

@@ -52,6 +52,7 @@ def flatten_polish_hmm(scale: Scale) -> Experiment:
 
 EXPERIMENT = Design(
     flatten_polish_hmm,
+    registered="fc383bc2a80f13d4255f73112767b22f24e48440",
     picture=Picture(
         "equal-knowledge", "Accuracy and damage against the trace, of models of equal KL of an HMM"
     ),
