@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import OPTConfig, OPTForCausalLM, PreTrainedModel
 
 from benchmarks.comparison import Comparison, compare, show
-from isoloss.inference.suffix_scores import masked_log_probabilities, rows_at_once
+from isoloss.inference.causal_model import masked_log_probabilities, rows_at_once
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.models.transformers import GPT2Transformer, Shape
 

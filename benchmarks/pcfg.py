@@ -19,7 +19,7 @@ import nltk
 import torch
 from torch import Tensor
 
-from isoloss.inference.binary_grammar import BinaryGrammar
+from isoloss.inference.chart_plan import BinaryGrammar
 from isoloss.inference.inside_outside import log_weights
 from isoloss.languages.pcfg import PCFG, pcfg, read_pcfg
 from isoloss.languages.random_grammar import random_layered_grammar

@@ -86,7 +86,7 @@ def in_folder(folder: str, text: Path, sentences: int) -> Case:
     """A published model, and a text for it."""
     models, prediction = load_together([folder], None, torch.float32, "cpu", None)
     (model,) = models.values()
-    corpus = corpus_of(models, read_text_corpus(text, None, None))
+    corpus = corpus_of(models, read_text_corpus(text))
     predicted = predicting(models, prediction, False, None, None)
     sampled = SampledBatches(corpus, predicted, 0, pad_token=pad_token_of(model))
     batches = sampled.first(2 * sentences)

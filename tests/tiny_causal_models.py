@@ -12,7 +12,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from isoloss.languages.token_restriction import TokenRestriction
+from isoloss.inference.causal_model import TokenRestriction
 from isoloss.models.causal_language import restricted_language
 
 TOKENS, BOS = 40, 1

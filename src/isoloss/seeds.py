@@ -4,7 +4,12 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""The step of SplitMix64's streams (Steele, Lea and Flood 2014), whose numbers are `mixed` from the state."""
 
 
 def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
@@ -24,6 +29,22 @@ def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
     mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B % 2**32
     mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 % 2**32
     return mixed ^ mixed >> 16
+
+
+def mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finaliser: a permutation of 64-bit numbers after which every bit looks random."""
+    bits = bits ^ (bits >> np.uint64(30))
+    bits *= np.uint64(0xBF58476D1CE4E5B9)
+    bits ^= bits >> np.uint64(27)
+    bits *= np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    return bits
+
+
+def next_shares(stream: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """The next number in [0, 1) of each stream, which is advanced by a step."""
+    stream += GOLDEN
+    return (mixed(stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Data sets as corpora, through the one function that loads them."""
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -82,7 +83,7 @@ class Part:
 def test_a_data_sets_validation_part_is_read(monkeypatch):
     parts = {"train": Part(text=["a"]), "validation": Part(label=[0, 1, 1], text=["the cat", " ", "a dog"])}
     asked = loading(monkeypatch, parts)
-    corpus = read_data_set("stories:short", TOKENIZER, longest=None)
+    corpus = replace(read_data_set("stories:short"), tokenizer=TOKENIZER)
     assert asked == [(("stories", "short"), {})]
     assert [sentence.line for sentence in corpus.sentences([0, 1])] == [1, 3]
 
@@ -101,11 +102,11 @@ def test_a_data_sets_validation_part_is_read(monkeypatch):
 def test_data_sets_without_texts_are_refused(monkeypatch, part, sentence):
     loading(monkeypatch, {"train": part})
     with pytest.raises(BadInput, match=sentence):
-        read_data_set("odd", TOKENIZER, longest=None)
+        read_data_set("odd")
 
 
 def as_sentences(name, cache):
-    read_data_set(name, TOKENIZER, longest=None)
+    read_data_set(name)
 
 
 def as_documents(name, cache):

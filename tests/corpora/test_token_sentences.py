@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from isoloss.corpora.token_sentences import read_text_corpus, read_token_corpus
@@ -11,19 +13,19 @@ TOKENIZER = word_tokenizer(WORDS, 7)
 def test_lines_are_sentences_and_special_tokens_cannot_be_masked(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("the cat\n\n  \nthe cat sees a dog\n")
-    corpus = read_text_corpus(path, TOKENIZER, longest=4)
+    corpus = replace(read_text_corpus(path), tokenizer=TOKENIZER, longest=4)
     assert len(corpus) == 2
     second, first = corpus.sentences([1, 0])
     assert (first.ids, first.maskable, first.line, first.cut) == ([1, 3, 4], [1, 2], 1, False)
     assert (first.of_text, second.of_text) == (2, 3)
     assert (second.ids, second.maskable, second.line, second.cut) == ([1, 3, 4, 5], [1, 2, 3], 4, True)
-    assert not read_text_corpus(path, TOKENIZER, longest=None).sentences([1])[0].cut
+    assert not replace(read_text_corpus(path), tokenizer=TOKENIZER).sentences([1])[0].cut
 
 
 def test_words_that_the_tokenizer_does_not_know_are_refused(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("the cat\n\nthe zebra\n")
-    corpus = read_text_corpus(path, TOKENIZER, longest=4)
+    corpus = replace(read_text_corpus(path), tokenizer=TOKENIZER, longest=4)
     with pytest.raises(BadInput, match=r"line 3: the model's tokenizer cannot encode the text \(WordLevel"):
         corpus.sentences([0, 1])
 
@@ -65,4 +67,4 @@ def test_an_empty_text_is_refused(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\n \n")
     with pytest.raises(BadInput, match=r"text.txt is empty"):
-        read_text_corpus(path, TOKENIZER, longest=None)
+        read_text_corpus(path)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from isoloss.curvature.bit_allocation import allocate_bits
+from isoloss.curvature.weight_changes import allocate_bits
 from isoloss.errors import BadInput
 
 

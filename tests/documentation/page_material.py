@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import isoloss.experiments.teacher  # noqa: F401  (before `Teacher` is replaced: it is a type there)
-import isoloss.measurements.comparison_plan as comparison_plan
+import isoloss.measurements.checkpoint_measurements as comparison_plan
 from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import choice, executor
 from isoloss.experiments.teacher import Teacher

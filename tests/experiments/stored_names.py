@@ -38,7 +38,7 @@ from isoloss.measurements.references import (
     Words,
 )
 from isoloss.measurements.student_task_texts import StudentTaskTexts, TextControls
-from isoloss.measurements.task_sentences import ShiftedSentences, TaskSentences
+from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.measurements.task_texts import MajorityReference, TaskTexts
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import (
@@ -112,7 +112,7 @@ QUANTITIES = (
     TraceQuantity(64, 1),
     ControlQuantity(TEXT_PROBE, BeforeTraining(), "accuracy_untrained"),
     ADAPTED,
-    AccuracyQuantity(ShiftedSentences(SENTENCES, "skewed roots"), LinearProbe(ProbeSettings())),
+    AccuracyQuantity(replace(SENTENCES, shift="skewed roots"), LinearProbe(ProbeSettings())),
     ControlQuantity(ADAPTED, BeforeTraining(), "untrained"),
     AccuracyQuantity(TEXTS, LinearProbe(ProbeSettings())),
     AccuracyQuantity(TEXTS, FineTuning(FineTuningSettings())),

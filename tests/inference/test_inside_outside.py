@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isoloss.inference.binary_grammar import BinaryGrammar
-from isoloss.inference.chart_plan import sentence_plan
+from isoloss.inference.chart_plan import BinaryGrammar, sentence_plan
 from isoloss.inference.inside_outside import inside, lift_by, outside, word_potentials
 
 

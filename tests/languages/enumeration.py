@@ -10,7 +10,7 @@ from typing import Any
 from scipy.stats import chi2
 
 from isoloss.languages.grammar import Grammar, Symbol
-from isoloss.languages.sampling import Derivation
+from isoloss.languages.language import Derivation
 
 Words = tuple[str, ...]
 

@@ -13,9 +13,15 @@ from enumeration import chi_square_passes
 from language_cases import LANGUAGES, Case, Words
 
 from isoloss.errors import BadInput
-from isoloss.languages.language import Described, DrawsDerivations, Language, WritesItself, kind_of
+from isoloss.languages.language import (
+    Derivation,
+    Described,
+    DrawsDerivations,
+    Language,
+    WritesItself,
+    kind_of,
+)
 from isoloss.languages.language_file import parse_language
-from isoloss.languages.sampling import Derivation
 from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.languages.task import Task, task_splits
 

@@ -16,14 +16,13 @@ from isoloss.languages.random_hmm import random_hmm
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences
 from isoloss.measurements import room_and_price
+from isoloss.measurements.language_search import SearchRule, search_languages
 from isoloss.measurements.room_and_price import (
     Room,
     RoomSettings,
-    SearchRule,
     measure_decision,
     measure_room,
     price,
-    search_languages,
 )
 from isoloss.results.estimate import Estimate
 
@@ -221,7 +220,13 @@ def test_the_rule_is_what_is_kept() -> None:
     rule = SearchRule(prices[1], prices[-2], rooms[2], chances[-3])
     kept = search_languages(language_of, "prefix-4", range(8), rule, QUICK)
     assert kept.with_price == 6
-    assert list(kept.ranked) == [c for c in every if rule.has_price(c.price) and rule.has_room(c.room)]
+    assert list(kept.ranked) == [
+        c
+        for c in every
+        if rule.cheapest <= c.price.value <= rule.dearest
+        and c.room.room.value >= rule.least_room
+        and c.room.chance.value <= rule.most_chance
+    ]
     assert len(kept.ranked) < len(every)
 
 

@@ -15,19 +15,12 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.checkpoint_comparison import Comparison, constant_accuracy, difference_of_accuracies
 from isoloss.measurements.checkpoint_measurements import accuracy_measurement
 from isoloss.measurements.compared_checkpoints import LOSS, PROBE, TRACE, Checkpoint, families
+from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts, interval_of_difference
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.measured_models import measure
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
-from isoloss.measurements.verdicts import (
-    MAJORITY,
-    FlatterVerdict,
-    flatter_verdicts,
-    in_words,
-    interval_of_accuracies,
-    interval_of_difference,
-    verdicts,
-)
+from isoloss.measurements.verdicts import MAJORITY, in_words, interval_of_accuracies, verdicts
 from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import Record
 from tiny_language_models import tiny_language_model

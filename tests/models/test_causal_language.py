@@ -6,7 +6,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from isoloss.errors import BadInput
-from isoloss.languages.token_restriction import TokenRestriction, expected_frequencies
+from isoloss.inference.causal_model import TokenRestriction, expected_frequencies
 from isoloss.models.causal_language import (
     ModelSource,
     causal_language,

@@ -12,9 +12,8 @@ from isoloss.theory import adamw_coin, adamw_factors
 from isoloss.theory.adamw_coin import CopiedCoin
 from isoloss.theory.adamw_factors import adamw_drift
 from isoloss.theory.bartlett_matrices import bartlett_matrices
-from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.minimisers import BiasedCoin, Minimisers
 from isoloss.theory.optimiser_paths import SGDSettings, adamw_paths, sampled_gradient
-from isoloss.theory.theorem_3_3_coin import BiasedCoin
 
 MODEL = CopiedCoin(BiasedCoin(0.6), 4)
 MINIMISERS = Minimisers(MODEL, MODEL.coin.distributions)

@@ -4,8 +4,7 @@ from small_problems import factor_problem
 
 from isoloss.errors import IsolossError
 from isoloss.theory.bartlett_matrices import bartlett_matrices
-from isoloss.theory.minimisers import Minimisers, trace_flow
-from isoloss.theory.theorem_3_3_coin import BiasedCoin, Coin
+from isoloss.theory.minimisers import BiasedCoin, Coin, Minimisers, trace_flow
 
 
 def test_newton_reaches_the_distribution_and_the_hessian_has_the_codimension_as_its_rank():

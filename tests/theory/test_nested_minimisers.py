@@ -7,10 +7,9 @@ from whole_statement import smoke_statement
 
 from isoloss.errors import BadInput
 from isoloss.results.verdict import Verdict
-from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.minimisers import BiasedCoin, Coin, Minimisers
 from isoloss.theory.nested_minimisers import SMOKE, nested_minimisers
 from isoloss.theory.suite import named
-from isoloss.theory.theorem_3_3_coin import BiasedCoin, Coin
 
 COIN = BiasedCoin(0.7)
 

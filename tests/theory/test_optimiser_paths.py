@@ -7,9 +7,8 @@ from small_problems import factor_problem
 from isoloss.errors import BadInput
 from isoloss.results.estimate import Estimate
 from isoloss.theory.bartlett_matrices import bartlett_matrices
-from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.minimisers import BiasedCoin, Coin, Minimisers
 from isoloss.theory.optimiser_paths import SGDSettings, sgd_paths, weighted_line
-from isoloss.theory.theorem_3_3_coin import BiasedCoin, Coin
 
 
 def after_one_step(minimisers, start, batch_size, paths):

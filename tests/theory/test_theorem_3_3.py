@@ -11,7 +11,7 @@ from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
 from isoloss.theory import theorem_3_3
 from isoloss.theory import theorem_3_3_coin as coins
-from isoloss.theory.minimisers import trace_flow
+from isoloss.theory.minimisers import BiasedCoin, trace_flow
 from isoloss.theory.optimiser_paths import SGDSettings
 from isoloss.theory.theorem_3_3 import (
     AT_LAST_RATE,
@@ -23,7 +23,7 @@ from isoloss.theory.theorem_3_3 import (
     fall_finding,
     flow_against_sgd,
 )
-from isoloss.theory.theorem_3_3_coin import CELLS, BiasedCoin, coin_landscape, coin_runs
+from isoloss.theory.theorem_3_3_coin import CELLS, coin_landscape, coin_runs
 
 COIN = BiasedCoin(0.7)
 

@@ -1,17 +1,21 @@
 """`isoloss compare`: loss, flatness and accuracy of several models, and what may be said of them."""
 
+import json
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
+from rich.table import Table
 
 from isoloss.command_line.options import (
     File,
     Name,
     Number,
+    Objective,
     Quantities,
     refuse_unwritable,
     repeated_command,
@@ -19,13 +23,24 @@ from isoloss.command_line.options import (
     usable_mask_rate,
     usable_seed,
 )
-from isoloss.command_line.terminal import progress_display, starting
+from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
-    from isoloss.measurements.checkpoint_comparison import Measured, Stage
+    from isoloss.measurements.checkpoint_comparison import Comparison, Measured
+    from isoloss.measurements.checkpoint_measurements import PlanSettings, Sources, Stage
     from isoloss.measurements.compared_checkpoints import Checkpoint
-    from isoloss.measurements.comparison_plan import PlanSettings, Sources
+    from isoloss.measurements.verdicts import PairVerdict
+    from isoloss.results.estimate import Estimate
+    from isoloss.results.record import Record
+
+TITLES = {
+    "loss": "loss (nats)",
+    "trace": "Fisher trace",
+    "probe": "linear probe",
+    "fine-tuning": "fine-tuned",
+}
+"""Of columns; others are called by their quantities' names."""
 
 LOSS_SENTENCES = 10_000
 """The loss of a sentence has a standard deviation of about 1 nat, so ten thousand give the mean to about 0.01
@@ -79,9 +94,7 @@ class CompareOptions:
     """Spend at most S seconds on each model's loss, and S on its trace."""
     mask_rate: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.15
     """Share of a sentence's tokens that are masked at once, for masked models."""
-    objective: Annotated[
-        Literal["masked", "causal"] | None, tyro.conf.arg(metavar="{masked,causal}", help_behavior_hint="")
-    ] = None
+    objective: Objective = None
     """What the models predict; read from their configurations when not given."""
     seed: int = 0
     """Seed of the sentence order, the masks and the trace's random signs."""
@@ -104,12 +117,11 @@ def compare(options: CompareOptions) -> int:
     with starting("compare"):
         import torch
 
-        from isoloss.command_line.comparison_table import comparison_as_json, print_comparison
         from isoloss.device import usable_device
         from isoloss.files import only_process_in, remove_unfinished
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
+        from isoloss.measurements.checkpoint_measurements import planned_stages, read_sources
         from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
-        from isoloss.measurements.comparison_plan import planned_stages, read_sources
         from isoloss.measurements.verdicts import verdicts
         from isoloss.results.measurements import Measurements
 
@@ -133,9 +145,9 @@ def compare(options: CompareOptions) -> int:
     comparison = Comparison(checkpoints, measured, sources.task)
     found = verdicts(comparison, options.same_loss)
     if options.json:
-        print(comparison_as_json(comparison, found, sources.notes, options.output))
+        print(_as_json(comparison, found, sources.notes, options.output))
     else:
-        print_comparison(comparison, found, options.same_loss, options.output)
+        _print(comparison, found, options.same_loss, options.output)
     return 0
 
 
@@ -180,7 +192,7 @@ def _check_what_torch_knows(options: CompareOptions) -> None:
 def _plan_settings(options: CompareOptions) -> "PlanSettings":
     """How everything is measured."""
     from isoloss.curvature.stopping import Stopping
-    from isoloss.measurements.comparison_plan import PlanSettings
+    from isoloss.measurements.checkpoint_measurements import PlanSettings
 
     return PlanSettings(
         options.seed,
@@ -226,3 +238,71 @@ def _settings(options: CompareOptions, sources: "Sources") -> tuple[tuple[str, s
     if sources.corpus is not None:
         rows.append(("loss", f"on {options.sentences or LOSS_SENTENCES:,} sentences at most"))
     return tuple(rows)
+
+
+def _print(
+    comparison: "Comparison", verdicts: "Sequence[PairVerdict]", same_loss: float, report: Path
+) -> None:
+    """A row per checkpoint, the conclusions for each pair, and the location of the report."""
+    from isoloss.measurements.compared_checkpoints import ACCURACIES
+    from isoloss.report.comparison_page import pair_sentences
+
+    console = table_console()
+    table = Table()
+    table.add_column("checkpoint", overflow="fold")
+    cells = {
+        name: [_cell(comparison, each, name) for each in comparison.checkpoints] for name in comparison.names
+    }
+    measured = [name for name, column in cells.items() if any(column)]
+    for name in measured:
+        table.add_column(TITLES.get(name, name.replace("_", " ")), justify="right")
+    for place, checkpoint in enumerate(comparison.checkpoints):
+        table.add_row(checkpoint.name, *(cells[name][place] for name in measured))
+    if (majority := comparison.majority) is not None:
+        table.add_row(
+            "the majority", *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured)
+        )
+    console.print(table)
+    for line in [*pair_sentences(verdicts, same_loss), f"report: {report}"]:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _as_json(
+    comparison: "Comparison", verdicts: "Sequence[PairVerdict]", notes: Sequence[str], report: Path
+) -> str:
+    """One JSON object: records, verdicts with their intervals, and descriptions of the checkpoints."""
+    content = {
+        "records": [asdict(record) for record in comparison.records],
+        "verdicts": [_verdict_as_json(verdict) for verdict in verdicts],
+        "models": [_checkpoint_as_json(checkpoint) for checkpoint in comparison.checkpoints],
+        "notes": list(notes),
+        "report": str(report),
+    }
+    return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+
+def _cell(comparison: "Comparison", checkpoint: "Checkpoint", name: str) -> str:
+    from isoloss.measurements.compared_checkpoints import ACCURACIES
+    from isoloss.results.record import as_text
+
+    found: Estimate | Record | None
+    if name in ACCURACIES:
+        found = comparison.estimate(checkpoint, name)
+    else:
+        measured = comparison.measurement(checkpoint, name)
+        found = None if measured is None else measured.records[0]
+    return "" if found is None else as_text(found.value, found.standard_error)
+
+
+def _verdict_as_json(verdict: "PairVerdict") -> dict[str, Any]:
+    known = asdict(verdict)
+    for end in ("low", "high"):
+        if math.isnan(known[end]):  # of a question not asked, or that nothing bounds
+            known[end] = None
+    return known
+
+
+def _checkpoint_as_json(checkpoint: "Checkpoint") -> dict[str, Any]:
+    known = asdict(checkpoint)
+    del known["shapes"]
+    return known

@@ -2,25 +2,27 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from isoloss.command_line.options import (
     File,
+    Models,
     Name,
     Number,
+    Objective,
     Quantities,
-    refuse_below,
-    refuse_several_sources,
-    refuse_unwritable,
+    Share,
+    check_measured_text,
     repeated_command,
     trace_stopping,
-    usable_mask_rate,
-    usable_seed,
 )
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
+
+if TYPE_CHECKING:
+    from isoloss.command_line.flatness_table import Shown
 
 EXIT_INTERRUPTED = 130
 GIBIBYTE = 1 << 30
@@ -37,10 +39,7 @@ class FlatnessOptions:
     every model reaches the requested error or the text ends. Ctrl-C prints the estimates so far.
     """
 
-    models: Annotated[
-        tyro.conf.Positional[tuple[str, ...]],
-        tyro.conf.arg(metavar="MODEL [MODEL ...]", help_behavior_hint=""),
-    ]
+    models: Models
     """Model folders, as written by save_pretrained or peft (of an adapter, its own weights are measured), or
     names on a hub; a folder of checkpoint-* stands for all of them."""
     text: File = None
@@ -62,11 +61,9 @@ class FlatnessOptions:
     """Mask a single token of each sentence, chosen uniformly, instead of a share of them at once."""
     mask_token_id: Number = None
     """The mask token's id, if no tokenizer gives it."""
-    mask_rate: Annotated[float | None, tyro.conf.arg(metavar="SHARE", help_behavior_hint="")] = None
+    mask_rate: Share = None
     """Share of a sentence's tokens that are masked at once; 0.15 by default."""
-    objective: Annotated[
-        Literal["masked", "causal"] | None, tyro.conf.arg(metavar="{masked,causal}", help_behavior_hint="")
-    ] = None
+    objective: Objective = None
     """What the models predict; read from their configurations when not given."""
     parameters: Annotated[str | None, tyro.conf.arg(metavar="PATTERN", help_behavior_hint="")] = None
     """Measure only parameters whose names match this regular expression; the others are frozen."""
@@ -94,10 +91,10 @@ def flatness(options: FlatnessOptions) -> int:
     with starting("flatness"):
         import torch
 
-        from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
+        from isoloss.command_line.flatness_table import Shown, print_flatness, print_json
         from isoloss.measurements import models_together as together
         from isoloss.measurements.measured_models import INTERRUPTED
-        from isoloss.measurements.sampled_batches import SampledBatches, measured_text
+        from isoloss.measurements.sampled_batches import measured_text
         from isoloss.models.hub import quiet
 
     _check_what_torch_knows(options)
@@ -107,12 +104,14 @@ def flatness(options: FlatnessOptions) -> int:
     models, prediction = together.load_together(
         options.models, options.objective, precision, options.device, options.parameters
     )
-    first = next(iter(models.values()))
-    batches = SampledBatches(
-        together.corpus_of(models, texts),
-        together.predicting(models, prediction, options.one_mask, options.mask_rate, options.mask_token_id),
+    batches = together.sampled_batches(
+        models,
+        prediction,
+        texts,
         options.seed,
-        pad_token=together.pad_token_of(first),
+        one_mask=options.one_mask,
+        mask_rate=options.mask_rate,
+        mask_token=options.mask_token_id,
     )
     settings = {"estimand": batches.predicting.describe(), "dtype": options.dtype}
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
@@ -128,16 +127,22 @@ def flatness(options: FlatnessOptions) -> int:
     else:
         print_flatness(shown)
     if options.output is not None:
-        # Drawing takes seconds to import, and a table need not wait for that.
-        from isoloss.report.flatness_page import flatness_page
-        from isoloss.report.page import write_lone_page
-
-        page = flatness_page(measured, sentences_below(shown), repeated_command("flatness", options))
-        write_lone_page(page, options.output)
-        if not options.json:
-            print(f"page: {options.output}")
+        _write_page(options, shown)
     finished = len(measured) == len(set(options.quantity)) and measured[-1].stopped != INTERRUPTED
     return 0 if finished else EXIT_INTERRUPTED
+
+
+def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
+    # Drawing takes seconds to import, and a table need not wait for that.
+    from isoloss.command_line.flatness_table import sentences_below
+    from isoloss.report.flatness_page import flatness_page
+    from isoloss.report.page import write_lone_page
+
+    assert options.output is not None
+    page = flatness_page(shown.measured, sentences_below(shown), repeated_command("flatness", options))
+    write_lone_page(page, options.output)
+    if not options.json:
+        print(f"page: {options.output}")
 
 
 def _check(options: FlatnessOptions) -> None:
@@ -147,22 +152,9 @@ def _check(options: FlatnessOptions) -> None:
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
     refuse_named_twice(options.models)
-    refuse_several_sources(options.text, options.token_ids, options.dataset)
-    usable_seed(options.seed)
-    if options.one_mask and options.mask_rate is not None:
-        raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
-    if options.mask_rate is not None:
-        usable_mask_rate(options.mask_rate)
-    if not 0 < options.memory < float("inf"):
-        raise BadInput(f"--memory must be above 0 gibibytes, not {options.memory}; 1 is what is usual")
+    check_measured_text(options, "flatness.html")
     if not options.quantity:
         raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
-    if options.sentences is not None:
-        refuse_below(2, options.sentences, "--sentences")
-    if options.output is not None:
-        if options.output.suffix != ".html":
-            raise BadInput(f"--output names an HTML file, such as flatness.html, not {options.output}")
-        refuse_unwritable(options.output)
     if options.parameters is not None:
         try:
             re.compile(options.parameters)

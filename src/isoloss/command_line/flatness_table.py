@@ -9,9 +9,9 @@ from torch import nn
 
 from isoloss.command_line.terminal import table_console
 from isoloss.corpora.token_sentences import Corpus
+from isoloss.measurements.flatter_verdict import CONFIDENCE, MOST_SENTENCES, FlatterVerdict
 from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
-from isoloss.measurements.verdicts import CONFIDENCE, MOST_SENTENCES, FlatterVerdict
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, as_text

@@ -2,10 +2,9 @@
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
+from isoloss.command_line.options import Models, Objective
 from isoloss.command_line.terminal import duration, starting
 from isoloss.errors import BadInput
 
@@ -26,14 +25,9 @@ class InspectOptions:
     Example: isoloss inspect my-bert
     """
 
-    models: Annotated[
-        tyro.conf.Positional[tuple[str, ...]],
-        tyro.conf.arg(metavar="MODEL [MODEL ...]", help_behavior_hint=""),
-    ]
+    models: Models
     """Model folders, or names on a hub."""
-    objective: Annotated[
-        Literal["masked", "causal"] | None, tyro.conf.arg(metavar="{masked,causal}", help_behavior_hint="")
-    ] = None
+    objective: Objective = None
     """What the models predict; read from their configurations when not given."""
     device: str = "cpu"
     """Where the trial runs: cpu or cuda."""

@@ -17,6 +17,7 @@ from isoloss.command_line.language_search import (
     HMMSearchOptions,
     HMMSizes,
     refuse_small_sizes,
+    rules_of,
     search,
 )
 from isoloss.command_line.options import Folder, Name, refuse_existing, usable_seed
@@ -214,7 +215,7 @@ def _small_language(options: GrammarOptions | HierarchyOptions | HMMOptions | Dy
     made: WritesItself
     match options:
         case GrammarOptions(sizes=sizes) | HierarchyOptions(sizes=sizes):
-            _refuse_more("rules", sizes.rules, options.most_rules, "--most-rules")
+            _refuse_more("rules", rules_of(sizes), options.most_rules, "--most-rules")
             made = sizes.language(usable_seed(options.seed))
         case HMMOptions(sizes=sizes):
             numbers = sizes.states * (sizes.states + sizes.words)

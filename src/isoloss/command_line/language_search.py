@@ -1,6 +1,5 @@
 """`isoloss language grammar-search`, `hierarchy-search`, `hmm-search`: languages ranked by a task's room."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from json import dumps
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +12,8 @@ from isoloss.command_line.terminal import progress_display, starting, table_cons
 
 if TYPE_CHECKING:
     from isoloss.languages.hmm import HMM
-    from isoloss.languages.language import Language
     from isoloss.languages.pcfg import PCFG
-    from isoloss.measurements.room_and_price import Candidate, Search
+    from isoloss.measurements.language_search import Candidate, Search
     from isoloss.results.estimate import Estimate
     from isoloss.results.record import Record
 
@@ -39,17 +37,6 @@ class GrammarSizes:
     """Right sides of each symbol."""
     words_per_preterminal: int
     """Words of each symbol of the last level."""
-
-    @property
-    def rules(self) -> int:
-        """How many rules the grammar has."""
-        upper = self.roots + self.symbols_per_level * (self.levels - 1)
-        return upper * self.rules_per_symbol + self.symbols_per_level * self.words_per_preterminal
-
-    @property
-    def task(self) -> str:
-        """The name of the task that is searched for by default."""
-        return f"prefix-{2**self.levels}"
 
     def language(self, seed: int) -> "PCFG":
         """The grammar drawn with this seed."""
@@ -76,17 +63,6 @@ class HierarchySizes:
     concentration: float
     """Dirichlet parameter of all probabilities; a large number makes rules equally likely."""
 
-    @property
-    def rules(self) -> int:
-        """How many rules the grammar has."""
-        upper = self.roots + self.symbols_per_level * (self.levels - 1)
-        return upper * self.rules_per_symbol + self.symbols_per_level * self.words_per_preterminal
-
-    @property
-    def task(self) -> str:
-        """The name of the task that is searched for by default."""
-        return f"prefix-{2**self.levels}"
-
     def language(self, seed: int) -> "PCFG":
         """The grammar drawn with this seed."""
         from isoloss.languages.pcfg import pcfg
@@ -112,11 +88,6 @@ class HMMSizes:
     emission_concentration: float
     """Dirichlet parameter of the words of a state."""
 
-    @property
-    def task(self) -> str:
-        """The name of the task that is searched for by default."""
-        return f"state-{self.length // 2 + 1}"
-
     def language(self, seed: int) -> "HMM":
         """The model drawn with this seed."""
         from isoloss.languages.random_hmm import random_hmm
@@ -126,6 +97,12 @@ class HMMSizes:
 
 OF_A_HIERARCHY = HierarchySizes(3, 2, 3, 3, 3, 2.0)
 """Six words, and every pair of the three symbols of a level has a parent."""
+
+
+def rules_of(sizes: GrammarSizes | HierarchySizes) -> int:
+    """How many rules such a grammar has."""
+    upper = sizes.roots + sizes.symbols_per_level * (sizes.levels - 1)
+    return upper * sizes.rules_per_symbol + sizes.symbols_per_level * sizes.words_per_preterminal
 
 
 def refuse_small_sizes(sizes: GrammarSizes | HierarchySizes | HMMSizes) -> None:
@@ -209,14 +186,11 @@ class HMMSearchOptions:
 
 def search(options: GrammarSearchOptions | HierarchySearchOptions | HMMSearchOptions) -> None:
     """Rank random languages, one per seed."""
-    sizes = options.sizes
+    sizes, asked = options.sizes, options.asked
     refuse_small_sizes(sizes)
-    _search(sizes.language, options.task or sizes.task, options.asked)
-
-
-def _search(language_of: "Callable[[int], Language]", task: str, asked: SearchedFor) -> None:
+    usual = f"state-{sizes.length // 2 + 1}" if isinstance(sizes, HMMSizes) else f"prefix-{2**sizes.levels}"
     with starting("language"):
-        from isoloss.measurements.room_and_price import SearchRule, search_languages
+        from isoloss.measurements.language_search import SearchRule, search_languages
         from isoloss.results.record import as_text
 
     refuse_below(1, asked.search, "--search")
@@ -225,7 +199,7 @@ def _search(language_of: "Callable[[int], Language]", task: str, asked: Searched
     rule = SearchRule(asked.cheapest, asked.dearest, asked.least_room, asked.most_chance, asked.least_decided)
     with progress_display() as progress:
         seeds = range(first, first + asked.search)
-        found = search_languages(language_of, task, seeds, rule, progress=progress)
+        found = search_languages(sizes.language, options.task or usual, seeds, rule, progress=progress)
     if asked.json:
         print(dumps(_as_json(found)))
         return

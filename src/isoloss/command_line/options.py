@@ -5,7 +5,7 @@ import sys
 import tempfile
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -13,8 +13,10 @@ from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences import quantity_names
 
 if TYPE_CHECKING:
+    from isoloss.command_line.flatness import FlatnessOptions
+    from isoloss.command_line.sensitivity import SensitivityOptions
     from isoloss.curvature.stopping import Stopping
-    from isoloss.inference.suffix_scores import SuffixCost
+    from isoloss.inference.causal_model import SuffixCost
     from isoloss.languages.causal_lm import CausalLM
     from isoloss.languages.language import Language
 
@@ -23,12 +25,20 @@ File = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="
 Folder = Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
 Name = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
 Number = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
+Share = Annotated[float | None, tyro.conf.arg(metavar="SHARE", help_behavior_hint="")]
+Objective = Annotated[
+    Literal["masked", "causal"] | None, tyro.conf.arg(metavar="{masked,causal}", help_behavior_hint="")
+]
 Quantities = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar=f"{{{','.join(quantity_names())},FILE.py}} [...]")
 ]
 """Names of quantities, or Python files that define one."""
 
 
+Models = Annotated[
+    tyro.conf.Positional[tuple[str, ...]],
+    tyro.conf.arg(metavar="MODEL [MODEL ...]", help_behavior_hint=""),
+]
 LanguageFile = Annotated[
     tyro.conf.Positional[Path],
     tyro.conf.arg(
@@ -84,6 +94,27 @@ def refuse_unwritable(path: Path) -> None:
 
     with writable(path.parent), tempfile.TemporaryFile(dir=path.parent):
         pass
+
+
+def check_measured_text(options: "FlatnessOptions | SensitivityOptions", page: str) -> None:
+    """Refuse what can be refused of the options that the two commands share, without torch.
+
+    `page` is a name that --output could have.
+    """
+    refuse_several_sources(options.text, options.token_ids, options.dataset)
+    usable_seed(options.seed)
+    if options.one_mask and options.mask_rate is not None:
+        raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
+    if options.mask_rate is not None:
+        usable_mask_rate(options.mask_rate)
+    if not 0 < options.memory < float("inf"):
+        raise BadInput(f"--memory must be above 0 gibibytes, not {options.memory}; 1 is what is usual")
+    if options.sentences is not None:
+        refuse_below(2, options.sentences, "--sentences")
+    if options.output is not None:
+        if options.output.suffix != ".html":
+            raise BadInput(f"--output names an HTML file, such as {page}, not {options.output}")
+        refuse_unwritable(options.output)
 
 
 def refuse_below(least: int, number: int, option: str) -> None:
@@ -216,7 +247,7 @@ def report_cost_of_all_positions(language: "CausalLM") -> None:
 
 def report_cost_of_one_position_each(language: "Language", sentences: int) -> None:
     """For a causal language, report the mean cost of one masked distribution in each sentence."""
-    from isoloss.inference.suffix_scores import SuffixCost
+    from isoloss.inference.causal_model import SuffixCost
     from isoloss.languages.causal_lm import CausalLM
 
     if isinstance(language, CausalLM):

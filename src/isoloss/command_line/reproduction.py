@@ -29,12 +29,7 @@ from isoloss.experiments.design import (
 )
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.experiment_jobs import job_names, shared
-from isoloss.experiments.experiment_result import (
-    Executor,
-    Results,
-    carry_out_experiments,
-    experiment_damage,
-)
+from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments, experiment_damage
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED

@@ -1,5 +1,6 @@
 """`isoloss sensitivity`: what rounding and other changes of the weights would cost a model."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,13 +11,12 @@ from isoloss.command_line.options import (
     File,
     Name,
     Number,
+    Objective,
+    Share,
+    check_measured_text,
     refuse_below,
     refuse_existing,
-    refuse_several_sources,
-    refuse_unwritable,
     repeated_command,
-    usable_mask_rate,
-    usable_seed,
 )
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from isoloss.curvature.weight_changes import Rounding, WeightChange
+    from isoloss.measurements.sampled_batches import SampledBatches
+    from isoloss.measurements.sensitivity import AllocatedBits, PartUnderChange
 
 BITS = (8, 6, 5, 4, 3)
 GIBIBYTE = 1 << 30
@@ -74,11 +76,9 @@ class SensitivityOptions:
     """Mask a single token of each sentence, chosen uniformly, instead of a share of them at once."""
     mask_token_id: Number = None
     """The mask token's id, if no tokenizer gives it."""
-    mask_rate: Annotated[float | None, tyro.conf.arg(metavar="SHARE", help_behavior_hint="")] = None
+    mask_rate: Share = None
     """Share of a sentence's tokens that are masked at once; 0.15 by default."""
-    objective: Annotated[
-        Literal["masked", "causal"] | None, tyro.conf.arg(metavar="{masked,causal}", help_behavior_hint="")
-    ] = None
+    objective: Objective = None
     """What the model predicts; read from its configuration when not given."""
     seed: int = 0
     """Seed of the sentence order, the masks and the random draws; the same seed gives the same numbers."""
@@ -103,11 +103,7 @@ def sensitivity(options: SensitivityOptions) -> int:
         from isoloss.command_line.sensitivity_table import Shown, print_json, print_tables, write_allocation
         from isoloss.device import usable_device
         from isoloss.measurements import models_together as together
-        from isoloss.measurements.measured_models import refuse_unusable
-        from isoloss.measurements.sampled_batches import SampledBatches, measured_text
-        from isoloss.measurements.sensitivity import PARTS, Sensitivity, allocated
-        from isoloss.models.hub import quiet
-        from isoloss.objectives.pretrained import apart_throughout
+        from isoloss.measurements.sampled_batches import measured_text
 
     usable_device(options.device)
     texts = options.token_ids or measured_text(options.text, options.dataset)
@@ -115,31 +111,17 @@ def sensitivity(options: SensitivityOptions) -> int:
     models, prediction = together.load_together(
         [options.model], options.objective, getattr(torch, options.dtype), options.device, None
     )
-    model = models[options.model]
-    roundings, others = _changes(options, model)
-    batches = SampledBatches(
-        together.corpus_of(models, texts),
-        together.predicting(models, prediction, options.one_mask, options.mask_rate, options.mask_token_id),
+    changes = _changes(options, models[options.model])
+    batches = together.sampled_batches(
+        models,
+        prediction,
+        texts,
         options.seed,
-        pad_token=together.pad_token_of(model),
+        one_mask=options.one_mask,
+        mask_rate=options.mask_rate,
+        mask_token=options.mask_token_id,
     )
-    drawn, part_of = batches.first(options.sentences), PARTS[options.by]
-    of_errors = not options.trace_only
-    with progress_display() as progress, quiet():
-        refuse_unusable(models, batches)
-        objective, _ = apart_throughout(model, batches.objective, drawn)
-        memory = int(options.memory * GIBIBYTE)
-        engine = Sensitivity.of(
-            model, objective, drawn, seed=options.seed, memory_bytes=memory, progress=progress
-        )
-        found = engine.under(
-            [*roundings, *others], part_of, of_errors=of_errors, check=options.check, progress=progress
-        )
-        best = None
-        if options.bits is not None:
-            best = allocated(
-                engine, found, roundings, part_of, options.bits, of_errors=of_errors, check=options.check
-            )
+    found, best = _predicted(options, models, batches, *changes)
     shown = Shown(options.model, found, best, options.by, batches, options.seed)
     if best is not None:
         write_allocation(shown, _allocation_file(options))
@@ -148,7 +130,7 @@ def sensitivity(options: SensitivityOptions) -> int:
         from isoloss.report.page import write_lone_page
 
         command = repeated_command("sensitivity", options)
-        write_lone_page(sensitivity_page(options.model, found, roundings, command), options.output)
+        write_lone_page(sensitivity_page(options.model, found, changes[0], command), options.output)
     if options.json:
         print_json(shown)
     else:
@@ -156,6 +138,38 @@ def sensitivity(options: SensitivityOptions) -> int:
         if options.output is not None:
             print(f"page: {options.output}")
     return 0
+
+
+def _predicted(
+    options: SensitivityOptions,
+    models: "Mapping[str, nn.Module]",
+    batches: "SampledBatches",
+    roundings: "list[Rounding]",
+    others: "list[WeightChange]",
+) -> "tuple[list[PartUnderChange], AllocatedBits | None]":
+    """The divergence of every part under every change, and the best allocation of bits if asked for."""
+    from isoloss.measurements.measured_models import refuse_unusable
+    from isoloss.measurements.sensitivity import PARTS, Sensitivity, allocated
+    from isoloss.models.hub import quiet
+    from isoloss.objectives.pretrained import apart_throughout
+
+    model, drawn = models[options.model], batches.first(options.sentences)
+    part_of, of_errors = PARTS[options.by], not options.trace_only
+    memory = int(options.memory * GIBIBYTE)
+    with progress_display() as progress, quiet():
+        refuse_unusable(models, batches)
+        objective, _ = apart_throughout(model, batches.objective, drawn)
+        engine = Sensitivity.of(
+            model, objective, drawn, seed=options.seed, memory_bytes=memory, progress=progress
+        )
+        found = engine.under(
+            [*roundings, *others], part_of, of_errors=of_errors, check=options.check, progress=progress
+        )
+        if options.bits is None:
+            return found, None
+        return found, allocated(
+            engine, found, roundings, part_of, options.bits, of_errors=of_errors, check=options.check
+        )
 
 
 def _changes(options: SensitivityOptions, model: "nn.Module") -> "tuple[list[Rounding], list[WeightChange]]":
@@ -207,20 +221,8 @@ def _allocation_file(options: SensitivityOptions) -> Path:
 
 def _check(options: SensitivityOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
-    refuse_several_sources(options.text, options.token_ids, options.dataset)
-    usable_seed(options.seed)
-    refuse_below(2, options.sentences, "--sentences")
-    if options.one_mask and options.mask_rate is not None:
-        raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
-    if options.mask_rate is not None:
-        usable_mask_rate(options.mask_rate)
-    if not 0 < options.memory < float("inf"):
-        raise BadInput(f"--memory must be above 0 gibibytes, not {options.memory}; 1 is what is usual")
+    check_measured_text(options, "sensitivity.html")
     _check_changes(options)
-    if options.output is not None:
-        if options.output.suffix != ".html":
-            raise BadInput(f"--output names an HTML file, such as sensitivity.html, not {options.output}")
-        refuse_unwritable(options.output)
 
 
 def _check_changes(options: SensitivityOptions) -> None:

@@ -33,7 +33,7 @@ SPLITS = ("validation", "test", "train")
 """Which split of a data set is read: the first of these that it has."""
 
 
-def read_data_set(name: str, tokenizer: Any, longest: int | None) -> TextCorpus:
+def read_data_set(name: str) -> TextCorpus:
     """The texts of a data set, one sentence each: its column "text", or its only column of strings.
 
     `name` is as for `datasets.load_dataset`, followed by ":CONFIGURATION" if there are several. Blank texts
@@ -45,7 +45,7 @@ def read_data_set(name: str, tokenizer: Any, longest: int | None) -> TextCorpus:
     texts = _texts(loaded[split], name)
     if not texts:
         raise BadInput(f"the data set {name} has no texts in its {split} part; choose another")
-    return TextCorpus([text for _, text in texts], [line for line, _ in texts], tokenizer, longest)
+    return TextCorpus([text for _, text in texts], [line for line, _ in texts])
 
 
 def load_data_set(name: str, **options: Any) -> Any:

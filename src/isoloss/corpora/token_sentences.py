@@ -6,53 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from isoloss.corpora.task_file import COLUMNS, SURROGATE, read_table
 from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.files import read_text
-
-KIND = "rows with a column 'text'"
-_NAMES = tuple(names[0] for names in COLUMNS if len(names) == 1)
-
-
-def texts_of_table(path: Path) -> list[tuple[int, str]]:
-    r"""Each row's number, from 1, and its text, without rows whose text is blank.
-
-    They are in a column 'text' or 'sentence', or in the only one that holds text. Raises BadInput if there is
-    no such column, or several, if the file is no table, and for half a surrogate pair.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "reviews.csv"
-    >>> _ = path.write_text('stars,review\n3,"good, mostly"\n1,bad\n')
-    >>> texts_of_table(path)
-    [(1, 'good, mostly'), (2, 'bad')]
-    """
-    table = read_table(path, KIND)
-    cells = {name: table[name].to_list() for name in table.columns}
-    named = [name for name in _NAMES if name in cells]
-    named = named[:1] or [name for name, column in cells.items() if any(map(_is_text, column))]
-    if len(named) != 1:
-        there = ", ".join(cells) or "none"
-        raise BadInput(
-            f"{path} has no column 'text' or 'sentence', but {there}; name the one to measure on so"
-        )
-    texts = [(row, str(cell)) for row, cell in enumerate(cells[named[0]], start=1) if _is_filled(cell)]
-    if broken := [row for row, text in texts if SURROGATE.search(text)]:
-        raise BadInput(f"{path}, row {broken[0]}: there is half a surrogate pair; write the file again")
-    return texts
-
-
-def _is_text(cell: object) -> bool:
-    if not isinstance(cell, str):
-        return False
-    try:
-        float(cell)
-    except ValueError:
-        return bool(cell.strip())
-    return False
-
-
-def _is_filled(cell: object) -> bool:
-    return cell is not None and bool(str(cell).strip())
 
 
 @dataclass(frozen=True)
@@ -96,8 +51,8 @@ class TextCorpus:
 
     texts: Sequence[str]
     lines: Sequence[int]
-    tokenizer: Any
-    longest: int | None
+    tokenizer: Any = None
+    longest: int | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -169,20 +124,61 @@ TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
 """Suffixes of files that hold texts among other things."""
 
 
-def read_text_corpus(path: Path, tokenizer: Any, longest: int | None) -> TextCorpus:
+def read_text_corpus(path: Path) -> TextCorpus:
     """The lines of a UTF-8 file that are not blank, one sentence each; of a table, the texts of its rows.
 
     Raises BadInput if none is left, and as `texts_of_table` does.
     """
     if path.suffix.lower() in TABLES:
-        from isoloss.corpora.token_sentences import texts_of_table  # most texts need not wait for it
-
         numbered = texts_of_table(path)
     else:
         numbered = _filled_lines(read_text(path, "a text, a sentence or a document a line"))
     if not numbered:
         raise BadInput(f"{path} is empty; give a text, a sentence or a document a line")
-    return TextCorpus([text for _, text in numbered], [line for line, _ in numbered], tokenizer, longest)
+    return TextCorpus([text for _, text in numbered], [line for line, _ in numbered])
+
+
+def texts_of_table(path: Path) -> list[tuple[int, str]]:
+    r"""Each row's number, from 1, and its text, without rows whose text is blank.
+
+    They are in a column 'text' or 'sentence', or in the only one that holds text. Raises BadInput if there is
+    no such column, or several, if the file is no table, and for half a surrogate pair.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "reviews.csv"
+    >>> _ = path.write_text('stars,review\n3,"good, mostly"\n1,bad\n')
+    >>> texts_of_table(path)
+    [(1, 'good, mostly'), (2, 'bad')]
+    """
+    from isoloss.corpora.task_file import COLUMNS, SURROGATE, read_table  # most texts need not wait for it
+
+    table = read_table(path, "rows with a column 'text'")
+    cells = {name: table[name].to_list() for name in table.columns}
+    named = [name for name, *more in COLUMNS if not more and name in cells]
+    named = named[:1] or [name for name, column in cells.items() if any(map(_is_text, column))]
+    if len(named) != 1:
+        there = ", ".join(cells) or "none"
+        raise BadInput(
+            f"{path} has no column 'text' or 'sentence', but {there}; name the one to measure on so"
+        )
+    texts = [(row, str(cell)) for row, cell in enumerate(cells[named[0]], start=1) if _is_filled(cell)]
+    if broken := [row for row, text in texts if SURROGATE.search(text)]:
+        raise BadInput(f"{path}, row {broken[0]}: there is half a surrogate pair; write the file again")
+    return texts
+
+
+def _is_text(cell: object) -> bool:
+    if not isinstance(cell, str):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return bool(cell.strip())
+    return False
+
+
+def _is_filled(cell: object) -> bool:
+    return cell is not None and bool(str(cell).strip())
 
 
 def read_token_corpus(path: Path, vocabulary: int, longest: int | None) -> TokenCorpus:

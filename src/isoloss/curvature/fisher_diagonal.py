@@ -86,14 +86,7 @@ def fisher_diagonal(
     MeasuredParameters.of(model)  # refuses a model without any
     parameters = trainable_parameters(model)
     batch = batch.to(device_of(model))
-    # One copy of the sentence for each of its predictions, with that prediction only.
-    every = torch.arange(len(batch.rows), device=batch.rows.device)
-    apart = replace(
-        batch,
-        input_ids=batch.input_ids[batch.rows],
-        attention_mask=batch.attention_mask[batch.rows],
-        rows=every,
-    )
+    apart = _predictions_apart(batch)
     count = min(BLOCKS, len(batch))
     block_of_sentence = torch.arange(len(batch), device=batch.rows.device) * count // len(batch)
     block_of = block_of_sentence[batch.rows]
@@ -117,3 +110,13 @@ def fisher_diagonal(
                     squares = gradient.detach().reshape(len(gradient), -1).double().square()
                     blocks[name].index_add_(0, block_of[predictions], squares)
     return FisherDiagonal(blocks, block_of_sentence.bincount())
+
+
+def _predictions_apart(batch: Batch) -> Batch:
+    """One copy of the sentence for each of its predictions, with that prediction only."""
+    return replace(
+        batch,
+        input_ids=batch.input_ids[batch.rows],
+        attention_mask=batch.attention_mask[batch.rows],
+        rows=torch.arange(len(batch.rows), device=batch.rows.device),
+    )

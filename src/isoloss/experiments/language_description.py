@@ -15,8 +15,7 @@ from isoloss.errors import BadInput
 from isoloss.executors.job import Job
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.languages.causal_lm import CausalLM
-from isoloss.languages.language import Described, DrawsDerivations, Facts, Language, kind_of
-from isoloss.languages.sampling import Derivation
+from isoloss.languages.language import Derivation, Described, DrawsDerivations, Facts, Language, kind_of
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 from isoloss.measurements.entropy import language_entropy, usual_sentences

@@ -13,9 +13,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.stand_ins import BOOKS, gutenberg_books
 from isoloss.errors import BadInput
+from isoloss.inference.causal_model import TokenRestriction
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.sentences import TextWindows, text_windows
-from isoloss.languages.token_restriction import TokenRestriction
 from isoloss.measurements.generated_words import TokenizerSource
 from isoloss.models.causal_language import (
     LENGTH,

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.inference.binary_grammar import BinaryGrammar
-from isoloss.inference.chart_plan import ChartPlan, Combination
+from isoloss.inference.chart_plan import BinaryGrammar, ChartPlan, Combination
 
 LIFT_BITS = 200
 """Charts are rescaled when their largest number leaves 2^±200; float64 reaches 2^-1022."""

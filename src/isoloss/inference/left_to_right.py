@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.inference.binary_grammar import BinaryGrammar
-from isoloss.inference.chart_plan import ChartPlan, Level
+from isoloss.inference.chart_plan import BinaryGrammar, ChartPlan, Level
 from isoloss.inference.inside_outside import InsideChart, inside, lift_by, word_potentials
 
 

@@ -290,7 +290,7 @@ def _text(every: Sequence[Model], on: Text) -> TextCorpus:
         raise BadInput("the models have different vocabularies; measure models that share one")
     longest = min((n for each in every if (n := longest_sentence(each.module)) is not None), default=None)
     if isinstance(on, str | Path):
-        return replace(read_text_corpus(Path(on), None, None), tokenizer=tokenizers[0], longest=longest)
+        return replace(read_text_corpus(Path(on)), tokenizer=tokenizers[0], longest=longest)
     lines = list(on)
     if not all(isinstance(line, str) for line in lines) or len(lines) < 2:
         raise BadInput("a text is a file, or a list of at least two sentences, each a string")

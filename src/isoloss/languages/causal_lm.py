@@ -6,15 +6,17 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.inference.causal_model import CausalModel, draw_sentences, inverse_cumulative
-from isoloss.inference.suffix_scores import (
+from isoloss.inference.causal_model import (
+    CausalModel,
     SuffixCost,
+    TokenRestriction,
+    draw_sentences,
+    inverse_cumulative,
     masked_log_probabilities,
     rows_at_once,
     suffix_cost,
@@ -22,11 +24,11 @@ from isoloss.inference.suffix_scores import (
 )
 from isoloss.languages.language import Described, Facts
 from isoloss.languages.rule_tables import Bits
-from isoloss.languages.sampling import GOLDEN, mixed, sentence_keys
+from isoloss.languages.sampling import sentence_keys
 from isoloss.languages.sentences import Sentences, refuse_unknown_words
 from isoloss.languages.task import Task, opening_tasks
-from isoloss.languages.token_restriction import TokenRestriction
 from isoloss.progress import Progress, silent
+from isoloss.seeds import next_shares
 
 MEMORY_BYTES = 1 << 26
 
@@ -257,6 +259,5 @@ def _uniforms(keys: Bits, count: int) -> list[Tensor]:
     """The first `count` numbers in [0, 1) of every key's stream, float64."""
     stream, found = keys.copy(), []
     for _ in range(count):
-        stream += GOLDEN
-        found.append(torch.from_numpy((mixed(stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53))
+        found.append(torch.from_numpy(next_shares(stream)))
     return found

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import Facts, WrittenLanguage
-from isoloss.languages.sampling import GOLDEN, mixed, sentence_keys
+from isoloss.languages.sampling import sentence_keys
 from isoloss.languages.sentences import (
     Sentences,
     refuse_other_lengths,
@@ -25,6 +25,7 @@ from isoloss.languages.sentences import (
     refuse_unknown_words,
 )
 from isoloss.languages.task import LabelledSentences, Task
+from isoloss.seeds import GOLDEN, mixed, next_shares
 
 LEFT, RIGHT = 0, 1
 
@@ -80,11 +81,11 @@ class Dyck:
         lefts = np.full(n, self.length // 2)
         for t in range(self.length):
             # Uniform over 0, 1, .., remaining - 1 to within 2^-53.
-            place = _next_share(stream) * (self.length - t)
+            place = next_shares(stream) * (self.length - t)
             ids[t] = place >= lefts
             lefts -= 1 - ids[t]
         if self.balanced_share < 1:
-            uniform = _next_share(stream) >= self.balanced_share
+            uniform = next_shares(stream) >= self.balanced_share
             ids = np.where(uniform, _even_brackets(self.length, stream), ids)
         return _strings(ids)
 
@@ -250,12 +251,6 @@ def mismatches(sentences: Sentences) -> Int[Tensor, " n"]:
 
 Brackets = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 Bits = np.ndarray[tuple[int], np.dtype[np.uint64]]
-
-
-def _next_share(stream: Bits) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The next number in [0, 1) of each string's random stream."""
-    stream += GOLDEN
-    return (mixed(stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _even_brackets(length: int, stream: Bits) -> Brackets:

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.languages.sampling import Derivation
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 from isoloss.progress import Progress, silent
@@ -121,6 +120,43 @@ class WritesItself(Language, Protocol):
     def file(self) -> WrittenLanguage:
         """The file that reads back as this language."""
         ...
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A node of a derivation tree: a symbol with its parts, or a word with none."""
+
+    label: str
+    children: "tuple[Derivation, ...]" = ()
+
+    def __str__(self) -> str:
+        """Bracketed text.
+
+        >>> str(Derivation("S", (Derivation("A", (Derivation("a"),)), Derivation("b"))))
+        '(S (A a) b)'
+        """
+        pieces: list[str] = []
+        pending: list[Derivation | str] = [self]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, str) or not node.children:
+                pieces.append(node if isinstance(node, str) else f" {node.label}")
+                continue
+            pieces.append(f" ({node.label}")
+            pending.extend([")", *reversed(node.children)])
+        return "".join(pieces).strip()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words below the node, left to right."""
+        found: list[str] = []
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            if not node.children:
+                found.append(node.label)
+            pending.extend(reversed(node.children))
+        return tuple(found)
 
 
 @runtime_checkable

@@ -17,8 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.inference.binary_grammar import BinaryGrammar
-from isoloss.inference.chart_plan import ChartPlan, sentence_plan
+from isoloss.inference.chart_plan import BinaryGrammar, ChartPlan, sentence_plan
 from isoloss.inference.forward_backward import forward
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
 from isoloss.inference.inside_outside import log_weights, masked_distribution

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from isoloss.inference.binary_grammar import BinaryGrammar
+from isoloss.inference.chart_plan import BinaryGrammar
 from isoloss.languages.grammar import Grammar, Right, Rule, Symbol
 
 Weights = dict[Symbol, float]

@@ -22,13 +22,12 @@ from isoloss.inference.left_to_right import (
 )
 from isoloss.languages.constituent_task import constituent_task, constituent_tasks
 from isoloss.languages.grammar import Grammar, check_well_formed
-from isoloss.languages.language import Facts, Language, WrittenLanguage
+from isoloss.languages.language import Derivation, Facts, Language, WrittenLanguage
 from isoloss.languages.normal_form import NormalForm, normal_form
 from isoloss.languages.notation import read_grammar, write_grammar
 from isoloss.languages.rule_tables import RuleTables, rule_tables
 from isoloss.languages.sampling import (
     CHUNK,
-    Derivation,
     Derivations,
     derivation_trees,
     sample_sentences,

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isoloss.languages.grammar import Grammar, Symbol
+from isoloss.languages.language import Derivation
 from isoloss.languages.rule_tables import END, AliasTables, Bits, Numbers, RuleTables, alias_tables
 from isoloss.languages.sentences import PADDING, Sentences
+from isoloss.seeds import GOLDEN, mixed
 
 CHUNK = 16384
 """Sentences drawn at a time: many, to spread the cost of a step; not more, for the processor's cache."""
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SECOND_STREAM = np.uint64(0xD1B54A32D192ED03)
 
 _FIRST_ROOM = 32
@@ -149,16 +150,6 @@ def padded_sentences(chunks: list[tuple[Numbers, Numbers]], maximum: int | None)
     return Sentences(ids, torch.from_numpy(lengths))
 
 
-def mixed(bits: Bits) -> Bits:
-    """SplitMix64's finaliser: a permutation of 64-bit numbers after which every bit looks random."""
-    bits = bits ^ (bits >> np.uint64(30))
-    bits *= np.uint64(0xBF58476D1CE4E5B9)
-    bits ^= bits >> np.uint64(27)
-    bits *= np.uint64(0x94D049BB133111EB)
-    bits ^= bits >> np.uint64(31)
-    return bits
-
-
 @dataclass(frozen=True)
 class PathTables:
     """Tables of the next state, one per state followed by that of the first state, and tables of the word."""
@@ -204,43 +195,6 @@ def _tables(distributions: NDArray[np.float64]) -> AliasTables:
     choices = [list(range(row * columns, (row + 1) * columns)) for row in range(rows)]
     tables = alias_tables(choices, distributions.reshape(-1))
     return replace(tables, outcome=tables.outcome % columns)
-
-
-@dataclass(frozen=True)
-class Derivation:
-    """A node of a derivation tree: a symbol with its parts, or a word with none."""
-
-    label: str
-    children: "tuple[Derivation, ...]" = ()
-
-    def __str__(self) -> str:
-        """Bracketed text.
-
-        >>> str(Derivation("S", (Derivation("A", (Derivation("a"),)), Derivation("b"))))
-        '(S (A a) b)'
-        """
-        pieces: list[str] = []
-        pending: list[Derivation | str] = [self]
-        while pending:
-            node = pending.pop()
-            if isinstance(node, str) or not node.children:
-                pieces.append(node if isinstance(node, str) else f" {node.label}")
-                continue
-            pieces.append(f" ({node.label}")
-            pending.extend([")", *reversed(node.children)])
-        return "".join(pieces).strip()
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words below the node, left to right."""
-        found: list[str] = []
-        pending = [self]
-        while pending:
-            node = pending.pop()
-            if not node.children:
-                found.append(node.label)
-            pending.extend(reversed(node.children))
-        return tuple(found)
 
 
 def derivation_trees(grammar: Grammar, derivations: Derivations) -> list[Derivation]:

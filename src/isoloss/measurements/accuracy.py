@@ -281,19 +281,19 @@ STORED_NAMES: Mapping[tuple[str, str], str] = {
 def stored_settings(examples: Any, head: Head) -> dict[str, Any]:
     """The settings under which an accuracy is stored, which are older than its class.
 
-    Every kind of examples and head has a name and the fields of both; adapted features, and examples that
-    are made `of` others, are settings around those.
+    Every kind of examples and head has a name and the fields of both; adapted features, and the shift of a
+    test's sentences, are settings around those.
     """
     if isinstance(head, LinearProbe) and not isinstance(head.features, AsTheyAre):
         plain = AccuracyQuantity(examples, LinearProbe(head.settings))
         return {"is": "AdaptedProbeQuantity", "revision": 1, "of": plain, "features": head.features}
+    if shift := getattr(examples, "shift", None):
+        plain = AccuracyQuantity(replace(examples, shift=None), head)
+        return {"is": "ShiftedProbeQuantity", "revision": 1, "of": plain, "shift": shift}
     kind = type(examples).__name__
-    if kind == "ShiftedSentences":
-        plain = AccuracyQuantity(examples.of, head)
-        return {"is": "ShiftedProbeQuantity", "revision": 1, "of": plain, "shift": examples.shift}
     setting = "probe" if isinstance(head, LinearProbe) else "settings"
     name = STORED_NAMES.get((kind, type(head).__name__))
     if name is None:
         return {"is": "AccuracyQuantity", "revision": 1, "examples": examples, setting: head.settings}
-    own = {each.name: getattr(examples, each.name) for each in fields(examples)}
+    own = {each.name: getattr(examples, each.name) for each in fields(examples) if each.name != "shift"}
     return {"is": name, "revision": 1, **own, setting: head.settings}

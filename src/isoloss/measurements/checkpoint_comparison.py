@@ -17,8 +17,7 @@ from isoloss.corpora.labelled_texts import TextTask
 from isoloss.errors import Damaged, IsolossError
 from isoloss.measurements.checkpoint_measurements import (
     CheckpointMeasurement,
-    accuracy_of_seeds,
-    measured_accuracy,
+    Stage,
 )
 from isoloss.measurements.compared_checkpoints import (
     ACCURACIES,
@@ -48,10 +47,6 @@ Measured = Mapping[tuple[str, str], Measurement]
 
 class DamagedMeasurement(UserWarning):
     """A cached measurement was damaged, and has been measured again."""
-
-
-Stage = Sequence[tuple[Checkpoint, CheckpointMeasurement]]
-"""Measurements after which there is something new to compare."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +244,17 @@ def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str
     key = {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
     # The first revision is left out, as in records from before there were revisions.
     return key if measurement.revision == 1 else key | {"revision": measurement.revision}
+
+
+def measured_accuracy(measurement: Measurement) -> Accuracy:
+    """The accuracy that `accuracy_measurement` wrote."""
+    quantity = measurement.records[0].quantity.removesuffix("_accuracy")
+    return Accuracy(quantity, measurement.values["correct"], measurement.values["by_seed"])
+
+
+def accuracy_of_seeds(seeds: list[Measurement]) -> Accuracy:
+    """The accuracy of fine-tuning, from those of its seeds."""
+    return Accuracy.of("fine_tuning_best", torch.stack([seed.values["right"] for seed in seeds]))
 
 
 def difference_of_accuracies(accuracy: Accuracy, reference: Accuracy) -> Estimate:

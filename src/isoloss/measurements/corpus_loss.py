@@ -14,7 +14,14 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.fixed_sentences import validation_sample
-from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
+from isoloss.measurements.quantity import (
+    Columns,
+    Measurement,
+    Subject,
+    columns_in_order,
+    names_with_errors,
+    value_and_error,
+)
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.masked import ManyMasksObjective, once_each
@@ -194,6 +201,7 @@ class TrainingLossQuantity:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
     drawn_as: ClassVar[type] = SequencesOfDocuments
+    column_names, columns = columns_in_order("training_loss")
 
     sequences: int
     seed: int
@@ -219,15 +227,6 @@ class TrainingLossQuantity:
         found = _loss(model, drawn, self.seed, subject, progress)
         loss, _ = found.records(subject.checkpoint, dict(subject.settings))
         return Measurement([replace(loss, quantity="training_loss")])
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors("training_loss")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `training_loss` in nats and its error."""
-        return value_and_error("training_loss", records[0])
 
 
 def _loss(

@@ -11,10 +11,9 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.curvature.trace_descent import trace_descent_rate
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences, labels_of
 from isoloss.measurements.on_sentences.fisher_trace import trace_measurement
 from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
     AnySource,
     Columns,
     Measurement,
@@ -45,15 +44,12 @@ class EnlargedTraceQuantity:
     """
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN
 
     common: Shape
     form: FormName
     sentences: int
     seed: int
-
-    draw = draw_sentences
 
     def measure(
         self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -87,16 +83,13 @@ class TraceDescentQuantity:
     """
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("predicted_descent")
 
     sentences: int
     distance: float
     seed: int
     rate_reading: str | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
-
-    draw = draw_sentences
-    column_names, columns = columns_in_order("predicted_descent")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -131,15 +124,12 @@ class StableRateQuantity:
     """
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("stable_rate")
 
     sentences: int
     seed: int
     batch: int = 4
-
-    draw = draw_sentences
-    column_names, columns = columns_in_order("stable_rate")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress

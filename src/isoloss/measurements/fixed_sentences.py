@@ -13,7 +13,7 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language, SentenceSource
 from isoloss.languages.sentences import PADDING, Sentences
-from isoloss.measurements.quantity import AnySource, Subject
+from isoloss.measurements.quantity import LANGUAGES_AND_TEXT, AnySource, Subject
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.batch import Batch, ExactObjective, Objective, PretrainingObjective
 from isoloss.objectives.masked import once_each
@@ -119,6 +119,11 @@ def draw_labelled_sentences(
     """As `draw_sentences`, for a quantity that needs `exact_labels`; raises BadInput as they do."""
     _ = exact_labels(source, objective)
     return draw_sentences(quantity, source, objective, progress)
+
+
+DRAWN = (LANGUAGES_AND_TEXT, FixedSentences, draw_sentences)
+DRAWN_WITH_LABELS = (LANGUAGES_AND_TEXT, FixedSentences, draw_labelled_sentences)
+"""`sources`, `drawn_as` and `draw` of a quantity of fixed sentences."""
 
 
 def labels_of(subject: Subject[AnySource]) -> "ExactLabelDistribution | None":

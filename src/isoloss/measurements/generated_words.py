@@ -17,7 +17,7 @@ from torch import Tensor
 
 from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
-from isoloss.languages.token_restriction import written_words
+from isoloss.inference.causal_model import written_words
 from isoloss.measurements.labelled_inputs import TextInputs
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
 from isoloss.progress import Progress

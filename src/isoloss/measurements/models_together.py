@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
+from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure
 from isoloss.measurements.sampled_batches import (
     NextToken,
@@ -20,7 +21,6 @@ from isoloss.measurements.sampled_batches import (
     ShareMasked,
     refuse_single_sentence,
 )
-from isoloss.measurements.verdicts import FlatterVerdict, flatter_verdicts
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
@@ -64,6 +64,22 @@ def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
         )
     for _, parameter in named:
         parameter.requires_grad_(id(parameter) in kept)
+
+
+def sampled_batches(
+    models: Mapping[str, PreTrainedModel],
+    prediction: Prediction,
+    source: TextCorpus | Path,
+    seed: int,
+    *,
+    one_mask: bool = False,
+    mask_rate: float | None = None,
+    mask_token: int | None = None,
+) -> SampledBatches:
+    """What one text has for all models to predict; raises BadInput as `corpus_of` and `predicting` do."""
+    corpus = corpus_of(models, source)
+    predicted = predicting(models, prediction, one_mask, mask_rate, mask_token)
+    return SampledBatches(corpus, predicted, seed, pad_token_of(next(iter(models.values()))))
 
 
 def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) -> Corpus:

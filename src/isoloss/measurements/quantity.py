@@ -1,6 +1,6 @@
 """A measurement of a model: the interface of quantities, their subject and their result."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
@@ -166,6 +166,18 @@ def names_with_errors(*columns: str) -> tuple[str, ...]:
     return tuple(name for column in columns for name in (column, f"{column}_error"))
 
 
+def in_order(columns: Iterable[str], records: Iterable[Record]) -> Columns:
+    """The records as these columns, each with its error; further records are in none.
+
+    >>> in_order(["trace"], [Record("fisher_trace", 8.0, "", 0.5, 99)])
+    {'trace': 8.0, 'trace_error': 0.5}
+    """
+    found: Columns = {}
+    for column, record in zip(columns, records, strict=False):
+        found |= value_and_error(column, record)
+    return found
+
+
 def columns_in_order(*columns: str) -> tuple[tuple[str, ...], Callable[[Any, Sequence[Record]], Columns]]:
     """`Quantity.column_names` and `Quantity.columns` of one whose first records are these columns, in order.
 
@@ -173,11 +185,4 @@ def columns_in_order(*columns: str) -> tuple[tuple[str, ...], Callable[[Any, Seq
     >>> names, columns(None, [Record("fisher_trace", 8.0, "", 0.5, 99)])
     (('trace', 'trace_error'), {'trace': 8.0, 'trace_error': 0.5})
     """
-
-    def found(_quantity: Any, records: Sequence[Record]) -> Columns:
-        both: Columns = {}
-        for column, record in zip(columns, records, strict=False):
-            both |= value_and_error(column, record)
-        return both
-
-    return names_with_errors(*columns), found
+    return names_with_errors(*columns), lambda _quantity, records: in_order(columns, records)

@@ -17,7 +17,14 @@ from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.accuracy import AsTheyAre, FeatureAdaptation
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
+from isoloss.measurements.quantity import (
+    Columns,
+    Measurement,
+    Subject,
+    in_order,
+    names_with_errors,
+    value_and_error,
+)
 from isoloss.measurements.task_sentences import sentence_features
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
@@ -203,10 +210,7 @@ class CountErrorQuantity:
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `count_error_n` and its standard error over draws, for each n."""
-        columns: Columns = {}
-        for record in records:
-            columns |= value_and_error(f"count_error_{record.settings['strings']}", record)
-        return columns
+        return in_order((f"count_error_{number}" for number in self.samples), records)
 
 
 def median_over_draws(values: Float[Tensor, " draws"]) -> Estimate:

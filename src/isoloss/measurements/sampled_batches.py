@@ -173,11 +173,11 @@ def measured_text(text: Path | None, dataset: str | None) -> TextCorpus | None:
     Raises BadInput if they cannot be read, and as `refuse_single_sentence` does.
     """
     if text is not None:
-        corpus = read_text_corpus(text, None, None)
+        corpus = read_text_corpus(text)
     elif dataset is not None:
         from isoloss.corpora.data_sets import read_data_set  # most calls need not wait for this
 
-        corpus = read_data_set(dataset, None, None)
+        corpus = read_data_set(dataset)
     else:
         return None
     refuse_single_sentence(corpus, text or dataset)

@@ -17,7 +17,7 @@ from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.random_grammar import with_other_upper_rules
 from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences, exact_loss
-from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
@@ -26,7 +26,6 @@ from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, mean_over_sentences
-from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
 
 
@@ -94,6 +93,7 @@ class SecondLanguageQuantity:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = KnownLanguages
+    column_names, columns = columns_in_order(*COLUMNS)
 
     sentences: int
     seed: int
@@ -162,18 +162,6 @@ class SecondLanguageQuantity:
 
     def _error_over_sentences(self, model: nn.Module, known: KnownSentences) -> Estimate:
         return mean_over_sentences(exact_loss(model, self.objective, self._loss.evaluation(known)).kl)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors(*COLUMNS)
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`."""
-        columns: Columns = {}
-        for name, record in zip(COLUMNS, records, strict=True):
-            columns |= value_and_error(name, record)
-        return columns
 
 
 def first_step_at(curve: Sequence[tuple[int, float]], target: float) -> float:

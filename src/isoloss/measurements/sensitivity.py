@@ -13,16 +13,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.bit_allocation import BitAllocation, allocate_bits
 from isoloss.curvature.derivatives import parameter_group, trainable_parameters
 from isoloss.curvature.fisher_trace import RunningFisherTrace
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.curvature.weight_changes import (
+    BitAllocation,
     MixedRounding,
     Rounding,
     WeightChange,
+    allocate_bits,
     differences,
     mean_squares,
 )

@@ -34,9 +34,21 @@ FINE_TUNED_FOLDER = "fine-tuned"
 """Beside a run's checkpoints: the fine-tuned models, by step and by what they were measured on."""
 
 
+Shift = Literal["skewed roots", "uniform rules"]
+"""How the distribution that is tested on differs: roots each a quarter as likely as the one before, or the
+right sides of every other symbol equally likely. Right sides, and so possible sentences, are the same."""
+
+
 @dataclass(frozen=True)
 class TaskSentences:
-    """A task of the language by name, and the sizes of its splits; see `Examples`."""
+    """A task of the language by name, and the sizes of its splits; see `Examples`.
+
+    With a `shift`, as many sentences of the shifted language are for the test, none of which is among the
+    training sentences. Their labels are still the argmax of the original language's exact posterior, which
+    heads were trained on, so that an accuracy of 1 is possible. Under the shifted distribution's posterior,
+    most labels would differ if posteriors are flat (for the headline grammar 75 % with skewed roots, 58 %
+    with uniform rules).
+    """
 
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = TaskSplits
@@ -46,6 +58,7 @@ class TaskSentences:
     validation: int
     test: int
     seed: int
+    shift: Shift | None = None
 
     @property
     def feature_sentences(self) -> int:
@@ -63,13 +76,20 @@ class TaskSentences:
         objective: PretrainingObjective,  # noqa: ARG002
         progress: Progress,
     ) -> TaskSplits:
-        """See `Examples`."""
+        """See `Examples`. Raises BadInput for a shift of a language that is not a grammar."""
         progress(f"examples of {self.task}", 0, 1)
-        return self.splits(source)
+        if self.shift is None:
+            return self.splits(source)
+        if not isinstance(source, PCFG):
+            raise BadInput(f"{self.shift} are those of a grammar, and {type(source).__name__} is none")
+        own = self.splits(source)
+        # One seed and equal sizes: a sentence's words then determine its split, in both languages.
+        other = self.splits(shifted(source, self.shift))
+        return replace(own, test=constituent_task(source, self.task).label(other.test.sentences))
 
     def task_of(self, drawn: TaskSplits) -> str:  # noqa: ARG002
-        """The task's name."""
-        return self.task
+        """The task's name, and what it is tested with."""
+        return self.task if self.shift is None else f"{self.task}, tested with {self.shift}"
 
     def features(
         self,
@@ -115,64 +135,6 @@ def fine_tuned_folder(subject: Subject[Any]) -> Path:
     else:
         checkpoint = subject.folder
     return checkpoint.parent.parent / FINE_TUNED_FOLDER / checkpoint.name / measured_on
-
-
-Shift = Literal["skewed roots", "uniform rules"]
-"""How the distribution that is tested on differs: roots each a quarter as likely as the one before, or the
-right sides of every other symbol equally likely. Right sides, and so possible sentences, are the same."""
-
-
-@dataclass(frozen=True)
-class ShiftedSentences:
-    """The examples `of` for training, and for the test as many sentences of the shifted language.
-
-    Labels are still the argmax of the original language's exact posterior, which heads were trained on, so
-    that an accuracy of 1 is possible. Under the shifted distribution's posterior, most labels would differ if
-    posteriors are flat (for the headline grammar 75 % with skewed roots, 58 % with uniform rules). No test
-    sentence is among the training sentences.
-    """
-
-    sources: ClassVar[tuple[type, ...]] = (Language,)
-    drawn_as: ClassVar[type] = TaskSplits
-
-    of: TaskSentences
-    shift: Shift
-
-    @property
-    def feature_sentences(self) -> int:
-        """Those of `of`."""
-        return self.of.feature_sentences
-
-    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
-        """See `Examples`. Raises BadInput if the language is not a grammar."""
-        if not isinstance(source, PCFG):
-            raise BadInput(f"{self.shift} are those of a grammar, and {type(source).__name__} is none")
-        own = self.of.draw(source, objective, progress)
-        # One seed and equal sizes: a sentence's words then determine its split, in both languages.
-        other = self.of.splits(shifted(source, self.shift))
-        test = constituent_task(source, self.of.task).label(other.test.sentences)
-        return replace(own, test=test)
-
-    def task_of(self, drawn: TaskSplits) -> str:  # noqa: ARG002
-        """The task's name, and what it is tested with."""
-        return f"{self.of.task}, tested with {self.shift}"
-
-    def features(
-        self, model: nn.Module, drawn: TaskSplits, subject: Subject[Language], progress: Progress
-    ) -> LabelledFeatures:
-        """See `TaskSentences.features`."""
-        return self.of.features(model, drawn, subject, progress)
-
-    def fine_tuned(
-        self,
-        model: PreTrainedModel,
-        drawn: TaskSplits,
-        subject: Subject[Language],
-        settings: FineTuningSettings,
-        progress: Progress,
-    ) -> FineTuningResult:
-        """See `TaskSentences.fine_tuned`."""
-        return self.of.fine_tuned(model, drawn, subject, settings, progress)
 
 
 def shifted(language: PCFG, shift: Shift) -> PCFG:

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from isoloss.curvature.weight_changes import rounded_to
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, ExactLossQuantity, KnownSentences, exact_loss
-from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
+from isoloss.measurements.quantity import Columns, Measurement, Subject, in_order, names_with_errors
 from isoloss.objectives.batch import ExactObjective, PretrainingObjective
 from isoloss.objectives.evaluation import displaced
 from isoloss.objectives.masked import MaskedObjective
@@ -101,11 +101,7 @@ class WeightDamageQuantity:
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `kl_noise_0.01`, `kl_bits_4` and so on, with their errors."""
-        columns: Columns = {}
-        names = (*map(noise_column, self.noises), *map(bits_column, self.bits))
-        for name, record in zip(names, records, strict=True):
-            columns |= value_and_error(name, record)
-        return columns
+        return in_order((*map(noise_column, self.noises), *map(bits_column, self.bits)), records)
 
 
 def noise_column(noise: float) -> str:

@@ -11,13 +11,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text, write_atomically
-from isoloss.languages.causal_lm import MEMORY_BYTES, CausalLM
-from isoloss.languages.token_restriction import (
+from isoloss.inference.causal_model import (
     RANKING_SENTENCES,
     TokenRestriction,
     expected_frequencies,
     written_words,
 )
+from isoloss.languages.causal_lm import MEMORY_BYTES, CausalLM
 from isoloss.models.loading import load_causal_language_model, longest_sentence
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.models.tokenizer import load_tokenizer
@@ -60,7 +60,6 @@ def causal_language(
     words: int = WORDS,
     length: int = LENGTH,
     seed: int = 0,
-    memory_bytes: int = MEMORY_BYTES,
     progress: Progress = silent,
 ) -> CausalLM:
     """The language of the model's `words` most frequent tokens, in the model's own precision.
@@ -80,7 +79,7 @@ def causal_language(
         )
     whole = RestrictedCausalModel(model, ordinary)
     frequencies = expected_frequencies(
-        whole, bos, ordinary.to(whole.device), length, seed, memory_bytes, progress
+        whole, bos, ordinary.to(whole.device), length, seed, MEMORY_BYTES, progress
     )
     chosen = ordinary[frequencies.sort(descending=True, stable=True).indices[:words]]
     rule = (
@@ -91,7 +90,7 @@ def causal_language(
     restriction = TokenRestriction(
         tokens, written_words(tokenizer.convert_ids_to_tokens(list(tokens))), bos, rule
     )
-    return restricted_language(model, restriction, length, memory_bytes)
+    return restricted_language(model, restriction, length)
 
 
 def restricted_language(

@@ -5,9 +5,9 @@ sums k equal terms, so it is tiled and divided by k; biases and gains are tiled.
 """
 
 import re
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -109,13 +109,8 @@ class Recipe:
     constant: float = 0.0
 
 
-@runtime_checkable
-class Form(Protocol):
-    """A way to enlarge, parameter by parameter."""
-
-    def __call__(self, name: str, dimensions: int, small: SmallModel, by: Enlargement) -> Recipe:
-        """The recipe of the large model's parameter `name` with the given number of dimensions."""
-        ...
+Form = Callable[[str, int, SmallModel, Enlargement], Recipe]
+"""A way to enlarge: the recipe of the large model's parameter of that name and number of dimensions."""
 
 
 def paper_form(name: str, dimensions: int, small: SmallModel, by: Enlargement) -> Recipe:

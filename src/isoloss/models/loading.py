@@ -16,9 +16,10 @@ from transformers.models.auto.modeling_auto import (
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
-from isoloss.models.adapters import add_adapter, base_of_adapter
 from isoloss.models.folder_configuration import (
     about_missing,
+    add_adapter,
+    base_of_adapter,
     configuration_in,
     is_of_body,
     lacks_head,
@@ -51,7 +52,7 @@ def load_masked_language_model(folder: Path, attention: Attention = "sdpa") -> P
 
 
 def load_causal_language_model(
-    name: str, gguf_file: str | None = None, attention: Attention = "sdpa", dtype: torch.dtype = torch.float32
+    name: str, gguf_file: str | None = None, dtype: torch.dtype = torch.float32
 ) -> PreTrainedModel:
     """A causal model in evaluation mode on the CPU, from a folder or else by its name on a hub.
 
@@ -64,7 +65,7 @@ def load_causal_language_model(
     else:
         refuse_unreachable_hub(name)
     return _complete(
-        AutoModelForCausalLM, "causal", name, gguf_file=gguf_file, attn_implementation=attention, dtype=dtype
+        AutoModelForCausalLM, "causal", name, gguf_file=gguf_file, attn_implementation="sdpa", dtype=dtype
     )
 
 

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import DistributionsAtPositions, Language
-from isoloss.languages.sampling import GOLDEN, mixed
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch, PretrainingObjective, ScoresBatches
 from isoloss.objectives.evaluation import masked_logits
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 from isoloss.results.store import ONLY_WHEN_CHANGED
+from isoloss.seeds import GOLDEN, mixed
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from isoloss.measurements.compared_checkpoints import (
     Checkpoint,
     not_comparable,
 )
+from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS
 from isoloss.measurements.task_texts import DESCRIPTION
-from isoloss.measurements.verdicts import CONFIDENCE, MAJORITY, SAME_LOSS, PairVerdict, in_words
+from isoloss.measurements.verdicts import MAJORITY, PairVerdict, in_words
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table

@@ -7,9 +7,9 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.curvature.weight_changes import Rounding
+from isoloss.measurements.flatter_verdict import CONFIDENCE
 from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.sensitivity import UNIT, WHOLE, PartUnderChange
-from isoloss.measurements.verdicts import CONFIDENCE
 from isoloss.panels import Axis, Bars, Chart, Colour, Lines, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table

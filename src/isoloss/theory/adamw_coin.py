@@ -16,7 +16,7 @@ from isoloss.progress import Progress, part_of, silent
 from isoloss.seeds import derived_seed
 from isoloss.theory.adamw_factors import SOURCE
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
-from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.minimisers import BiasedCoin, Minimisers
 from isoloss.theory.optimiser_paths import (
     Row,
     SGDSettings,
@@ -27,7 +27,6 @@ from isoloss.theory.optimiser_paths import (
     panel_of_paths,
     weighted_line,
 )
-from isoloss.theory.theorem_3_3_coin import BiasedCoin
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def bartlett_matrices(minimisers: Minimisers, parameters: Float[Tensor, " P"]) -
 
     Memory: 3 P² + 2 C V P numbers, and P backward passes at once for the Hessian.
 
-    >>> from isoloss.theory.theorem_3_3_coin import BiasedCoin, Coin
+    >>> from isoloss.theory.minimisers import BiasedCoin, Coin
     >>> fair = Minimisers(Coin(), BiasedCoin(0.5).distributions)
     >>> exact = bartlett_matrices(fair, torch.tensor([2.0, 0.0]).double())
     >>> exact.hessian.tolist(), exact.covariance.tolist()

@@ -11,8 +11,7 @@ from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.finding import Entry, Finding, Statement, stated
-from isoloss.theory.minimisers import trace_flow
-from isoloss.theory.theorem_3_3_coin import BiasedCoin
+from isoloss.theory.minimisers import BiasedCoin, trace_flow
 
 SOURCE = "Figure 11, right; B.4"
 LEAST = "2 p(1-p) |logit p|"

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import polars as pl
 import pytest
 import torch
@@ -9,7 +11,7 @@ from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.task_sentences import ShiftedSentences, TaskSentences, shifted
+from isoloss.measurements.task_sentences import TaskSentences, shifted
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 
@@ -23,7 +25,7 @@ def words(sentences: Sentences) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("shift", [shift for shift, _ in SHIFTS])
 def test_training_is_the_languages_own_and_tests_are_the_shifted_ones(shift) -> None:
     language, objective = pcfg(laptop_grammar(5)), MaskedObjective()
-    quantity = ShiftedSentences(EXAMPLES, shift)
+    quantity = replace(EXAMPLES, shift=shift)
     own, other = (each.draw(language, objective, silent) for each in (EXAMPLES, quantity))
     assert torch.equal(other.train.sentences.ids, own.train.sentences.ids)
     assert torch.equal(other.train.labels, own.train.labels)
@@ -49,7 +51,7 @@ def test_the_shifts_change_the_distributions_as_they_say() -> None:
 
 
 def test_what_is_no_grammar_is_refused() -> None:
-    quantity = ShiftedSentences(EXAMPLES, "uniform rules")
+    quantity = replace(EXAMPLES, shift="uniform rules")
     with pytest.raises(BadInput, match="those of a grammar"):
         quantity.draw(small_hmm(), MaskedObjective(), silent)
 

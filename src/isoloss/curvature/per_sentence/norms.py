@@ -79,32 +79,34 @@ def norms_along(
     with evaluation_mode(model), every_parameter_recorded(model):
         _refuse_batch_statistics(model)
         logits = objective.logits(model, distinct)
-        if logits.grad_fn is None:
-            raise BadInput(
-                "the scores were computed without gradients; do so with gradients enabled, and outside "
-                "torch.inference_mode"
-            )
+        _refuse_without_graph(logits)
         directions = draw(logits.detach()[:m])
         try:
             found = _by_factors(logits, directions, SentenceRows.of(distinct), parameters, memory_bytes)
         except CheckpointError:  # anything recomputed in the backward pass is only available there
             found = {}
         del logits
-        others = {name: p for name, p in parameters.items() if name not in found}
-        one_by_one: dict[str, Tensor] = {}
-        if others:
+        if others := {name: p for name, p in parameters.items() if name not in found}:
             one_by_one = squared_norms_by_sentence(
                 model, objective, batch, directions.cotangents, others, memory_bytes
             )
+            found |= {name: ("per-sentence gradients", norms) for name, norms in one_by_one.items()}
     groups: dict[str, Tensor] = defaultdict(
         lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
     )
     ways = {}
     for name in parameters:
-        method, norms = found[name] if name in found else ("per-sentence gradients", one_by_one[name])
-        ways[name] = method
+        ways[name], norms = found[name]
         groups[part_of(name)] += norms[:n]
     return PerSentenceNorms(dict(groups), ways)
+
+
+def _refuse_without_graph(logits: Tensor) -> None:
+    if logits.grad_fn is None:
+        raise BadInput(
+            "the scores were computed without gradients; do so with gradients enabled, and outside "
+            "torch.inference_mode"
+        )
 
 
 def _by_factors(

@@ -1,5 +1,7 @@
 """An open question of the paper: do flatter models do better on distributions without a trained probe?"""
 
+from dataclasses import replace
+
 import polars as pl
 
 from isoloss.errors import BadInput
@@ -24,7 +26,7 @@ from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import AnyQuantity
-from isoloss.measurements.task_sentences import Shift, ShiftedSentences
+from isoloss.measurements.task_sentences import Shift
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.results.verdict import above, below
 
@@ -102,7 +104,7 @@ def other_distributions(scale: Scale) -> Experiment:
     probe = sizes.probe_of(task)
     examples = sizes.examples_of(task)
     shifted = tuple(
-        AccuracyQuantity(ShiftedSentences(examples, shift), probe.head, column) for shift, column in SHIFTS
+        AccuracyQuantity(replace(examples, shift=shift), probe.head, column) for shift, column in SHIFTS
     )
     dots = tuple(step for step in scale.grammar.checkpoint_steps if step >= scale.grammar.saturated_from)
     quantities: tuple[AnyQuantity, ...] = (sizes.loss(), sizes.trace(), probe, *shifted)

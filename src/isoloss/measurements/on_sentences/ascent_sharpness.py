@@ -7,15 +7,14 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.loss_rise import RADII, ascent_sharpness
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
     AnySource,
     Columns,
     Measurement,
     Subject,
+    in_order,
     names_with_errors,
-    value_and_error,
 )
 from isoloss.progress import Progress
 from isoloss.results.record import Record
@@ -26,14 +25,11 @@ class AscentSharpnessQuantity:
     """The rise of the loss at each of `radii`, on `sentences` sentences; see `ascent_sharpness`."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
 
     sentences: int
     seed: int
     radii: tuple[float, ...] = RADII
-
-    draw = draw_labelled_sentences
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -62,10 +58,7 @@ class AscentSharpnessQuantity:
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `sam_0.05` and its error for the radius 0.05, and so on."""
-        columns: Columns = {}
-        for radius, record in zip(self.radii, records, strict=True):
-            columns |= value_and_error(sam_column(radius), record)
-        return columns
+        return in_order(map(sam_column, self.radii), records)
 
 
 def sam_column(radius: float) -> str:
@@ -77,6 +70,4 @@ def sam_column(radius: float) -> str:
     return f"sam_{radius:g}"
 
 
-def on_sentences(sentences: int, seed: int) -> AscentSharpnessQuantity:
-    """See the folder."""
-    return AscentSharpnessQuantity(sentences, seed)
+on_sentences = AscentSharpnessQuantity

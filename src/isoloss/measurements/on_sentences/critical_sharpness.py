@@ -6,14 +6,8 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.critical_sharpness import critical_sharpness
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
-from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 
@@ -22,14 +16,11 @@ class CriticalSharpnessQuantity:
     """The critical sharpness along the gradient on `sentences` sentences; see `critical_sharpness`."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("critical_sharpness")
 
     sentences: int
     seed: int
-
-    draw = draw_labelled_sentences
-    column_names, columns = columns_in_order("critical_sharpness")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -43,6 +34,4 @@ class CriticalSharpnessQuantity:
         return Measurement([subject.record("critical_sharpness", found.estimate, unit, self.seed, **more)])
 
 
-def on_sentences(sentences: int, seed: int) -> CriticalSharpnessQuantity:
-    """See the folder."""
-    return CriticalSharpnessQuantity(sentences, seed)
+on_sentences = CriticalSharpnessQuantity

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, RunningFisherTrace, fisher_trace
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
+from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
 from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
     AnySource,
     Columns,
     Measurement,
@@ -28,13 +27,10 @@ class TraceQuantity:
     """The trace on `sentences` sentences; `seed` determines them, their masks and the signs."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN
 
     sentences: int
     seed: int
-
-    draw = draw_sentences
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -84,6 +80,4 @@ def trace_measurement(trace: FisherTrace, subject: Subject[AnySource], seed: int
     return Measurement(records, values)
 
 
-def on_sentences(sentences: int, seed: int) -> TraceQuantity:
-    """See the folder."""
-    return TraceQuantity(sentences, seed)
+on_sentences = TraceQuantity

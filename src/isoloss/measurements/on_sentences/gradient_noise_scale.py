@@ -8,14 +8,8 @@ from torch import nn
 
 from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
-from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
 
@@ -29,14 +23,11 @@ class GradientNoiseScaleQuantity:
     """
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("inverse_gradient_noise_scale", "gradient_noise")
 
     sentences: int
     seed: int
-
-    draw = draw_sentences
-    column_names, columns = columns_in_order("inverse_gradient_noise_scale", "gradient_noise")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -61,6 +52,4 @@ class GradientNoiseScaleQuantity:
         return Measurement(records)
 
 
-def on_sentences(sentences: int, seed: int) -> GradientNoiseScaleQuantity:
-    """See the folder."""
-    return GradientNoiseScaleQuantity(sentences, seed)
+on_sentences = GradientNoiseScaleQuantity

@@ -6,14 +6,8 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.gradient_norm import gradient_norm
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
-from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 UNIT, SQUARED_UNIT = "nats per parameter", "squared nats per squared parameter"
@@ -24,14 +18,11 @@ class GradientNormQuantity:
     """The norm of the gradient of the loss on `sentences` sentences; see `gradient_norm`."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("gradient_norm")
 
     sentences: int
     seed: int
-
-    draw = draw_labelled_sentences
-    column_names, columns = columns_in_order("gradient_norm")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -50,6 +41,4 @@ class GradientNormQuantity:
         )
 
 
-def on_sentences(sentences: int, seed: int) -> GradientNormQuantity:
-    """See the folder."""
-    return GradientNormQuantity(sentences, seed)
+on_sentences = GradientNormQuantity

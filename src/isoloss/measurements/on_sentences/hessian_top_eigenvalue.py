@@ -7,14 +7,8 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
-from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 
@@ -26,15 +20,12 @@ class TopEigenvalueQuantity:
     """
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("top_eigenvalue")
 
     sentences: int
     seed: int
     tolerance: float = 1e-2
-
-    draw = draw_labelled_sentences
-    column_names, columns = columns_in_order("top_eigenvalue")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress

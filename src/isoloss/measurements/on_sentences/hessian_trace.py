@@ -7,14 +7,8 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace, hessian_trace
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
-from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import Objective
 from isoloss.progress import Progress
 from isoloss.results.estimate import cluster_values
@@ -25,14 +19,11 @@ class HessianTraceQuantity:
     """The trace on `sentences` sentences; `seed` determines them, their masks, the signs and the probes."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("hessian_trace", "hessian_minus_fisher")
 
     sentences: int
     seed: int
-
-    draw = draw_labelled_sentences
-    column_names, columns = columns_in_order("hessian_trace", "hessian_minus_fisher")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -67,6 +58,4 @@ class HessianTraceQuantity:
         return Measurement(records, {"hessian_trace": cluster_values(result.values, result.sentences)})
 
 
-def on_sentences(sentences: int, seed: int) -> HessianTraceQuantity:
-    """See the folder."""
-    return HessianTraceQuantity(sentences, seed)
+on_sentences = HessianTraceQuantity

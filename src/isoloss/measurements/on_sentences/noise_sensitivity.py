@@ -9,15 +9,14 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.curvature.loss_rise import NOISES, noise_sensitivity
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
     AnySource,
     Columns,
     Measurement,
     Subject,
+    in_order,
     names_with_errors,
-    value_and_error,
 )
 from isoloss.models.transformers import initialised
 from isoloss.progress import Progress
@@ -34,14 +33,11 @@ class NoiseSensitivityQuantity:
     """
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
 
     noises: tuple[float, ...]
     sentences: int
     seed: int
-
-    draw = draw_labelled_sentences
 
     def measure(
         self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -58,10 +54,7 @@ class NoiseSensitivityQuantity:
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `noise_0.3` and its error for σ = 0.3, and so on."""
-        columns: Columns = {}
-        for noise, record in zip(self.noises, records, strict=True):
-            columns |= value_and_error(noise_column(noise), record)
-        return columns
+        return in_order(map(noise_column, self.noises), records)
 
 
 @dataclass(frozen=True)
@@ -69,14 +62,11 @@ class OwnNoiseSensitivityQuantity:
     """The rise under noise of σ times the weights' current size, for models of unknown initialisation."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
 
     sentences: int
     seed: int
     noises: tuple[float, ...] = NOISES
-
-    draw = draw_labelled_sentences
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -91,10 +81,7 @@ class OwnNoiseSensitivityQuantity:
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: those of `NoiseSensitivityQuantity`, prefixed with `own_`."""
-        columns: Columns = {}
-        for noise, record in zip(self.noises, records, strict=True):
-            columns |= value_and_error(f"own_{noise_column(noise)}", record)
-        return columns
+        return in_order((f"own_{noise_column(noise)}" for noise in self.noises), records)
 
 
 def noise_measurement(
@@ -145,6 +132,4 @@ def noise_column(noise: float) -> str:
     return f"noise_{noise:g}"
 
 
-def on_sentences(sentences: int, seed: int) -> OwnNoiseSensitivityQuantity:
-    """See the folder."""
-    return OwnNoiseSensitivityQuantity(sentences, seed)
+on_sentences = OwnNoiseSensitivityQuantity

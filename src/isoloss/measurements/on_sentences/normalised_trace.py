@@ -6,14 +6,8 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.fisher_trace import normalised_trace
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
-from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 
@@ -22,14 +16,11 @@ class NormalisedTraceQuantity:
     """The trace normalised per tensor and as a whole, on `sentences` sentences; see `normalised_trace`."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("normalised_trace", "wholly_normalised_trace")
 
     sentences: int
     seed: int
-
-    draw = draw_sentences
-    column_names, columns = columns_in_order("normalised_trace", "wholly_normalised_trace")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -48,6 +39,4 @@ class NormalisedTraceQuantity:
         )
 
 
-def on_sentences(sentences: int, seed: int) -> NormalisedTraceQuantity:
-    """See the folder."""
-    return NormalisedTraceQuantity(sentences, seed)
+on_sentences = NormalisedTraceQuantity

@@ -7,14 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
-from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, sentences_between
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.pretrained import SentencesApart
@@ -106,14 +100,11 @@ class PretrainingLossQuantity:
     """The loss on `sentences` sentences; `seed` determines them and their masks."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("pretraining_loss")
 
     sentences: int
     seed: int
-
-    draw = draw_sentences
-    column_names, columns = columns_in_order("pretraining_loss")
 
     def measure(
         self,
@@ -144,6 +135,4 @@ class PretrainingLossQuantity:
         return Measurement(records, result.sentence_values())
 
 
-def on_sentences(sentences: int, seed: int) -> PretrainingLossQuantity:
-    """See the folder."""
-    return PretrainingLossQuantity(sentences, seed)
+on_sentences = PretrainingLossQuantity

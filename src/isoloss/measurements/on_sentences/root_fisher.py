@@ -6,14 +6,8 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
-from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 
@@ -22,14 +16,11 @@ class RootFisherQuantity:
     """Σ_i √F_ii on `sentences` sentences; see `fisher_diagonal`."""
 
     revision: ClassVar[int] = 2
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("root_fisher")
 
     sentences: int
     seed: int
-
-    draw = draw_sentences
-    column_names, columns = columns_in_order("root_fisher")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -41,6 +32,4 @@ class RootFisherQuantity:
         return Measurement([subject.record("sum_root_fisher", found, unit, self.seed, sentences=len(batch))])
 
 
-def on_sentences(sentences: int, seed: int) -> RootFisherQuantity:
-    """See the folder."""
-    return RootFisherQuantity(sentences, seed)
+on_sentences = RootFisherQuantity

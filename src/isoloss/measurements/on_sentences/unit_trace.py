@@ -6,14 +6,8 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.unit_trace import unit_trace
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
-from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 
@@ -22,14 +16,11 @@ class UnitTraceQuantity:
     """The Fisher information relative to each unit's weights, on `sentences` sentences; see `unit_trace`."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("unit_trace")
 
     sentences: int
     seed: int
-
-    draw = draw_sentences
-    column_names, columns = columns_in_order("unit_trace")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -40,6 +31,4 @@ class UnitTraceQuantity:
         return Measurement([record], {"unit_trace": found.values})
 
 
-def on_sentences(sentences: int, seed: int) -> UnitTraceQuantity:
-    """See the folder."""
-    return UnitTraceQuantity(sentences, seed)
+on_sentences = UnitTraceQuantity

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from isoloss.measurements.verdicts import FlatterVerdict
+from isoloss.measurements.flatter_verdict import FlatterVerdict
 from isoloss.results.estimate import Estimate
 
 SETTLED = Estimate(0.0, 0.001, 200)

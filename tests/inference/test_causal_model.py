@@ -2,8 +2,12 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.inference.causal_model import draw_sentences
-from isoloss.languages.token_restriction import TokenRestriction, expected_frequencies, written_words
+from isoloss.inference.causal_model import (
+    TokenRestriction,
+    draw_sentences,
+    expected_frequencies,
+    written_words,
+)
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from tiny_causal_models import BOS, CHOSEN, MODELS, joint_log_probabilities, tiny_causal_model
 

@@ -1,0 +1,195 @@
+"""Whether a model is flatter than another at the same loss, by intervals of differences on one text."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import nn
+
+from isoloss.curvature.fisher_trace import NormalisedTrace, normalised_trace
+from isoloss.curvature.stopping import Stopping
+from isoloss.measurements.measured_models import FIXED_SENTENCES, MeasuredModels, measure
+from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.objectives.pretrained import apart_throughout
+from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
+from isoloss.results.verdict import Verdict, below, within
+
+SAME_LOSS = 0.01
+"""Share of the loss by which two losses may differ and count as one. The paper's own window, 3.204 to 3.208
+nats, is 0.0012 wide in these terms, which takes more text to tell."""
+
+CONFIDENCE = 0.95
+"""Probability, at least, that all intervals of one call hold what they are intervals of, together."""
+
+MOST_SENTENCES = 10**9
+"""More than any text has: a question that takes as many is not settled by more text."""
+
+
+@dataclass(frozen=True)
+class FlatterVerdict:
+    """The second model's numbers minus the first's, on the same sentences, with errors of the differences.
+
+    Each is judged by a Student's t interval with coverage `confidence`.
+    """
+
+    first: str
+    second: str
+    trace: Estimate
+    normalised: Estimate
+    loss: Estimate
+    loss_of_first: float
+    parameters: tuple[int, int]
+    confidence: float = CONFIDENCE
+
+    @property
+    def answer(self) -> str:
+        """Whether the second is flatter at the same loss: yes, no or open, or not asked.
+
+        Yes or no takes two whole intervals: the trace's beside zero, and the loss's within `SAME_LOSS`.
+        It is not asked where the losses surely differ by more, or where the traces are not comparable.
+
+        >>> errors = dict(normalised=Estimate(-1.0, 0.1, 99), loss=Estimate(0.0, 0.001, 99))
+        >>> FlatterVerdict("a", "b", trace=Estimate(-5.0, 1.0, 99), **errors, loss_of_first=2.0,
+        ...                parameters=(9, 9)).answer
+        'yes'
+        """
+        if self.parameters[0] != self.parameters[1] or self._losses == Verdict.NOT_SUPPORTED:
+            return "not asked"
+        if self._losses == Verdict.INCONCLUSIVE:
+            return "open"
+        return self._below_zero(self.trace).answer
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why the question is open or not asked, or the answer may not be about flatness itself."""
+        found = []
+        if self._losses != Verdict.SUPPORTED:
+            differ = "differ" if self._losses == Verdict.NOT_SUPPORTED else "may differ"
+            found.append(
+                f"the losses {differ} by more than {100 * SAME_LOSS:g} %, which alone makes a model "
+                "flatter or sharper"
+            )
+        flatter = {self._below_zero(self.trace), self._below_zero(self.normalised)}
+        if flatter == {Verdict.SUPPORTED, Verdict.NOT_SUPPORTED}:
+            found.append(
+                "relative to the size of the weights it is the other way round, so that a rescaling may be "
+                "all there is to it"
+            )
+        if self.parameters[0] != self.parameters[1]:
+            found.append(
+                f"the traces are sums over {self.parameters[0]:,} and {self.parameters[1]:,} parameters, "
+                "which are not to be compared; compare models of one shape, such as a large one and a "
+                "smaller one rewritten with as many weights (isoloss enlarge)"
+            )
+        return found
+
+    @property
+    def undecided(self) -> str | None:
+        """What would decide an open question, as a sentence; None if it is not open, or nothing would."""
+        needed = self.sentences_needed
+        if self.answer != "open" or math.isinf(needed):
+            return None
+        number = f"about {needed:,.0f}" if needed < MOST_SENTENCES else "more than a billion"
+        return (
+            f"undecided on {self.trace.n:,} sentences; {number} would decide it, if the differences are "
+            "those found"
+        )
+
+    @property
+    def sentences_needed(self) -> float:
+        """About how many decide it, if the true differences are those found: intervals fall as 1/√n.
+
+        The losses come first, since the question is void where they surely differ. Infinite if a difference
+        lies where no number decides.
+
+        >>> known = dict(normalised=Estimate(-1.0, 0.1, 99), loss=Estimate(0.0, 0.001, 99))
+        >>> verdict = FlatterVerdict("a", "b", trace=Estimate(-1.0, 1.0, 99), **known, loss_of_first=2.0,
+        ...                          parameters=(9, 9))
+        >>> verdict.answer, round(verdict.sentences_needed)
+        ('open', 390)
+        """
+        beyond = abs(self.loss.value) - SAME_LOSS * abs(self.loss_of_first)
+        of_losses = of_trace = 0.0
+        if self._losses == Verdict.INCONCLUSIVE:
+            of_losses = self._needed(self.loss, abs(beyond))
+        if self._below_zero(self.trace) == Verdict.INCONCLUSIVE:
+            of_trace = self._needed(self.trace, abs(self.trace.value))
+        return of_losses if beyond > 0 else max(of_losses, of_trace)
+
+    def _needed(self, difference: Estimate, gap: float) -> float:
+        """For an interval whose half is at most `gap`."""
+        low, high = interval_of_difference(difference, self.confidence)
+        return difference.n * ((high - low) / 2 / gap) ** 2 if gap > 0 else math.inf
+
+    @property
+    def _losses(self) -> Verdict:
+        return same_loss_verdict(interval_of_difference(self.loss, self.confidence), self.loss_of_first)
+
+    def _below_zero(self, difference: Estimate) -> Verdict:
+        return below(0.0).verdict(*interval_of_difference(difference, self.confidence))
+
+
+def same_loss_verdict(difference: tuple[float, float], loss: float, share: float = SAME_LOSS) -> Verdict:
+    """Whether the whole interval of a difference lies within a `share` of the `loss`, some of it, or none.
+
+    >>> str(same_loss_verdict((-0.001, 0.004), loss=2.0))
+    'supported'
+    """
+    margin = share * abs(loss)
+    return within(margin).verdict(*difference) if margin > 0 else Verdict.INCONCLUSIVE
+
+
+def interval_of_difference(difference: Estimate, confidence: float) -> tuple[float, float]:
+    """That of the estimate, but for models that are the same on all sentences: their difference is 0.
+
+    >>> interval_of_difference(Estimate(0.0, 0.0, 2), 0.95)
+    (0.0, 0.0)
+    """
+    if difference.value == difference.standard_error == 0:
+        return 0.0, 0.0
+    return difference.interval(confidence)
+
+
+def flatter_verdicts(
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    traces: MeasuredModels,
+    progress: Progress = silent,
+) -> list[FlatterVerdict]:
+    """Compare each model after the first with the first, given traces measured on `batches`.
+
+    The losses are on the same sentences and predictions as the traces; the normalised traces are on the first
+    `FIXED_SENTENCES` of them.
+    """
+    sentences = traces.records[0].n
+    losses = measure("pretraining_loss", models, batches, Stopping(sentences=sentences), {}, progress)
+    fixed, normalised = batches.first(min(sentences, FIXED_SENTENCES)), {}
+    for name, model in models.items():
+        own, _ = apart_throughout(model, batches.objective, fixed)
+        normalised[name] = normalised_trace(model, fixed, own, seed=batches.seed, progress=progress)
+    first, *others = models
+    intervals = 3 * max(1, len(others))  # of trace, normalised trace and loss: Bonferroni
+    confidence = 1 - (1 - CONFIDENCE) / intervals
+    return [_verdict(first, other, traces, losses, normalised, confidence) for other in others]
+
+
+def _verdict(
+    first: str,
+    second: str,
+    traces: MeasuredModels,
+    losses: MeasuredModels,
+    normalised: Mapping[str, NormalisedTrace],
+    confidence: float,
+) -> FlatterVerdict:
+    sizes = (traces.measurements[name].records[0].settings["parameters"] for name in (first, second))
+    return FlatterVerdict(
+        first,
+        second,
+        traces.difference(second, first),
+        normalised[second].difference(normalised[first]),
+        losses.difference(second, first),
+        losses.measurements[first].records[0].value,
+        (int(next(sizes) or 0), int(next(sizes) or 0)),
+        confidence,
+    )
