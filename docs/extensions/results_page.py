@@ -32,9 +32,7 @@ from results_theory import theory_section
 from isoloss.experiments.claims import Question
 from isoloss.experiments.design import GROUPS, builtin_designs, requested_designs
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.grammar_runs import VARIED
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.drift_limits import distances, how_far
 
 PAGE = ROOT / "docs" / "what-we-found.md"
 LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
@@ -88,7 +86,8 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     asked, link = _experiment(result["name"]).title, f"[{result['name']}](#{result['name']})"
     claims = [*of_kind(result, "effect"), *of_kind(result, "premise")]
     if not claims:
-        return f"- *{asked}* No claim is judged. {link}"
+        said = next(iter(_findings(shown)), "No claim is judged.")
+        return f"- *{asked}* {said} {link}"
     named = {claim["name"]: claim for claim in claims}
     answer = named.get(builtin_designs()[result["name"]].headline, claims[0])
     sentence, _, measured, _, _ = cells(answer)
@@ -119,8 +118,8 @@ def _section(scales: list[dict[str, Any]]) -> str:
     kinds = {kind: _table(scales, kind) for kind in ("effect", "premise")}
     if kinds["effect"]:
         parts.append(kinds["effect"])
-    elif not any(each["result"]["claims"] for each in scales):
-        parts += _how_far(scales)
+    elif builtin_designs()[name].findings:
+        parts += map(_found, scales)
     elif not kinds["premise"]:
         parts.append("All claims on these runs have been withdrawn: below, with the reason.\n")
     if kinds["premise"]:
@@ -190,14 +189,16 @@ def _again(kept: dict[str, Any]) -> str:
 _scale = cache(scale_named)
 
 
-def _how_far(scales: list[dict[str, Any]]) -> Iterator[str]:
-    """Of the limits of a clock, a line each thing that was varied, by scale."""
-    for each in scales:
-        found = distances(pl.DataFrame(each["result"]["checkpoints"], infer_schema_length=None))
-        yield f"At {each['scale']}:\n"
-        for varied in found[VARIED].unique(maintain_order=True).sort():
-            yield f"- {varied[0].upper()}{varied[1:]}: {how_far(found.filter(pl.col(VARIED) == varied))}"
-        yield ""
+def _found(kept: dict[str, Any]) -> str:
+    """What the table of an experiment without claims says, a line each."""
+    lines = "".join(f"- {line}\n" for line in _findings(kept))
+    return f"At {kept['scale']}:\n\n{lines}"
+
+
+def _findings(kept: dict[str, Any]) -> tuple[str, ...]:
+    result = kept["result"]
+    findings = builtin_designs()[result["name"]].findings
+    return findings(pl.DataFrame(result["checkpoints"], infer_schema_length=None)) if findings else ()
 
 
 def _arguments() -> argparse.Namespace:

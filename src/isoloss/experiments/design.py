@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
 
+import polars as pl
+
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.experiment import Experiment, with_tokens
 from isoloss.experiments.languages import ReadyLanguage
@@ -46,7 +48,8 @@ class Design:
     rounds, of which claims were left open or changed. `takes_a_language`: the scale's grammar may be replaced
     by a user's language; `needs_room`: only by one with a task that neither a guess nor the words alone can
     solve. `with_rates` plans it with a user's learning rates and batches. `headline` is the claim that
-    answers its title, where that is not the first effect.
+    answers its title, where that is not the first effect. `findings` are what its table says in sentences,
+    of an experiment without claims.
 
     >>> from isoloss.experiments.scale import scale_named
     >>> builtin_designs()["figure-9"].at(scale_named("smoke")).title
@@ -62,6 +65,7 @@ class Design:
     with_rates: Callable[[Scale, str], Experiment] | None = None
     picture: Picture | None = None
     headline: str = ""
+    findings: Callable[[pl.DataFrame], tuple[str, ...]] | None = None
     of_the_paper: bool = False
 
     def at(self, scale: Scale, rates: str | None = None) -> Experiment:

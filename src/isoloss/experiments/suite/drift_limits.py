@@ -126,6 +126,15 @@ def how_far(found: pl.DataFrame) -> str:
     return f"{holds}; it does not at {outside}." if outside else f"{holds}."
 
 
+def findings(table: pl.DataFrame) -> tuple[str, ...]:
+    """A sentence each thing that was varied: see `how_far`."""
+    found = distances(table)
+    return tuple(
+        f"{varied[0].upper()}{varied[1:]}: {how_far(found.filter(pl.col(VARIED) == varied))}"
+        for varied in found[VARIED].unique(maintain_order=True).sort()
+    )
+
+
 def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame, time: Axis) -> Panel:
     behind = pl.col(PART) == DRIFT
     rows = means.filter(behind | (pl.col(VARIED) == varied)).with_columns(behind.alias("behind"))
@@ -241,4 +250,5 @@ EXPERIMENT = Design(
         "limit-learning-rate",
         "Trace of the Hessian over the drift's time at rates that are higher and higher",
     ),
+    findings=findings,
 )

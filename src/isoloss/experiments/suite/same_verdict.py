@@ -77,10 +77,9 @@ def verdicts_on_sets(
     return counts
 
 
-def _panels(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Claim]) -> tuple[Panel, ...]:
+def verdicts(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Claim]) -> pl.DataFrame:
+    """A row a premise or effect: how often it got which verdict, and the share of the commonest."""
     frames = judged_runs(table)
-    if not frames:
-        return ()
     is_polished = [STAGE in frame.columns and frame[STAGE][0] is not None for frame in frames]
     rows = []
     for name, claims, own in (("figure-1", figure, False), ("flatten-polish", polished, True)):
@@ -88,15 +87,48 @@ def _panels(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Cla
         seeds = sorted({frame["seed"][0] for frame in of_these})
         counts = verdicts_on_sets(claims, of_these, sets_of_seeds(seeds))
         rows += [_row(name, claim, counts[claim.name]) for claim in claims if claim.name in counts]
-    judged = pl.DataFrame(rows)
-    standing = judged.filter(pl.col("share") >= STANDS)
-    sets = max(row["sets"] for row in rows)
-    caption = (
-        f"{len(standing)} of {len(judged)} premises and effects have one verdict on {STANDS:.0%} or more of "
-        f"{sets} sets of {SEEDS_A_SET} seeds."
+    return pl.DataFrame(rows)
+
+
+def findings(table: pl.DataFrame) -> tuple[str, ...]:
+    """How many claims of both experiments have one verdict whatever the seeds, and which do not."""
+    settings = scale_named("laptop")
+    return as_sentences(verdicts(table, figure_1(settings).claims, flatten_polish(settings).claims))
+
+
+def as_sentences(judged: pl.DataFrame) -> tuple[str, ...]:
+    """The rows of `verdicts` in sentences: those that stand, by verdict, and one for each that does not.
+
+    >>> row = {"experiment": "figure-1", "claim": "later-is-better", "sets": 4, "share": 0.75}
+    >>> as_sentences(pl.DataFrame([row | {"supported": 3, "not supported": 0, "inconclusive": 1}]))[1]
+    'later-is-better (figure-1): supported on 3, inconclusive on 1.'
+    """
+    stand = judged.filter(pl.col("share") >= STANDS)
+    by_verdict = [
+        f"{kept.height} {verdict}"
+        for verdict in map(str, Verdict)
+        if (kept := stand.filter(pl.col(verdict) / pl.col("sets") >= STANDS)).height
+    ]
+    first = (
+        f"{stand.height} of {judged.height} premises and effects have one verdict on at least {STANDS:.0%} "
+        f"of {max(judged['sets'].to_list())} sets of {SEEDS_A_SET} seeds"
+        + (f": {', '.join(by_verdict)}." if by_verdict else ".")
     )
+    turning = judged.filter(pl.col("share") < STANDS).sort("share").to_dicts()
+    return (first, *(f"{row['claim']} ({row['experiment']}): {_counts(row)}." for row in turning))
+
+
+def _counts(row: dict[str, str | int | float]) -> str:
+    found = sorted(((row[str(verdict)], str(verdict)) for verdict in Verdict), reverse=True)
+    return ", ".join(f"{verdict} on {count}" for count, verdict in found if count)
+
+
+def _panels(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Claim]) -> tuple[Panel, ...]:
+    if not judged_runs(table):
+        return ()
+    judged = verdicts(table, figure, polished)
     columns = tuple(Axis(name, title) for name, title in _TITLES.items())
-    return (Panel("sets", "Verdicts on sets of seeds", caption, (Table(columns),), judged),)
+    return (Panel("sets", "Verdicts on sets of seeds", as_sentences(judged)[0], (Table(columns),), judged),)
 
 
 _TITLES = {
@@ -121,4 +153,6 @@ def _row(experiment: str, claim: Claim, counts: Counter[Verdict]) -> dict[str, s
     }
 
 
-EXPERIMENT = Design(same_verdict, seeds={"laptop": FRESH_SEEDS["laptop"], "night": NIGHT_SEEDS})
+EXPERIMENT = Design(
+    same_verdict, seeds={"laptop": FRESH_SEEDS["laptop"], "night": NIGHT_SEEDS}, findings=findings
+)
