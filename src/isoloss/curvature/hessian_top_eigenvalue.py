@@ -9,24 +9,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.derivatives import (
-    MeasuredParameters,
-    hessian_vector_product,
-    inner_products_by_group,
-    sign_probe,
-    trainable_parameters,
-    unflattened,
-)
-from isoloss.curvature.loss import LabelDistribution, mean_loss, sentence_blocks
+from isoloss.curvature.derivatives import MeasuredParameters, sign_probe, unflattened
+from isoloss.curvature.loss import LabelDistribution
+from isoloss.curvature.loss_hessian import LossHessian, flattened
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, Objective, split_sentences
-from isoloss.objectives.evaluation import device_of, evaluation_mode
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_members
+from isoloss.results.estimate import Estimate
 
 TASK = "top eigenvalue"
-AT_ONCE = 32
-"""Sentences that are differentiated twice at once, while no error bar is needed."""
 BASIS_BYTES = 1 << 30
 """Default budget for the vectors that the eigenvalue is sought with: 1 GiB."""
 
@@ -50,35 +42,6 @@ class TopEigenvalue:
     products: int
     sentences: int
     parameters: MeasuredParameters
-
-
-@dataclass(frozen=True)
-class _SetHessian:
-    """The Hessian of the mean loss over parts of the sentences, as products with flat float64 vectors."""
-
-    model: nn.Module
-    objective: Objective
-    parts: list[Batch]
-    distribution: LabelDistribution | None
-    parameters: dict[str, Tensor]
-
-    def of_part(self, number: int, vector: dict[str, Tensor]) -> dict[str, Tensor]:
-        first = sum(map(len, self.parts[:number]))
-        part = self.parts[number].to(device_of(self.model))
-        return hessian_vector_product(
-            lambda: mean_loss(self.model, self.objective, part, first, self.distribution),
-            self.parameters,
-            vector,
-        )
-
-    def multiply(self, flat: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        vector, total = unflattened(flat, self.parameters), torch.zeros_like(flat)
-        sentences = sum(map(len, self.parts))
-        for number, part in enumerate(self.parts):
-            product = self.of_part(number, vector)
-            flattened = torch.cat([values.flatten().double() for values in product.values()])
-            total += flattened * (len(part) / sentences)
-        return total
 
 
 def hessian_top_eigenvalue(
@@ -106,12 +69,10 @@ def hessian_top_eigenvalue(
     """
     if not 0 < tolerance < 1:
         raise BadInput(f"the eigenvalue's relative tolerance must be above 0 and below 1, not {tolerance}")
-    parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
-    blocks = _SetHessian(model, objective, sentence_blocks(batches), distribution, parameters)
-    parts = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
-    hessian = _SetHessian(model, objective, parts, distribution, parameters)
-    probe = sign_probe(parameters, f"{seed} start")
-    start = torch.cat([values.flatten().double() for values in probe.values()])
+    measured = MeasuredParameters.of(model)
+    blocks = LossHessian.in_blocks(model, batches, objective, distribution)
+    hessian = LossHessian.at_once(model, batches, objective, distribution)
+    start = flattened(sign_probe(hessian.parameters, f"{seed} start"))
 
     with evaluation_mode(model):
         pair = largest_eigenvalue(
@@ -122,31 +83,17 @@ def hessian_top_eigenvalue(
             basis=min(64, basis_bytes // (16 * len(start))),
             report=partial(_report, progress, tolerance, most_products),
         )
-        whole, groups = _quadratic_form(blocks, unflattened(pair.vector, parameters))
+        curvature = blocks.curvature(unflattened(pair.vector, hessian.parameters))
     progress(TASK, most_products, most_products)
     return TopEigenvalue(
-        whole,
-        groups,
+        curvature.whole,
+        curvature.groups,
         pair.residual,
         pair.residual <= tolerance * abs(pair.value),
         pair.products,
-        sum(map(len, blocks.parts)),
+        blocks.sentences,
         measured,
     )
-
-
-def _quadratic_form(blocks: "_SetHessian", vector: dict[str, Tensor]) -> tuple[Estimate, dict[str, Estimate]]:
-    """vᵀHv, in total and by group, with standard errors over blocks of sentences."""
-    by_block = [
-        inner_products_by_group(vector, blocks.of_part(number, vector)) for number in range(len(blocks.parts))
-    ]
-    sizes = torch.tensor([len(block) for block in blocks.parts])
-    forms = torch.tensor([sum(b.values()) for b in by_block], dtype=torch.float64)
-    groups = {
-        name: mean_over_members(torch.tensor([b[name] for b in by_block], dtype=torch.float64), sizes)
-        for name in by_block[0]
-    }
-    return mean_over_members(forms, sizes), groups
 
 
 def _report(
