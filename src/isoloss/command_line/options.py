@@ -32,7 +32,7 @@ Objective = Annotated[
 Quantities = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar=f"{{{','.join(quantity_names())},FILE.py}} [...]")
 ]
-"""Names of quantities, or Python files that define one."""
+"""Names of quantities, or Python files that define one; of some, NAME=VALUE."""
 
 
 Models = Annotated[

@@ -1,7 +1,9 @@
 """Critical sharpness: 2 over the smallest learning rate at which a gradient step raises the loss.
 
 Kalra et al. 2026, "A Scalable Measure of Loss Landscape Curvature for Analyzing the Training Dynamics of
-LLMs" (arXiv 2601.16979). Of a quadratic loss it is the directional sharpness gᵀHg / gᵀg.
+LLMs" (arXiv 2601.16979). Of a quadratic loss it is the directional sharpness gᵀHg / gᵀg. Relative critical
+sharpness takes the step along the gradient of other data: it is the curvature that a loss has while another
+one is optimised, and of a quadratic loss gᵀHg / gᵀ∇L, with the other's gradient g.
 """
 
 import itertools
@@ -12,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.derivatives import MeasuredParameters
+from isoloss.curvature.derivatives import MeasuredParameters, inner_products_by_group
 from isoloss.curvature.loss import LabelDistribution, LossAtRest
 from isoloss.curvature.loss_rise import AT_ONCE, ascent_direction
 from isoloss.curvature.stopping import refuse_too_few
@@ -42,28 +44,31 @@ def critical_sharpness(
     batches: Sequence[Batch],
     objective: Objective,
     *,
+    along: Sequence[Batch] | None = None,
     distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> CriticalSharpness:
-    """2 / η_c, η_c the least η with L(θ - η ∇L) > L(θ), on the same sentences as the gradient.
+    """2 / η_c, η_c the least η with L(θ - η g) > L(θ), and g = ∇L on the same sentences.
+
+    With other sentences `along`, g is the gradient of their loss instead: the relative critical sharpness of
+    L while that is optimised. Where the two gradients point apart, every step raises L, and it is infinite.
 
     The learning rate is doubled or halved until it brackets η_c, and the bracket is then halved: if the loss
     falls, rises and falls again between two doublings, that is overlooked. The standard error is that of the
     zero of the mean rise, to first order, with the direction held fixed: sd(rise) / √n over the slope. One
-    pass with a backward pass, and about a dozen without.
+    pass with a backward pass, or two with `along`, and about a dozen without.
 
     The model is left as found. Raises BadInput for fewer than two sentences, when no parameter needs a
-    gradient, where a logit is not finite, and if the gradient is zero or no step raises the loss.
+    gradient, where a logit is not finite, and if the gradient is zero, or that of `along` points away from
+    ∇L, or no step raises the loss.
     """
     n = sum(map(len, batches))
     refuse_too_few(n)
     measured = MeasuredParameters.of(model)
-    parts = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
+    parts = _parts(batches)
     firsts = [0, *itertools.accumulate(map(len, parts))]
     with evaluation_mode(model):
-        direction, norm = ascent_direction(model, objective, parts, distribution, silent)
-        if norm == 0:
-            raise BadInput("the gradient is zero, so that there is no step to take; measure another model")
+        direction, norm = _step(model, objective, parts, along, distribution)
         at_rest = [
             LossAtRest.of(model, objective, part.to(device_of(model)), first, distribution)
             for part, first in zip(parts, firsts, strict=False)
@@ -94,6 +99,32 @@ def critical_sharpness(
     rate, slope = (low + high) / 2, float((above - below).mean()) / (high - low)
     error = mean_over_sentences((below + above) / 2).standard_error / slope
     return CriticalSharpness(Estimate(2 / rate, 2 / rate**2 * error, n), rate, passes, measured)
+
+
+def _parts(batches: Sequence[Batch]) -> list[Batch]:
+    return [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
+
+
+def _step(
+    model: nn.Module,
+    objective: Objective,
+    parts: Sequence[Batch],
+    along: Sequence[Batch] | None,
+    distribution: LabelDistribution | None,
+) -> tuple[dict[str, Tensor], float]:
+    """The unit vector of the gradient to step against, and that gradient's length."""
+    stepped_on = parts if along is None else _parts(along)
+    direction, norm = ascent_direction(model, objective, stepped_on, distribution, silent)
+    if norm == 0:
+        raise BadInput("the gradient is zero, so that there is no step to take; measure another model")
+    if along is not None:
+        own, _ = ascent_direction(model, objective, parts, distribution, silent)
+        if not sum(inner_products_by_group(own, direction).values()) > 0:
+            raise BadInput(
+                "the gradients of the two data sets point apart: what lowers the one's loss raises the "
+                "other's at once, which is infinitely sharp; give data more alike, or more of them"
+            )
+    return direction, norm
 
 
 def _bracket(is_above: Callable[[float], bool]) -> tuple[float, float]:

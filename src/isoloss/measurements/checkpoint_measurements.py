@@ -29,7 +29,7 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import padding_token, text_inputs
 from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
-from isoloss.measurements.on_sentences import quantity_named, short_name
+from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked, measured_text
 from isoloss.measurements.task_texts import task_features
@@ -38,6 +38,7 @@ from isoloss.progress import Progress
 from isoloss.results.estimate import mean_over_sentences
 from isoloss.results.record import Setting
 
+WEIGHTS = (".safetensors", ".bin")
 SHORTER = {"pretraining_loss": LOSS, "fisher_trace": TRACE}
 """What the two usual quantities of a text are called in a comparison; others by their own names."""
 
@@ -74,12 +75,21 @@ def quantity_of_text(
         "seed": batches.seed,
         "stopping": asdict(stopping),
     }
-    if name != quantity:
-        key |= {"file": file_digest(Path(quantity))}
+    file, value = name_and_value(quantity)
+    if file.endswith(".py"):
+        key |= {"file": file_digest(Path(file))}
+    if value is not None:
+        key |= {"value": _content_of(Path(value))}
     revision = quantity_named(quantity, stopping.sentences or FIXED_SENTENCES, batches.seed).revision
     return CheckpointMeasurement(
         called, key, partial(_quantity_on_text, quantity, batches, stopping), revision
     )
+
+
+def _content_of(named: Path) -> list[str]:
+    """Digests of the file, or of the files of weights in the folder, that a quantity names, if it does."""
+    weights = [each for each in named.iterdir() if each.suffix in WEIGHTS] if named.is_dir() else [named]
+    return [file_digest(each) for each in sorted(weights) if each.is_file()]
 
 
 def _quantity_on_text(

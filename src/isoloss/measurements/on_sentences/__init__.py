@@ -1,9 +1,12 @@
 """What can be measured of a model on any sentences: one quantity per file, called by the file's name.
 
 `isoloss flatness` and `isoloss compare` offer every file of this folder, and a file of your own by its path.
-A file defines `on_sentences(sentences, seed)`, which returns the `Quantity` with its usual settings.
+A file defines `on_sentences(sentences, seed)`, which returns the `Quantity` with its usual settings. If it
+takes a third argument, that is what follows = in `NAME=VALUE`, or None.
 """
 
+import inspect
+import re
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -28,23 +31,59 @@ def quantity_names() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in iter_modules(__path__)))
 
 
-def short_name(name: str) -> str:
-    """The quantity's name, also if it is given by the path of its file.
+def name_and_value(name: str) -> tuple[str, str | None]:
+    """A quantity's name or file, and what is said of it after =, if anything.
 
-    >>> short_name("fisher_trace"), short_name("my/total_variation.py")
-    ('fisher_trace', 'total_variation')
+    >>> name_and_value("batch_sharpness=32"), name_and_value("my=own/file.py"), name_and_value("my.py=a=b")
+    (('batch_sharpness', '32'), ('my=own/file.py', None), ('my.py', 'a=b'))
     """
-    return Path(name).stem if name.endswith(".py") else name
+    parted = re.fullmatch(r"(\w+|.*?\.py)=(.*)", name, re.DOTALL)
+    if parted is None or (name.endswith(".py") and not parted[1].endswith(".py")):
+        return name, None
+    return parted[1], parted[2]
+
+
+def short_name(name: str) -> str:
+    """The quantity's name, also if it is given by the path of its file, with what is said of it after =.
+
+    >>> short_name("fisher_trace"), short_name("my/total_variation.py"), short_name("batch_sharpness=32")
+    ('fisher_trace', 'total_variation', 'batch_sharpness=32')
+    """
+    called, value = name_and_value(name)
+    called = Path(called).stem if called.endswith(".py") else called
+    return called if value is None else f"{called}={value}"
 
 
 def quantity_named(name: str, sentences: int, seed: int) -> "AnyQuantity":
     """The quantity of that name, or of the Python file at that path, on `sentences` sentences.
 
-    Raises BadInput for an unknown name, and for a file that cannot be imported or defines no quantity.
+    The name may end with =VALUE, of a quantity that takes one. Raises BadInput for an unknown name, for a
+    file that cannot be imported or defines no quantity, and for a value that the quantity does not take.
     """
-    module = _module_at(Path(name)) if name.endswith(".py") else _module_named(name)
-    found: AnyQuantity = getattr(module, EXPORTED)(sentences, seed)
+    called, value = name_and_value(name)
+    module = _module_at(Path(called)) if called.endswith(".py") else _module_named(called)
+    make = getattr(module, EXPORTED)
+    found: AnyQuantity
+    if value is None:
+        found = make(sentences, seed)
+    elif len(inspect.signature(make).parameters) < 3:
+        raise BadInput(f"{called} takes nothing after =; leave ={value} out")
+    else:
+        found = make(sentences, seed, value)
     return found
+
+
+def whole_number(value: str | None, otherwise: int, what: str) -> int:
+    """The `value` after = as a number of at least 1, or what there is `otherwise`. Raises BadInput.
+
+    >>> whole_number("32", 8, "sentences a batch"), whole_number(None, 8, "sentences a batch")
+    (32, 8)
+    """
+    if value is None:
+        return otherwise
+    if re.fullmatch(r"0*[1-9][0-9]{0,8}", value) is None:
+        raise BadInput(f"={value} is no number of {what}; give a whole number of at least 1")
+    return int(value)
 
 
 def _module_named(name: str) -> ModuleType:

@@ -1,0 +1,57 @@
+"""The curvature that a small batch's loss has along its own gradient, where SGD comes to the edge."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.directional_curvature import BATCH, batch_sharpness
+from isoloss.curvature.fisher_trace import TRACE_UNIT
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.on_sentences import whole_number
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Measurement,
+    Subject,
+    columns_in_order,
+)
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class BatchSharpnessQuantity:
+    """E_B[gᵀHg / |g|²] over batches of `batch` of the `sentences` sentences; see `batch_sharpness`."""
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+    batch: int = BATCH
+
+    draw = draw_labelled_sentences
+    column_names, columns = columns_in_order("batch_sharpness")
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """`batch_sharpness`; `n` counts batches."""
+        found = batch_sharpness(
+            model,
+            [drawn.joined],
+            subject.objective,
+            batch=self.batch,
+            distribution=labels_of(subject),
+            progress=progress,
+        )
+        more = {"batch": self.batch, "sentences": found.sentences, **found.parameters.settings}
+        record = subject.record("batch_sharpness", found.estimate, TRACE_UNIT, self.seed, **more)
+        return Measurement([record], {"batch_sharpness": found.by_batch})
+
+
+def on_sentences(sentences: int, seed: int, value: str | None = None) -> BatchSharpnessQuantity:
+    """See the folder; the value is the number of sentences in a batch, for at least four batches."""
+    usual = min(BATCH, max(1, sentences // 4))
+    return BatchSharpnessQuantity(sentences, seed, whole_number(value, usual, "sentences in a batch"))

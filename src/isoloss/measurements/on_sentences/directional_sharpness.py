@@ -1,0 +1,75 @@
+"""The curvature of a checkpoint's loss along an update: its gradient, or what leads to another checkpoint."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.directional_curvature import difference_of, directional_sharpness
+from isoloss.curvature.fisher_trace import TRACE_UNIT
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Measurement,
+    Subject,
+    columns_in_order,
+)
+from isoloss.models.loading import Prediction, load_any_language_model
+from isoloss.objectives.pretrained import PretrainedCausal
+from isoloss.progress import Progress
+from isoloss.results.record import Setting
+
+
+@dataclass(frozen=True)
+class DirectionalSharpnessQuantity:
+    """vᵀHv / |v|² on `sentences` sentences, v the difference to the model `towards`, or the gradient.
+
+    See `directional_sharpness`.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+    towards: str | None = None
+
+    draw = draw_labelled_sentences
+    column_names, columns = columns_in_order("directional_sharpness")
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """`directional_sharpness` and its groups' parts, with the length of v in the settings."""
+        direction = None
+        if self.towards is not None:
+            prediction: Prediction = "causal" if isinstance(subject.objective, PretrainedCausal) else "masked"
+            first = next(iter(trainable_parameters(model).values()))
+            other, _ = load_any_language_model(self.towards, prediction, first.dtype)
+            direction = difference_of(model, other)
+        found = directional_sharpness(
+            model,
+            drawn.batches,
+            subject.objective,
+            direction=direction,
+            distribution=labels_of(subject),
+            progress=progress,
+        )
+        quantity, seed = "directional_sharpness", self.seed
+        settings: dict[str, Setting] = {
+            "towards": self.towards or "the gradient",
+            "length": found.norm,
+            "sentences": found.sentences,
+            **found.parameters.settings,
+        }
+        whole = subject.record(quantity, found.estimate, TRACE_UNIT, seed, **settings)
+        parts = subject.group_records(quantity, found.groups, TRACE_UNIT, seed)
+        return Measurement([whole, *parts], {quantity: found.by_block})
+
+
+def on_sentences(sentences: int, seed: int, value: str | None = None) -> DirectionalSharpnessQuantity:
+    """See the folder; the value is the other model's folder, or its name on a hub."""
+    return DirectionalSharpnessQuantity(sentences, seed, value)

@@ -1,0 +1,130 @@
+"""Curvature along updates and small batches' gradients, against dense Hessians in float64."""
+
+import copy
+import functools
+
+import pytest
+import ragged_batches
+import torch
+from dense_derivatives import dense_hessian, flat, group_indices
+
+from isoloss.curvature.critical_sharpness import critical_sharpness
+from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.directional_curvature import batch_sharpness, difference_of, directional_sharpness
+from isoloss.curvature.loss import mean_loss
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import sentences_between
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import ARCHITECTURES, tiny_model
+
+OBJECTIVE = MaskedObjective()
+
+
+def model_and_batch(architecture):
+    model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("layer.0.output" in name or "layer.1.attention.output" in name)
+    return model, ragged_batches.several_masks()
+
+
+def derivatives(model, batch, first=0):
+    """The flat gradient and the dense Hessian of the mean loss."""
+    model = copy.deepcopy(model).eval()
+    parameters = trainable_parameters(model)
+    loss = functools.partial(mean_loss, model, OBJECTIVE, batch, first, None)
+    gradient = torch.autograd.grad(loss(), list(parameters.values()), materialize_grads=True)
+    return flat(gradient), dense_hessian(loss, parameters)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_batch_sharpness_is_the_mean_of_each_batchs_own_curvature(architecture):
+    model, batch = model_and_batch(architecture)
+    expected = []
+    for start in (0, 2, 4):
+        g, h = derivatives(model, sentences_between(batch, start, start + 2), start)
+        expected.append(float(g @ h @ g / g.square().sum()))
+    expected = torch.tensor(expected, dtype=torch.float64)
+    found = batch_sharpness(model, [batch], OBJECTIVE, batch=2)
+    assert found.estimate.value == pytest.approx(float(expected.mean()), rel=1e-9)
+    assert found.estimate.standard_error == pytest.approx(float(expected.std()) / 3**0.5, rel=1e-9)
+    assert (found.estimate.n, found.sentences) == (3, 6)
+    in_twos = batch_sharpness(model, [sentences_between(batch, 0, 5)], OBJECTIVE, batch=2)
+    assert in_twos.estimate.value == pytest.approx(float(expected[:2].mean()), rel=1e-9)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_directional_sharpness_along_the_gradient_and_towards_another_model(architecture):
+    model, batch = model_and_batch(architecture)
+    g, h = derivatives(model, batch)
+    other = copy.deepcopy(model)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter += 0.1 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    towards = difference_of(model, other)
+    of_sentences = [derivatives(model, sentences_between(batch, i, i + 1), i)[1] for i in range(len(batch))]
+    for direction, v in ((None, g), (towards, flat(towards.values()))):
+        found = directional_sharpness(model, [batch], OBJECTIVE, direction=direction)
+        assert found.norm == pytest.approx(float(v.norm()))
+        assert found.estimate.value == pytest.approx(float(v @ h @ v / v.square().sum()), rel=1e-9)
+        assert sum(each.value for each in found.groups.values()) == pytest.approx(found.estimate.value)
+        for name, places in group_indices(trainable_parameters(model)).items():
+            part = float(v[places] @ (h @ v)[places] / v.square().sum())
+            assert found.groups[name].value == pytest.approx(part, rel=1e-8, abs=1e-12)
+        forms = [v @ of_sentence @ v / v.square().sum() for of_sentence in of_sentences]
+        error = float(torch.stack(forms).std()) / len(batch) ** 0.5
+        assert found.estimate.standard_error == pytest.approx(error, rel=1e-7)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES[:1])
+def test_relative_critical_sharpness_is_where_a_scan_finds_that_the_first_loss_rises(architecture):
+    model, batch = model_and_batch(architecture)
+    measured, optimised = sentences_between(batch, 2, 6), sentences_between(batch, 0, 3)
+    found = critical_sharpness(model, [measured], OBJECTIVE, along=[optimised])
+    g, _ = derivatives(model, optimised)
+    rate, moved = found.learning_rate, copy.deepcopy(model).eval()
+
+    def loss(along):
+        start = 0
+        with torch.no_grad():
+            for p, before in zip(
+                trainable_parameters(moved).values(), trainable_parameters(model).values(), strict=True
+            ):
+                p.copy_(before - along * g[start : start + p.numel()].view_as(p))
+                start += p.numel()
+            return float(mean_loss(moved, OBJECTIVE, measured, 0, None))
+
+    at_rest = loss(0.0)
+    scan = [share * rate for share in torch.linspace(0.05, 0.98, 12).tolist()]
+    assert all(loss(each) <= at_rest for each in scan)
+    assert loss(1.015 * rate) > at_rest
+    assert found.estimate.value == pytest.approx(2 / rate)
+    assert found.estimate.n == 4
+    same = critical_sharpness(model, [measured], OBJECTIVE, along=[measured])
+    assert same.estimate == critical_sharpness(model, [measured], OBJECTIVE).estimate
+
+
+def test_data_sets_at_odds_are_told():
+    model, batch = model_and_batch(ARCHITECTURES[0])
+    sentence = sentences_between(batch, 0, 2)
+    opposite = copy.copy(sentence)
+    object.__setattr__(opposite, "targets", 2 * sentence.targets.min() + 1 - sentence.targets)
+    g, _ = derivatives(model, sentence)
+    other, _ = derivatives(model, opposite)
+    assert float(g @ other) < 0
+    with pytest.raises(BadInput, match="point apart"):
+        critical_sharpness(model, [sentence], OBJECTIVE, along=[opposite])
+
+
+def test_directions_and_batches_that_make_no_sense_are_refused():
+    model, batch = model_and_batch(ARCHITECTURES[0])
+    name = next(iter(trainable_parameters(model)))
+    with pytest.raises(BadInput, match="two batches of 4"):
+        batch_sharpness(model, [batch], OBJECTIVE, batch=4)
+    with pytest.raises(BadInput, match="has no length"):
+        directional_sharpness(model, [batch], OBJECTIVE, direction=difference_of(model, model))
+    for wrong in ({"missing": torch.ones(2)}, {name: torch.ones(1)}):
+        with pytest.raises(BadInput, match="that the model lacks"):
+            directional_sharpness(model, [batch], OBJECTIVE, direction=wrong)
+    with pytest.raises(BadInput, match="the other model has no"):
+        difference_of(model, torch.nn.Linear(2, 2))
