@@ -10,7 +10,7 @@ from torch import nn
 from isoloss.command_line.terminal import table_console
 from isoloss.corpora.token_sentences import Corpus
 from isoloss.measurements.flatter_verdict import CONFIDENCE, MOST_SENTENCES, FlatterVerdict
-from isoloss.measurements.measured_models import MeasuredModels
+from isoloss.measurements.measured_models import MeasuredModels, row_title
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import Estimate
@@ -103,20 +103,11 @@ def _table(measured: MeasuredModels, models: list[str]) -> Table:
         alike = [record for record in parts if record.settings["group"] == group]
         table.add_row(group, *_cells(alike, models))
     table.add_section()
-    for title in dict.fromkeys(map(_row_title, wholes)):
-        alike = [record for record in wholes if _row_title(record) == title]
+    for title in dict.fromkeys(map(row_title, wholes)):
+        alike = [record for record in wholes if row_title(record) == title]
         unit = "" if alike[0].unit == wholes[0].unit else f" ({alike[0].unit})"
         table.add_row(title + unit, *_cells(alike, models), style="bold" if alike[0] is wholes[0] else None)
     return table
-
-
-def _row_title(record: Record) -> str:
-    if "reference" in record.settings:
-        return f"minus {record.settings['reference']}"
-    strengths = [
-        f", {name} {record.settings[name]}" for name in ("radius", "noise") if name in record.settings
-    ]
-    return record.quantity + "".join(strengths)
 
 
 def _cells(records: list[Record], models: list[str]) -> list[str]:
@@ -143,6 +134,11 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
         notes.append(f"{name}: its scores change with padding, so it was given {way}")
     if measured.reading.cut:
         notes.append(f"{len(measured.reading.cut):,} sentences were truncated to the model's maximum length")
+    notes += [
+        f"warning: {each.checkpoint}: {each.settings['warning']}"
+        for each in measured.records
+        if each.settings.get("warning")
+    ]
     notes += [_undetermined(each) for each in measured.records if _is_undetermined(each)]
     if whole.settings.get("converged") is False:
         notes.append(f"the eigenvalue has not converged: residual {whole.settings['residual']:.2g}")

@@ -225,3 +225,21 @@ def progress_of(name: str, progress: Progress) -> Progress:
         progress(f"{task} of {name}", completed, total, message)
 
     return report
+
+
+STRENGTHS = ("radius", "noise", "rank", "eigenvalue")
+"""Settings that tell apart records of one quantity of one model."""
+
+
+def row_title(record: Record) -> str:
+    """What a record is of, beside others of its quantity: a part of the model, a strength, a difference.
+
+    >>> row_title(Record("ascent_sharpness", 0.1, "nats", 0.0, 9, settings={"radius": 0.05}))
+    'ascent_sharpness, radius 0.05'
+    """
+    if "reference" in record.settings:
+        return f"minus {record.settings['reference']}"
+    if "group" in record.settings:
+        return str(record.settings["group"])
+    strengths = [f", {name} {record.settings[name]}" for name in STRENGTHS if name in record.settings]
+    return record.quantity + "".join(strengths)

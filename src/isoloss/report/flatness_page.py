@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from isoloss.curvature.weight_changes import Rounding
 from isoloss.measurements.flatter_verdict import CONFIDENCE
-from isoloss.measurements.measured_models import MeasuredModels
+from isoloss.measurements.measured_models import MeasuredModels, row_title
 from isoloss.measurements.sensitivity import UNIT, WHOLE, PartUnderChange
 from isoloss.panels import Axis, Bars, Chart, Colour, Lines, Panel
 from isoloss.report.page import Page, Section, drawn
@@ -61,14 +61,13 @@ def _side_by_side(measured: MeasuredModels) -> Panel | None:
     whole = measured.records[0]
     rows = [
         {"model": record.checkpoint, "run": "all of the model", **_value(record)}
-        for record in measured.records
-        if record.quantity == whole.quantity and "group" not in record.settings
+        for record in _first_of_each(measured)
     ]
     if len(rows) < 2:
         return None
     axis = Axis("value", f"{whole.quantity} ({whole.unit})", "error")
     caption = "On the same sentences, masks and draws; ± the standard error over sentences."
-    name = f"{measured.quantity.replace('_', '-')}-of-models"
+    name = f"{_dashed(measured.quantity)}-of-models"
     chart = Bars("model", axis, Colour("run", ""))
     return Panel(name, "The models side by side", caption, (chart,), pl.DataFrame(rows))
 
@@ -87,7 +86,7 @@ def _differences(measured: MeasuredModels) -> Panel | None:
         f"± the half-width of the {CONFIDENCE:.0%} interval of the difference, on the same "
         "sentences: below zero, the model has less of it than the first."
     )
-    name = f"{measured.quantity.replace('_', '-')}-differences"
+    name = f"{_dashed(measured.quantity)}-differences"
     chart = Bars("models", axis, Colour("run", ""))
     return Panel(name, "How they differ from the first", caption, (chart,), pl.DataFrame(rows))
 
@@ -108,7 +107,7 @@ def _parts(measured: MeasuredModels, model: str) -> list[Panel]:
         else:
             outside.append({"part": part, "kind": "in no layer", **_value(record)})
     axis = Axis("value", f"{measured.quantity} ({measured.records[0].unit})", "error")
-    name = f"parts-of-{measured.quantity.replace('_', '-')}-of-{re.sub('[^A-Za-z0-9]+', '-', model)}"
+    name = f"parts-of-{_dashed(measured.quantity)}-of-{_dashed(model)}"
     caption = (
         f"For {model}, ± the standard error over sentences; the parts in layers and outside of them add up "
         "to the whole."
@@ -133,14 +132,26 @@ def _over_steps(measured: MeasuredModels, models: Sequence[str]) -> Panel | None
     quantity = measured.records[0].quantity
     rows = [
         {"step": steps[record.checkpoint], "run": "run", **_value(record)}
-        for record in measured.records
-        if record.quantity == quantity and "group" not in record.settings
+        for record in _first_of_each(measured)
     ]
     axis = Axis("value", f"{quantity} ({measured.records[0].unit})", "error")
     chart = Lines(Axis("step", "step"), axis, Colour("run", "run"), "run")
-    name = f"{measured.quantity.replace('_', '-')}-over-steps"
+    name = f"{_dashed(measured.quantity)}-over-steps"
     caption = "On the same sentences, masks and draws at every step; ± the standard error over sentences."
     return Panel(name, "Over the run", caption, (chart,), pl.DataFrame(rows).sort("step"))
+
+
+def _first_of_each(measured: MeasuredModels) -> list[Record]:
+    """Each model's first record, of those that are like the very first."""
+    found: dict[str, Record] = {}
+    for record in measured.records:
+        if record.quantity == measured.records[0].quantity and "group" not in record.settings:
+            found.setdefault(record.checkpoint, record)
+    return list(found.values())
+
+
+def _dashed(name: str) -> str:
+    return re.sub("[^A-Za-z0-9]+", "-", name)
 
 
 def _value(record: Record) -> dict[str, float]:
@@ -151,7 +162,7 @@ def _table(measured: MeasuredModels) -> Markup:
     rows = [
         [
             cell(record.checkpoint),
-            cell(record.settings.get("group", record.quantity)),
+            cell(record.quantity if "reference" in record.settings else row_title(record)),
             cell(record.value, record.standard_error),
             cell(record.n),
             cell(record.unit),

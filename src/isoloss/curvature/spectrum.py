@@ -1,0 +1,271 @@
+"""The Hessian's spectrum: its largest eigenvalues, and how all of them are distributed."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isoloss.curvature.derivatives import MeasuredParameters, sign_probe, unflattened
+from isoloss.curvature.loss import LabelDistribution
+from isoloss.curvature.loss_hessian import LossHessian, flattened
+from isoloss.errors import BadInput, reason_of
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation import evaluation_mode
+from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_sentences
+
+EIGENVALUES, TOLERANCE, MOST_PRODUCTS = 5, 1e-3, 1000
+PROBES, STEPS, FEWEST_STEPS = 8, 40, 8
+BASIS_BYTES = 1 << 30
+"""Default budget for the vectors of a Lanczos process: 1 GiB."""
+
+
+@dataclass(frozen=True)
+class TopEigenvalues:
+    """The k algebraically largest eigenvalues λ_i = v_i·Hv_i, largest first; in nats per squared parameter.
+
+    Standard errors are over blocks of sentences with v_i held fixed, as for `TopEigenvalue`, and say nothing
+    of the bias of the largest on few sentences. Some eigenvalue lies within `residuals[i]` = ||Hv_i - λ_i
+    v_i|| of λ_i. `products` counts Hessian-vector products with the whole set, without the two last for each
+    eigenvalue's error and residual.
+    """
+
+    estimates: tuple[Estimate, ...]
+    residuals: tuple[float, ...]
+    products: int
+    sentences: int
+    parameters: MeasuredParameters
+
+
+def top_eigenvalues(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    objective: Objective,
+    *,
+    count: int = EIGENVALUES,
+    seed: int = 0,
+    distribution: LabelDistribution | None = None,
+    tolerance: float = TOLERANCE,
+    progress: Progress = silent,
+) -> TopEigenvalues:
+    """The `count` largest eigenvalues of ∇²L for the sentence-averaged loss on all sentences.
+
+    By ARPACK's implicitly restarted Lanczos method as `scipy.sparse.linalg.eigsh` has it (Lehoucq, Sorensen
+    and Yang 1998), from a random ±1 vector drawn with `seed`, to `tolerance` relative to each eigenvalue, in
+    at most about `MOST_PRODUCTS` products. Labels are the data's, or those of `distribution`. Memory: the
+    larger of 20 and 2 `count` + 1 float64 vectors of the parameters' size in main memory, beside the double
+    backward pass of 32 sentences.
+
+    The model is left as found. Raises BadInput for fewer than two sentences, for a `count` that is not
+    between 1 and the number of parameters less one, if not all are found, when no parameter needs a gradient,
+    and where a logit is not finite.
+    """
+    measured = MeasuredParameters.of(model)
+    if not 1 <= count < measured.count:
+        raise BadInput(
+            f"{count} of {measured.count} eigenvalues cannot be found; ask for at least 1, not all"
+        )
+    blocks = LossHessian.in_blocks(model, batches, objective, distribution)
+    hessian = LossHessian.at_once(model, batches, objective, distribution)
+    start = flattened(sign_probe(hessian.parameters, f"{seed} start"))
+    products = 0
+
+    def multiply(vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
+        nonlocal products
+        products += 1
+        progress("top eigenvalues", min(products, MOST_PRODUCTS - 1), MOST_PRODUCTS)
+        return hessian.multiply(vector)
+
+    estimates, residuals = [], []
+    with evaluation_mode(model):
+        for vector in _top_eigenvectors(multiply, start, count, tolerance):
+            found = blocks.curvature(unflattened(vector, hessian.parameters))
+            estimates.append(found.whole)
+            residuals.append(float((found.product - found.whole.value * vector).norm()))
+    progress("top eigenvalues", MOST_PRODUCTS, MOST_PRODUCTS)
+    return TopEigenvalues(tuple(estimates), tuple(residuals), products, blocks.sentences, measured)
+
+
+def _top_eigenvectors(
+    multiply: Callable[[Float[Tensor, " P"]], Float[Tensor, " P"]],
+    start: Float[Tensor, " P"],
+    count: int,
+    tolerance: float,
+) -> Iterator[Float[Tensor, " P"]]:
+    """The unit eigenvectors of the `count` largest eigenvalues, largest first."""
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh  # few measurements need it
+
+    kept = min(max(2 * count + 1, 20), len(start))
+
+    def product(vector: np.ndarray) -> np.ndarray:
+        flat = torch.from_numpy(np.array(vector, dtype=np.float64)).flatten().to(start.device)
+        return multiply(flat).numpy(force=True)
+
+    try:
+        values, vectors = eigsh(
+            LinearOperator((len(start), len(start)), matvec=product, dtype=np.float64),
+            k=count,
+            which="LA",
+            v0=start.numpy(force=True),
+            ncv=kept,
+            tol=tolerance,
+            maxiter=max(1, MOST_PRODUCTS // max(1, kept - count)),
+        )
+    except ArpackError as error:
+        raise BadInput(
+            f"the {count} largest eigenvalues were not found ({reason_of(error)}); ask for fewer, or measure "
+            "on fewer sentences or another checkpoint"
+        ) from error
+    for place in values.argsort()[::-1]:
+        yield torch.from_numpy(vectors[:, place].copy()).to(start.device)
+
+
+@dataclass(frozen=True)
+class SpectralDensity:
+    """Gauss quadratures of the distribution of the Hessian's eigenvalues, one for each random probe.
+
+    Probe r stands for a distribution with weight `weights[r, k]` at `nodes[r, k]`; its weights add up to 1.
+    The mean over probes of any smooth function's mean is that over all eigenvalues. Standard errors are over
+    probes: they do not cover the choice of sentences. Fewer nodes than the others have are filled up with
+    weights of zero. `products` counts Hessian-vector products with the whole set.
+    """
+
+    nodes: Float[Tensor, "r m"]
+    weights: Float[Tensor, "r m"]
+    products: int
+    sentences: int
+    parameters: MeasuredParameters
+
+    def mean_of(self, function: Callable[[Tensor], Tensor]) -> Float[Tensor, " r"]:
+        """The mean of `function` over all eigenvalues, as each probe has it."""
+        return (self.weights * function(self.nodes)).sum(dim=1)
+
+    def density(self, at: float, width: float) -> Estimate:
+        """The share of eigenvalues per unit at a point, smoothed with a Gaussian of deviation `width`."""
+        scale = width * (2 * torch.pi) ** 0.5
+        return mean_over_sentences(
+            self.mean_of(lambda nodes: (-0.5 * ((nodes - at) / width).square()).exp() / scale)
+        )
+
+    @property
+    def negative_curvature(self) -> Estimate:
+        """Σ |λ| over negative eigenvalues, of Σ |λ| over all: 0 at a minimum, 1 at a maximum."""
+        return _jackknifed(
+            lambda kept: (
+                self.mean_of(lambda nodes: (-nodes).clamp(min=0))[kept].mean()
+                / self.mean_of(torch.abs)[kept].mean()
+            ),
+            len(self.nodes),
+        )
+
+    @property
+    def effective_rank(self) -> Estimate:
+        """(Σ |λ|)² / Σ λ², the participation ratio: how many eigenvalues share the curvature."""
+        return _jackknifed(
+            lambda kept: (
+                self.mean_of(torch.abs)[kept].mean().square()
+                / self.mean_of(torch.square)[kept].mean()
+                * self.parameters.count
+            ),
+            len(self.nodes),
+        )
+
+    @property
+    def mean_square(self) -> Estimate:
+        """The mean of λ², that is ||H||_F² over the number of parameters."""
+        return mean_over_sentences(self.mean_of(torch.square))
+
+
+def _jackknifed(statistic: Callable[[Tensor], Tensor], n: int) -> Estimate:
+    """A smooth function of n probes, with its leave-one-out standard error."""
+    kept = torch.eye(n).logical_not()
+    without = torch.stack([statistic(each) for each in kept])
+    error = ((n - 1) / n * (without - without.mean()).square().sum()).sqrt()
+    return Estimate(float(statistic(torch.ones(n).bool())), float(error), n)
+
+
+def spectral_density(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    objective: Objective,
+    *,
+    probes: int = PROBES,
+    steps: int = STEPS,
+    seed: int = 0,
+    distribution: LabelDistribution | None = None,
+    basis_bytes: int = BASIS_BYTES,
+    progress: Progress = silent,
+) -> SpectralDensity:
+    """The distribution of the eigenvalues of ∇²L, by stochastic Lanczos quadrature (Ubaru, Chen, Saad 2017).
+
+    Each of `probes` random ±1 vectors starts a Lanczos process of `steps` products, every new vector being
+    orthogonalised against all before it, twice. The eigenvalues of its tridiagonal matrix are the nodes and
+    the squared first components of its eigenvectors the weights, exact for polynomials of degree below twice
+    the steps, and so for Tr H and Tr H² (Ghorbani, Krishnan, Xiao 2019, for networks). Labels are the data's,
+    or those of `distribution`. Memory: `steps` float64 vectors of the parameters' size, or as many as
+    `basis_bytes` holds, at least `FEWEST_STEPS`, beside the double backward pass of 32 sentences.
+
+    The model is left as found. Raises BadInput for fewer than two sentences or probes, for steps that are not
+    positive, when no parameter needs a gradient, and where a logit is not finite.
+    """
+    if probes < 2 or steps < 1:
+        raise BadInput(f"{probes} probes of {steps} steps have no error bar; take at least 2 of 1")
+    measured = MeasuredParameters.of(model)
+    hessian = LossHessian.at_once(model, batches, objective, distribution)
+    if hessian.sentences < 2:
+        raise BadInput("a single sentence says little of a loss; measure on at least 2")
+    affordable = max(FEWEST_STEPS, basis_bytes // (8 * measured.count))
+    steps = min(steps, affordable, measured.count)
+    done = 0
+
+    def multiply(vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
+        nonlocal done
+        done += 1
+        progress("spectral density", min(done, probes * steps), probes * steps)
+        return hessian.multiply(vector)
+
+    nodes, weights = torch.zeros(2, probes, steps, dtype=torch.float64)
+    with evaluation_mode(model):
+        for probe in range(probes):
+            start = flattened(sign_probe(hessian.parameters, f"{seed} spectrum {probe}"))
+            values, shares = quadrature(multiply, start, steps)
+            nodes[probe, : len(values)], weights[probe, : len(values)] = values, shares
+    return SpectralDensity(nodes, weights, done, hessian.sentences, measured)
+
+
+def quadrature(
+    multiply: Callable[[Float[Tensor, " P"]], Float[Tensor, " P"]], start: Float[Tensor, " P"], steps: int
+) -> tuple[Float[Tensor, " m"], Float[Tensor, " m"]]:
+    """Nodes and weights of the Gauss quadrature of startᵀ f(A) start / |start|², from m <= `steps` products.
+
+    m is smaller where the vectors span an invariant subspace: then the quadrature is exact.
+
+    >>> a = torch.diag(torch.tensor([1.0, 5.0, -9.0], dtype=torch.float64))
+    >>> nodes, weights = quadrature(a.mv, torch.ones(3).double(), steps=10)
+    >>> nodes.round(decimals=6).tolist(), weights.round(decimals=6).tolist()
+    ([-9.0, 1.0, 5.0], [0.333333, 0.333333, 0.333333])
+    """
+    basis = start.new_zeros(steps, len(start))
+    diagonal: list[float] = []
+    beside: list[float] = []
+    vector = start / start.norm()
+    for held in range(1, steps + 1):
+        basis[held - 1] = vector
+        image = multiply(vector)
+        diagonal.append(float(vector @ image))
+        size = float(image.norm())
+        for _ in range(2):
+            image = image - basis[:held].T @ (basis[:held] @ image)
+        remaining = float(image.norm())
+        if held == steps or remaining <= 1e-12 * size:
+            break
+        beside.append(remaining)
+        vector = image / remaining
+    matrix = torch.diag(start.new_tensor(diagonal))
+    if beside:
+        matrix += torch.diag(start.new_tensor(beside), 1) + torch.diag(start.new_tensor(beside), -1)
+    values, vectors = torch.linalg.eigh(matrix)
+    return values.cpu(), vectors[0].square().cpu()

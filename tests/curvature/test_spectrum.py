@@ -1,0 +1,111 @@
+"""The largest eigenvalues and the density of the spectrum against dense Hessians in float64."""
+
+import functools
+
+import pytest
+import ragged_batches
+import torch
+from dense_derivatives import dense_hessian
+
+from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.loss import mean_loss
+from isoloss.curvature.spectrum import quadrature, spectral_density, top_eigenvalues
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import sentences_between
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import ARCHITECTURES, tiny_model
+
+OBJECTIVE = MaskedObjective()
+
+
+def partly_frozen(architecture):
+    model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("layer.1.output" in name or "layer.0.attention.output" in name)
+    return model
+
+
+@functools.cache
+def dense(architecture):
+    """Eigenvalues and eigenvectors, and the Hessian of each sentence."""
+    model, batch = partly_frozen(architecture).eval(), ragged_batches.several_masks()
+    parameters = trainable_parameters(model)
+    values, vectors = torch.linalg.eigh(
+        dense_hessian(lambda: mean_loss(model, OBJECTIVE, batch, 0, None), parameters)
+    )
+    by_sentence = [
+        dense_hessian(
+            functools.partial(mean_loss, model, OBJECTIVE, sentences_between(batch, i, i + 1), i, None),
+            parameters,
+        )
+        for i in range(len(batch))
+    ]
+    return values, vectors, torch.stack(by_sentence)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_largest_eigenvalues_and_their_errors(architecture):
+    model, batch = partly_frozen(architecture), ragged_batches.several_masks()
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    found = top_eigenvalues(model, [batch], OBJECTIVE, count=4, tolerance=1e-9)
+    values, vectors, by_sentence = dense(architecture)
+    for place, (estimate, residual) in enumerate(zip(found.estimates, found.residuals, strict=True)):
+        v = vectors[:, -1 - place]
+        forms = torch.stack([v @ hessian @ v for hessian in by_sentence])
+        assert estimate.value == pytest.approx(float(values[-1 - place]), rel=1e-7)
+        assert estimate.standard_error == pytest.approx(float(forms.std()) / len(forms) ** 0.5, rel=1e-4)
+        assert residual < 1e-6
+    assert found.products >= 20
+    assert model.training
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES[:1])
+def test_the_density_and_what_follows_from_it(architecture):
+    model, batch = partly_frozen(architecture), ragged_batches.several_masks()
+    found = spectral_density(model, [batch], OBJECTIVE, probes=12, steps=16)
+    values, _, _ = dense(architecture)
+    torch.testing.assert_close(found.weights.sum(dim=1), torch.ones(12).double())
+    assert len(found.nodes.unique(dim=0)) == 12
+    square = found.mean_square
+    assert abs(square.value - float(values.square().mean())) < 4 * square.standard_error
+    width = float(values[-1] - values[0]) / 20
+    for at in torch.linspace(float(values[0]), float(values[-1]), 9).tolist():
+        expected = (-0.5 * ((values - at) / width).square()).exp().mean() / (width * (2 * torch.pi) ** 0.5)
+        density = found.density(at, width)
+        assert abs(density.value - float(expected)) < 4 * density.standard_error + 1e-9
+    negative = float((-values).clamp(min=0).sum() / values.abs().sum())
+    rank = float(values.abs().sum().square() / values.square().sum())
+    for estimate, expected in ((found.negative_curvature, negative), (found.effective_rank, rank)):
+        assert abs(estimate.value - expected) < 4 * estimate.standard_error
+        assert estimate.standard_error < 0.3 * expected
+
+
+def test_a_probes_quadrature_is_exact_for_polynomials_below_twice_its_steps():
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randn(50, 50, generator=generator, dtype=torch.float64)
+    a = (a + a.T) / 10
+    start = torch.randn(50, generator=generator, dtype=torch.float64)
+    nodes, weights = quadrature(a.mv, start, steps=6)
+    unit = start / start.norm()
+    power = unit
+    for degree in range(12):
+        assert float((weights * nodes**degree).sum()) == pytest.approx(float(unit @ power), rel=1e-9)
+        power = a @ power
+
+
+def test_a_small_budget_takes_fewer_steps_and_repeated_eigenvalues_end_a_process():
+    model, batch = partly_frozen(ARCHITECTURES[0]), ragged_batches.one_mask()
+    assert spectral_density(model, [batch], OBJECTIVE, probes=2, basis_bytes=1).nodes.shape == (2, 8)
+    nodes, weights = quadrature(lambda vector: 3 * vector, torch.ones(9).double(), steps=5)
+    assert (nodes.tolist(), weights.tolist()) == ([3.0], [1.0])
+
+
+def test_numbers_that_make_no_sense_are_refused():
+    model, batch = partly_frozen(ARCHITECTURES[0]), ragged_batches.one_mask()
+    count = sum(p.numel() for p in trainable_parameters(model).values())
+    for wrong in (0, count):
+        with pytest.raises(BadInput, match="eigenvalues cannot be found"):
+            top_eigenvalues(model, [batch], OBJECTIVE, count=wrong)
+    with pytest.raises(BadInput, match="1 probes of 40 steps"):
+        spectral_density(model, [batch], OBJECTIVE, probes=1)
