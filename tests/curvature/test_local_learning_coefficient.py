@@ -1,0 +1,143 @@
+"""The local learning coefficient of functions whose sampled density can be integrated exactly."""
+
+import math
+
+import pytest
+import ragged_batches
+import torch
+
+from isoloss.curvature.local_learning_coefficient import local_learning_coefficient
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import ARCHITECTURES, tiny_model
+
+
+class Function(torch.nn.Module):
+    """The loss of every sentence is log 2 + `of`(w), whatever its words; a model and its own objective."""
+
+    def __init__(self, of, weights) -> None:
+        super().__init__()
+        self.of = of
+        self.weight = torch.nn.Parameter(torch.tensor(weights, dtype=torch.float64))
+
+    def logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        excess = model.of(model.weight)
+        other = (2 * excess.exp() - 1).log()
+        return torch.stack([torch.zeros_like(other), other]).expand(len(batch.rows), 2)
+
+
+def sentences(n):
+    ids = torch.zeros(n, 1, dtype=torch.long)
+    return Batch(ids, ids == 0, torch.arange(n), ids[:, 0], ids[:, 0])
+
+
+def exact(of, cold, localisation, reach=2.0, points=1601):
+    """nβ E[L] under the density exp(-nβ L - γ/2 |w|²) of two weights, by summing over a grid."""
+    axis = torch.linspace(-reach, reach, points, dtype=torch.float64)
+    grid = torch.stack(torch.meshgrid(axis, axis, indexing="ij"))
+    losses = of(grid)
+    log_density = -cold * losses - localisation / 2 * grid.square().sum(0)
+    density = (log_density - log_density.max()).exp()
+    return cold * float((density * losses).sum() / density.sum())
+
+
+def test_of_a_regular_minimum_it_is_half_the_parameters():
+    curvatures = torch.tensor([2.0, 2.5, 3.0, 3.5, 4.0, 4.5], dtype=torch.float64)
+    model = Function(lambda w: 0.5 * (curvatures * w.square()).sum(), [0.0] * 6)
+    found = local_learning_coefficient(
+        model, [sentences(64)], model, chains=8, burn_in=100, draws=500, localisation=0.05
+    )
+    cold = 64 / math.log(64)
+    expected = float((cold * curvatures / (cold * curvatures + 0.05)).sum()) / 2
+    assert found.inverse_temperature == pytest.approx(cold)
+    assert expected == pytest.approx(3, rel=0.01)
+    # The step is finite: the variance along λ is 1 / (1 - ε (nβλ + γ) / 4) times too large.
+    sampled = cold * curvatures + 0.05
+    expected = 0.5 * float((cold * curvatures / sampled / (1 - found.step * sampled / 4)).sum())
+    assert expected == pytest.approx(3, rel=0.06)
+    assert abs(found.estimate.value - expected) < 4 * found.estimate.standard_error
+    assert found.estimate.standard_error < 0.1 * expected
+    assert found.warning is None
+    assert float(model.weight.detach().abs().max()) == 0
+
+
+def test_of_a_singular_minimum_it_is_less():
+    def crossing(w):
+        return (w[0] * w[1]).square()
+
+    model = Function(crossing, [0.0, 0.0])
+    n, localisation = 400, 10.0
+    found = local_learning_coefficient(
+        model, [sentences(n)], model, chains=8, burn_in=100, draws=600, localisation=localisation, step=0.005
+    )
+    expected = exact(crossing, n / math.log(n), localisation)
+    assert abs(found.estimate.value - expected) < 4 * found.estimate.standard_error + 0.05 * expected
+    assert found.estimate.standard_error < 0.15 * expected
+    # It goes to 1/2, not to the 1 of a regular minimum of two parameters, by about 1 / log n.
+    near, nearer = (exact(crossing, cold, localisation) for cold in (1e3, 1e5))
+    assert expected < near < nearer < 0.5
+    assert nearer > 0.3
+
+
+def test_away_from_a_minimum_it_is_negative_and_says_so():
+    model = Function(lambda w: 0.5 * w.square().sum(), [3.0, 0.0])
+    found = local_learning_coefficient(model, [sentences(64)], model, localisation=1.0)
+    assert found.estimate.value < 0
+    assert "negative" in found.warning
+
+
+def test_chains_that_run_away_are_told_or_refused():
+    model = Function(lambda w: 4 * w.square().sum() / (1 + w.square().sum()), [0.0] * 2)
+    far = local_learning_coefficient(
+        model, [sentences(64)], model, localisation=1e-4, step=0.5, burn_in=0, draws=100
+    )
+    assert "run away" in far.warning
+    steep = Function(lambda w: w.square().sum(), [0.0] * 2)
+    with pytest.raises(BadInput, match=r"ran away after \d+ steps of 5: its scores are not finite"):
+        local_learning_coefficient(steep, [sentences(64)], steep, step=5.0)
+    assert float(steep.weight.detach().abs().max()) == 0
+
+
+def test_chains_that_have_not_settled_are_told():
+    model = Function(lambda w: 0.5 * w.square().sum(), [0.0] * 40)
+    found = local_learning_coefficient(
+        model, [sentences(64)], model, localisation=1.0, step=5e-4, burn_in=0, draws=200
+    )
+    assert found.drift.value > 0
+    assert "not settled" in found.warning
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_transformer_is_left_as_found_and_a_seed_determines_the_number(architecture):
+    model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    settings = {"chains": 2, "burn_in": 2, "draws": 3}
+    batch = ragged_batches.several_masks()
+    one, two = (
+        local_learning_coefficient(model, [batch], MaskedObjective(), seed=seed, **settings)
+        for seed in (4, 4)
+    )
+    assert torch.equal(one.by_chain, two.by_chain)
+    assert model.training
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+    for wrong in ({"chains": 1}, {"localisation": 0.0}, {"step": -1.0}):
+        with pytest.raises(BadInput):
+            local_learning_coefficient(model, [batch], MaskedObjective(), **wrong)
+
+
+def test_it_changes_when_two_factors_are_rescaled_unless_the_localisation_is_weak():
+    """Of ½(w v - 1)², which is ½(w v / a · a - 1)², at (1, 1) and at (10, 1/10)."""
+
+    def product(w):
+        return 0.5 * (w[0] * w[1] - 1).square()
+
+    found = {}
+    for scale in (1.0, 10.0):
+        model = Function(product, [scale, 1 / scale])
+        one = local_learning_coefficient(model, [sentences(64)], model, chains=8, burn_in=30, draws=150)
+        pulled = one.inverse_temperature * (scale**2 + scale**-2)
+        expected = 0.5 * pulled / (pulled + one.localisation)
+        assert abs(one.estimate.value - expected) < 4 * one.estimate.standard_error + 0.1 * expected
+        found[scale] = one.estimate.value
+    assert found[10.0] > 2 * found[1.0]
