@@ -216,6 +216,42 @@ def test_every_quantity_of_the_folder_names_its_columns(quantity):
         assert float(values.mean()) == pytest.approx(records[name].value)
 
 
+def test_a_value_says_which_data_model_or_number(run):
+    text = ("bert", "--text", "text.txt", "--sentences", "16", "--seed", "3")
+    asked = ("batch_sharpness=4", "directional_sharpness=other", "relative_critical_sharpness=text.txt")
+    code, written, told = run(
+        *text, "--quantity", *asked, "critical_sharpness", "top_eigenvalues=2", "--json"
+    )
+    assert code == 0, told
+    whole = {
+        (r["quantity"], r["settings"].get("rank")): r
+        for r in json.loads(written)["records"]
+        if "group" not in r["settings"]
+    }
+    batch = whole["batch_sharpness", None]
+    assert (batch["n"], batch["settings"]["batch"], batch["settings"]["sentences"]) == (4, 4, 16)
+    towards = whole["directional_sharpness", None]
+    assert towards["settings"]["towards"] == "other"
+    relative, own = whole["relative_critical_sharpness", None], whole["critical_sharpness", None]
+    assert relative["settings"]["along"] == "text.txt"
+    assert relative["value"] == pytest.approx(own["value"], rel=1e-6)
+    assert own["value"] > 0
+    largest, second = (whole["hessian_eigenvalue", rank]["value"] for rank in (1, 2))
+    assert largest > second
+    assert towards["value"] <= largest * (1 + 1e-3)
+    wrong = {
+        "fisher_trace=3": "takes nothing after =",
+        "batch_sharpness=few": "is no number of sentences in a batch",
+        "local_learning_coefficient=-1": "is no localisation",
+        "relative_critical_sharpness=missing.txt": "missing.txt",
+        "directional_sharpness=missing": "missing",
+    }
+    for name, sentence in wrong.items():
+        code, written, told = run(*text, "--quantity", name)
+        assert (code, written, told.count("\n")) == (2, "", 1), told
+        assert sentence in told
+
+
 def test_quantities_of_which_there_are_several_strengths(run):
     quantities = ("normalised_trace", "ascent_sharpness", "noise_sensitivity")
     arguments = ("bert", "other", "--text", "text.txt", "--quantity", *quantities, "--sentences")

@@ -25,7 +25,8 @@ def a_language_is_added(reader: Reader) -> None:
 
 def flatness_is_measured_and_rescaling_changes_it(reader: Reader) -> None:
     for printed in reader.printed:
-        named = "fisher_trace|unit_trace|critical_sharpness|gradient_no|Estimate|Fisher|longest input"
+        named = "fisher_trace|unit_trace|_sharpness|effective_rank|learning_coef|gradient_no"
+        named += "|Estimate|Fisher|longest input"
         assert not printed or re.search(named, printed)
     printed = next(each for each in reader.printed if each.startswith("Fisher"))
     rows = [[float(number) for number in re.findall(r"-?\d+\.\d+", line)] for line in printed.splitlines()]
