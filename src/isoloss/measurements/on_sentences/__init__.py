@@ -2,7 +2,7 @@
 
 `isoloss flatness` and `isoloss compare` offer every file of this folder, and a file of your own by its path.
 A file defines `on_sentences(sentences, seed)`, which returns the `Quantity` with its usual settings. If it
-takes a third argument, that is what follows = in `NAME=VALUE`, or None.
+also takes a `value`, that is what follows = in `NAME=VALUE`.
 """
 
 import inspect
@@ -66,10 +66,10 @@ def quantity_named(name: str, sentences: int, seed: int) -> "AnyQuantity":
     found: AnyQuantity
     if value is None:
         found = make(sentences, seed)
-    elif len(inspect.signature(make).parameters) < 3:
+    elif "value" not in inspect.signature(make).parameters:
         raise BadInput(f"{called} takes nothing after =; leave ={value} out")
     else:
-        found = make(sentences, seed, value)
+        found = make(sentences, seed, value=value)
     return found
 
 

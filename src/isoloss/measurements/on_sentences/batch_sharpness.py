@@ -7,10 +7,9 @@ from torch import nn
 
 from isoloss.curvature.directional_curvature import BATCH, batch_sharpness
 from isoloss.curvature.fisher_trace import TRACE_UNIT
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.on_sentences import whole_number
 from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
     AnySource,
     Measurement,
     Subject,
@@ -24,15 +23,12 @@ class BatchSharpnessQuantity:
     """E_B[gᵀHg / |g|²] over batches of `batch` of the `sentences` sentences; see `batch_sharpness`."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("batch_sharpness")
 
     sentences: int
     seed: int
     batch: int = BATCH
-
-    draw = draw_labelled_sentences
-    column_names, columns = columns_in_order("batch_sharpness")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress

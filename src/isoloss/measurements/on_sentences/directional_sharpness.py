@@ -8,9 +8,8 @@ from torch import nn
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.directional_curvature import difference_of, directional_sharpness
 from isoloss.curvature.fisher_trace import TRACE_UNIT
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
     AnySource,
     Measurement,
     Subject,
@@ -30,15 +29,12 @@ class DirectionalSharpnessQuantity:
     """
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("directional_sharpness")
 
     sentences: int
     seed: int
     towards: str | None = None
-
-    draw = draw_labelled_sentences
-    column_names, columns = columns_in_order("directional_sharpness")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress

@@ -13,9 +13,8 @@ from isoloss.curvature.local_learning_coefficient import (
     local_learning_coefficient,
 )
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
     AnySource,
     Measurement,
     Subject,
@@ -30,8 +29,8 @@ class LocalLearningCoefficientQuantity:
     """The coefficient from `sentences` sentences; see `local_learning_coefficient`."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("local_learning_coefficient")
 
     sentences: int
     seed: int
@@ -39,9 +38,6 @@ class LocalLearningCoefficientQuantity:
     chains: int = CHAINS
     burn_in: int = BURN_IN
     draws: int = DRAWS
-
-    draw = draw_labelled_sentences
-    column_names, columns = columns_in_order("local_learning_coefficient")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress

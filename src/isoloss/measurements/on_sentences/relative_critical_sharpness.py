@@ -10,9 +10,8 @@ from torch import nn
 from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus, read_token_corpus
 from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
     AnySource,
     Measurement,
     Subject,
@@ -35,15 +34,12 @@ class RelativeCriticalSharpnessQuantity:
     """
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("relative_critical_sharpness")
 
     sentences: int
     seed: int
     other: str | None = None
-
-    draw = draw_labelled_sentences
-    column_names, columns = columns_in_order("relative_critical_sharpness")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -77,8 +73,9 @@ class RelativeCriticalSharpnessQuantity:
         if not isinstance(source, SampledBatches):
             raise BadInput(f"{path} is a text, and the model is not measured on one; leave it out")
         if isinstance(source.corpus, TextCorpus):
-            corpus = read_text_corpus(path, source.corpus.tokenizer, source.corpus.longest)
-            return replace(source, corpus=corpus).first(self.sentences)
+            known = source.corpus
+            text = replace(read_text_corpus(path), tokenizer=known.tokenizer, longest=known.longest)
+            return replace(source, corpus=text).first(self.sentences)
         numbers = read_token_corpus(path, number_of_tokens(model), longest_sentence(model))
         return replace(source, corpus=numbers).first(self.sentences)
 

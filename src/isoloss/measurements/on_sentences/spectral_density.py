@@ -7,9 +7,8 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.spectrum import PROBES, STEPS, SpectralDensity, spectral_density
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
     AnySource,
     Measurement,
     Subject,
@@ -26,16 +25,13 @@ class SpectralDensityQuantity:
     """The density of the eigenvalues of the loss on `sentences` sentences; see `spectral_density`."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("effective_rank", "negative_curvature")
 
     sentences: int
     seed: int
     probes: int = PROBES
     steps: int = STEPS
-
-    draw = draw_labelled_sentences
-    column_names, columns = columns_in_order("effective_rank", "negative_curvature")
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -102,6 +98,4 @@ def round_below(number: float) -> float:
     return max(step * power for step in (1.0, 2.0, 5.0) if step * power <= number * (1 + 1e-9))
 
 
-def on_sentences(sentences: int, seed: int) -> SpectralDensityQuantity:
-    """See the folder."""
-    return SpectralDensityQuantity(sentences, seed)
+on_sentences = SpectralDensityQuantity

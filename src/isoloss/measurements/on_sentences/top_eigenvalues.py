@@ -8,16 +8,15 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.spectrum import EIGENVALUES, top_eigenvalues
-from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.on_sentences import whole_number
 from isoloss.measurements.quantity import (
-    LANGUAGES_AND_TEXT,
     AnySource,
     Columns,
     Measurement,
     Subject,
+    in_order,
     names_with_errors,
-    value_and_error,
 )
 from isoloss.progress import Progress
 from isoloss.results.record import Record
@@ -28,14 +27,11 @@ class TopEigenvaluesQuantity:
     """The `count` largest eigenvalues of the loss on `sentences` sentences; see `top_eigenvalues`."""
 
     revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
 
     sentences: int
     seed: int
     count: int = EIGENVALUES
-
-    draw = draw_labelled_sentences
 
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
@@ -75,10 +71,7 @@ class TopEigenvaluesQuantity:
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `eigenvalue_1`, the largest, and its error, and so on."""
-        columns: Columns = {}
-        for rank, record in enumerate(records, start=1):
-            columns |= value_and_error(f"eigenvalue_{rank}", record)
-        return columns
+        return in_order((f"eigenvalue_{rank}" for rank in range(1, self.count + 1)), records)
 
 
 def on_sentences(sentences: int, seed: int, value: str | None = None) -> TopEigenvaluesQuantity:
