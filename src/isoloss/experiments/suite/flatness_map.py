@@ -159,7 +159,7 @@ def flatness_map(scale: Scale) -> Experiment:
         title="When does flatness matter?",
         question=Question.FLATNESS,
         text=(
-            "Models that know the same differ in flatness alone (`flatten-polish`). If flatness makes "
+            "Models that know the same differ in flatness alone (flatten-polish). If flatness makes "
             "features, it should do so where the loss does not: where nothing of the label helps to predict "
             "a word. On these languages labels and both halves of a sentence are the same; only how much the "
             "halves tell of each other differs, and with it what a model loses by ignoring the root: from "

@@ -62,7 +62,7 @@ def flatten_polish_causal(scale: Scale) -> Experiment:
         name="flatten-polish-causal",
         title="At equal KL, is the flatter causal model better?",
         text=(
-            "The same as `flatten-polish`, with the next word predicted from those before: the objective of "
+            "The same as flatten-polish, with the next word predicted from those before: the objective of "
             "most language models. Labels are the exact distribution of the next word.",
             "A causal model has a word's vector before it has seen what follows, so that only what helps "
             "to predict the rest need be in it. The task is the symbol above the first two words, on which "
