@@ -153,7 +153,7 @@ def compare(options: CompareOptions) -> int:
 
 def _check(options: CompareOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
-    from isoloss.models.named_models import refuse_named_twice
+    from isoloss.results.checkpoint import refuse_named_twice
 
     if len(options.models) < 2:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")

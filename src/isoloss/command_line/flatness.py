@@ -84,7 +84,7 @@ class FlatnessOptions:
 
 def flatness(options: FlatnessOptions) -> int:
     """Carry out the request; returns 0 if all is well, 130 if it was interrupted."""
-    from isoloss.models.named_models import with_checkpoints
+    from isoloss.results.checkpoint import with_checkpoints
 
     options = replace(options, models=with_checkpoints(options.models))
     _check(options)
@@ -147,7 +147,7 @@ def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
 
 def _check(options: FlatnessOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
-    from isoloss.models.named_models import refuse_named_twice
+    from isoloss.results.checkpoint import refuse_named_twice
 
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")

@@ -17,9 +17,9 @@ from isoloss.models.loading import (
     refuse_bare_encoder,
     what_is_predicted,
 )
-from isoloss.models.named_models import refuse_named_twice
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
+from isoloss.results.checkpoint import refuse_named_twice
 
 LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
 ACCURACIES = (PROBE, FINE_TUNING)

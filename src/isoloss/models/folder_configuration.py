@@ -25,7 +25,7 @@ from transformers.models.auto.modeling_auto import (
 from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.models.hub import MEND, quiet, refuse_irregular, refusing
-from isoloss.models.named_models import ADAPTER_FILE
+from isoloss.results.checkpoint import ADAPTER_FILE
 
 _CLASSES = (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,

@@ -1,16 +1,17 @@
 """Checkpoints: folders that `from_pretrained` loads by itself, complete or absent, with digests.
 
-Describes and verifies them; `isoloss.pretraining.checkpoint_writing` writes them.
+Describes and verifies them, and says which of a Trainer's a name stands for;
+`isoloss.pretraining.checkpoint_writing` writes ours.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from isoloss.errors import Damaged
+from isoloss.errors import BadInput, Damaged
 from isoloss.files import file_digest
 from isoloss.results.store import json_digest, read_sealed
 
@@ -23,6 +24,8 @@ TRAINING_STATE_FILE = "training_state.pt"
 TRAINING_STATE_DIGEST_FILE = "training_state.sha256"
 RECORD_FILE = "checkpoint.json"
 RAW_WEIGHTS = f"{RAW_FOLDER}/{WEIGHTS_FILE}"
+ADAPTER_FILE = "adapter_config.json"
+"""Of peft, in a folder of weights that are added to those of a base model."""
 
 
 @dataclass(frozen=True)
@@ -184,3 +187,34 @@ def _verify(folder: Path, name: str, digest: str) -> None:
 
 def _damaged(folder: Path, name: str, how: str) -> Damaged:
     return Damaged(f"the checkpoint {folder} is damaged: {name} {how}")
+
+
+def with_checkpoints(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, and in place of a folder that has no model but checkpoints of a Trainer, those by step.
+
+    >>> with_checkpoints(["my-bert"])
+    ('my-bert',)
+    """
+    found: list[str] = []
+    for name in names:
+        folder = Path(name)
+        own = any((folder / file).exists() for file in ("config.json", ADAPTER_FILE))
+        steps = {
+            int(path.name.removeprefix("checkpoint-")): f"{name.rstrip('/')}/{path.name}"
+            for path in (() if own or not folder.is_dir() else folder.glob("checkpoint-*"))
+            if path.is_dir() and path.name.removeprefix("checkpoint-").isdecimal()
+        }
+        found += [steps[step] for step in sorted(steps)] or [name]
+    return tuple(found)
+
+
+def refuse_named_twice(names: Sequence[str]) -> None:
+    """Raise BadInput for a duplicate name, or a folder given under two names."""
+    seen: dict[str, str] = {}
+    for name in names:
+        place = str(Path(name).resolve()) if Path(name).exists() else name
+        if place in seen:
+            if seen[place] == name:
+                raise BadInput(f"{name} is named twice; name each checkpoint once")
+            raise BadInput(f"{seen[place]} and {name} are one checkpoint; name each once")
+        seen[place] = name
