@@ -21,12 +21,7 @@ from isoloss.executors.runner import run_jobs
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.experiments.carry_out import damaged_files, is_complete, is_records_alone
 from isoloss.experiments.checks import refuse_what_decides_nothing
-from isoloss.experiments.design import (
-    Changes,
-    other_experiments,
-    requested_designs,
-    requested_experiments,
-)
+from isoloss.experiments.design import Changes, other_experiments, requested_designs, requested_experiments
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.experiment_jobs import job_names, shared
 from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments, experiment_damage

@@ -26,13 +26,7 @@ from isoloss.languages.language import Derivation, Facts, Language, WrittenLangu
 from isoloss.languages.normal_form import NormalForm, normal_form
 from isoloss.languages.notation import read_grammar, write_grammar
 from isoloss.languages.rule_tables import RuleTables, rule_tables
-from isoloss.languages.sampling import (
-    CHUNK,
-    Derivations,
-    derivation_trees,
-    sample_sentences,
-    sentence_keys,
-)
+from isoloss.languages.sampling import CHUNK, Derivations, derivation_trees, sample_sentences, sentence_keys
 from isoloss.languages.sentences import Sentences, refuse_undefined, refuse_unknown_words
 from isoloss.languages.task import Task
 from isoloss.languages.termination import (

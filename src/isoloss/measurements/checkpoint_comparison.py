@@ -15,10 +15,7 @@ from torch import Tensor
 
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.errors import Damaged, IsolossError
-from isoloss.measurements.checkpoint_measurements import (
-    CheckpointMeasurement,
-    Stage,
-)
+from isoloss.measurements.checkpoint_measurements import CheckpointMeasurement, Stage
 from isoloss.measurements.compared_checkpoints import (
     ACCURACIES,
     FINE_TUNING,

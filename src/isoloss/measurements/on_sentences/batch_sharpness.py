@@ -9,12 +9,7 @@ from isoloss.curvature.directional_curvature import BATCH, batch_sharpness
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.on_sentences import whole_number
-from isoloss.measurements.quantity import (
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 

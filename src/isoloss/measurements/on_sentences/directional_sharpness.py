@@ -9,12 +9,7 @@ from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.directional_curvature import difference_of, directional_sharpness
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
-from isoloss.measurements.quantity import (
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.models.loading import Prediction, load_any_language_model
 from isoloss.objectives.pretrained import PretrainedCausal
 from isoloss.progress import Progress

@@ -14,12 +14,7 @@ from isoloss.curvature.local_learning_coefficient import (
 )
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
-from isoloss.measurements.quantity import (
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
 

@@ -11,12 +11,7 @@ from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus, read_t
 from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
-from isoloss.measurements.quantity import (
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.loading import longest_sentence, number_of_tokens
 from isoloss.objectives.batch import Batch, split_sentences

@@ -8,12 +8,7 @@ from torch import nn
 
 from isoloss.curvature.spectrum import PROBES, STEPS, SpectralDensity, spectral_density
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
-from isoloss.measurements.quantity import (
-    AnySource,
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 SPACINGS = 24
