@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 import torch
 
+from isoloss.device import processor
 from isoloss.errors import BadInput, FolderHeld
 from isoloss.executors.job import Outcome
 from isoloss.experiments.carry_out import damaged_files, measured_records
@@ -20,7 +21,6 @@ from isoloss.experiments.experiment_result import carry_out_experiments, gathere
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, drawn, quantity_digest
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
-from isoloss.provenance import processor
 from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
 from isoloss.results.run_folder import is_older
 from isoloss.stored_runs.stored_run import REVISIONS, runs_in

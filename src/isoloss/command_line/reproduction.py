@@ -13,7 +13,7 @@ from isoloss.command_line.cost_table import print_dry_run
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.terminal import print_failures, progress_display
 from isoloss.command_line.verdict_lines import claim_lines, counted
-from isoloss.device import usable_device
+from isoloss.device import usable_cores, usable_device
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Job, Notice, Outcome
 from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
@@ -32,7 +32,6 @@ from isoloss.experiments.shipped_results import beside_shipped, result_as_json
 from isoloss.files import only_process_in
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress
-from isoloss.provenance import usable_cores
 from isoloss.report.site import Site, write_whole_site
 from isoloss.results.run_folder import is_older
 from isoloss.stored_runs.stored_run import damaged_names

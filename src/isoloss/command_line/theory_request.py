@@ -15,6 +15,7 @@ from rich.table import Table
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.terminal import print_failures, progress_display
 from isoloss.command_line.theory import TheoryOptions
+from isoloss.device import usable_cores
 from isoloss.errors import BadInput
 from isoloss.executors.job import Job, Notice
 from isoloss.executors.runner import run_jobs
@@ -23,7 +24,6 @@ from isoloss.experiments.experiment_result import Executor, is_done, was_planned
 from isoloss.experiments.scale import scale_named
 from isoloss.files import only_process_in
 from isoloss.progress import Progress
-from isoloss.provenance import usable_cores
 from isoloss.report.site import THEORY, Site, write_whole_site
 from isoloss.results.record import Record, Setting, as_text
 from isoloss.results.verdict import Verdict

@@ -20,11 +20,11 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 import isoloss
+from isoloss.device import processor
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import file_digest, remove_unfinished, sync_folder, writable
 from isoloss.pretraining.specification import PretrainingSpecification, first_difference, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRule
-from isoloss.provenance import processor
 from isoloss.results.checkpoint import (
     RAW_FOLDER,
     RAW_WEIGHTS,

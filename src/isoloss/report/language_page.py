@@ -10,8 +10,8 @@ from markupsafe import Markup, escape
 from tokenizers import decoders
 from torch import Tensor
 
+from isoloss.device import machine, versions
 from isoloss.experiments.language_description import LanguageDescription, TaskDescription
-from isoloss.provenance import machine, versions
 from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT
 from isoloss.report.page import DrawnPanel, Page, Section, write_page

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from isoloss.device import machine, versions
 from isoloss.executors.job import Notice, Outcome
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
@@ -25,7 +26,6 @@ from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import result_as_json
 from isoloss.files import write_atomically
 from isoloss.progress import Progress, part_of, silent
-from isoloss.provenance import machine, versions
 from isoloss.report.experiment_page import ExperimentPage, notices_of, paper_page
 from isoloss.report.frame import (
     Link,
