@@ -30,8 +30,9 @@ from results_rounds import families_told, ranges
 from results_theory import theory_section
 
 from isoloss.experiments.claims import Question
-from isoloss.experiments.design import GROUPS, builtin_designs, requested_designs
+from isoloss.experiments.design import builtin_designs, requested_designs
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_names import GROUPS
 from isoloss.experiments.scale import scale_named
 
 PAGE = ROOT / "docs" / "what-we-found.md"

@@ -8,7 +8,7 @@ from called import run
 
 from isoloss.cli import main
 from isoloss.command_line import cost_table, reproduction
-from isoloss.command_line.reproduce import ReproduceOptions, command_again
+from isoloss.command_line.reproduce import ReproduceOptions, command_again, reproduce
 from isoloss.command_line.reproduction import Choice, choice, reproduce_experiments
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Notice, Outcome
@@ -141,7 +141,7 @@ def test_a_dry_run_can_time_the_models_themselves(
     assert "hours measured here" in " ".join(capsys.readouterr().out.split())
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(BadInput, match=r"--measure goes with --dry-run"):
-        choice(ReproduceOptions(names, "smoke", None, measure=True))
+        reproduce(ReproduceOptions(names, "smoke", None, measure=True))
 
 
 def test_a_model_too_large_to_time_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,20 @@ def test_a_command_that_imports_for_long_says_so_on_stderr_alone(tmp_path: Path)
         ("sensitivity model", "name what to measure on by one of --text FILE"),
         ("flatness model --txt a", "isoloss flatness has no option --txt; did you mean '--text'?"),
         ("describe --language my.pcfg", "has no option --language; give LANGUAGE by itself, without a name"),
+        ("reproduce figre-1", "there is no experiment 'figre-1'; did you mean 'figure-1'?"),
+        ("reproduce absent.py", "absent.py; name an experiment, or a Python file of your own"),
+        ("reproduce figure-1 --device toaster", "the device 'toaster' cannot be used"),
+        ("reproduce figure-1 --on ray --processes 2", "--processes is for --on local"),
+        ("inspect model --device cud", "the device 'cud' cannot be used"),
+        ("sensitivity model --device gpu", "the device 'gpu' cannot be used"),
+        (
+            "flatness model --quantity fisher_trase",
+            "there is no quantity 'fisher_trase'; did you mean 'fisher_trace'?",
+        ),
+        (
+            "compare one two --quantity zebra",
+            "there is no quantity 'zebra'; choose ascent_sharpness",
+        ),
         ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
     ],
 )

@@ -102,7 +102,7 @@ def edited(old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("absent.py", None, r"there is no file .*absent\.py; name an experiment, or a Python file"),
+        ("absent.py", None, r"there is no file .*absent\.py; name an experiment, or a Python file of"),
         (
             "half.py",
             "EXPERIMENT = Design(",

@@ -17,6 +17,7 @@ from isoloss.command_line.options import (
     Number,
     Objective,
     Quantities,
+    refuse_unknown_device,
     refuse_unwritable,
     repeated_command,
     trace_stopping,
@@ -25,6 +26,7 @@ from isoloss.command_line.options import (
 )
 from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
+from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
 if TYPE_CHECKING:
     from isoloss.measurements.checkpoint_comparison import Comparison, Measured
@@ -158,6 +160,8 @@ def _check(options: CompareOptions) -> None:
     if len(options.models) < 2:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")
     refuse_named_twice(options.models)
+    refuse_unknown_quantities(options.quantity)
+    refuse_unknown_device(options.device)
     if options.text is not None and options.dataset is not None:
         raise BadInput("give --text or --dataset for loss and flatness, not both")
     if options.text is None and options.dataset is None and options.task is None:

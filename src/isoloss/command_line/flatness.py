@@ -20,6 +20,7 @@ from isoloss.command_line.options import (
 )
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
+from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
 if TYPE_CHECKING:
     from isoloss.command_line.flatness_table import Shown
@@ -152,6 +153,7 @@ def _check(options: FlatnessOptions) -> None:
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
     refuse_named_twice(options.models)
+    refuse_unknown_quantities(options.quantity)
     check_measured_text(options, "flatness.html")
     if not options.quantity:
         raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")

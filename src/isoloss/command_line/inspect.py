@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from isoloss.command_line.options import Models, Objective
+from isoloss.command_line.options import Models, Objective, refuse_unknown_device
 from isoloss.command_line.terminal import duration, starting
 from isoloss.errors import BadInput
 
@@ -41,6 +41,7 @@ def inspect(options: InspectOptions) -> int:
     """Print a few lines per model, or JSON. Raises BadInput for one that cannot be read or measured."""
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
+    refuse_unknown_device(options.device)
     with starting("inspect"):
         import torch
 

@@ -1,5 +1,6 @@
 """Options that several commands have: their types, and their checks before any work is done."""
 
+import re
 import shlex
 import sys
 import tempfile
@@ -62,6 +63,9 @@ Longest = Annotated[
 MOST_SENTENCES = 10_000_000
 """Most sentences of one call: a larger number is probably a typo, and other seeds can draw more."""
 
+DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "privateuseone")
+"""Kinds of device that store numbers and compute, by torch's names."""
+
 RELATIVE_ERROR = 0.02
 """Of a trace, if no stopping criterion is given."""
 
@@ -101,6 +105,7 @@ def check_measured_text(options: "FlatnessOptions | SensitivityOptions", page: s
 
     `page` is a name that --output could have.
     """
+    refuse_unknown_device(options.device)
     refuse_several_sources(options.text, options.token_ids, options.dataset)
     usable_seed(options.seed)
     if options.one_mask and options.mask_rate is not None:
@@ -121,6 +126,14 @@ def refuse_below(least: int, number: int, option: str) -> None:
     """Raise BadInput for a number below the least that the option takes."""
     if number < least:
         raise BadInput(f"{option} must be at least {least}, not {number}")
+
+
+def refuse_unknown_device(device: str) -> None:
+    """Raise BadInput for a name that torch has for no device; whether this machine has one, torch tells."""
+    if not re.fullmatch(rf"({'|'.join(DEVICES)})(:\d+)?", device):
+        raise BadInput(
+            f"the device '{device}' cannot be used (torch knows no device of that name); choose cpu or cuda"
+        )
 
 
 def usable_seed(seed: int) -> int:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
-from isoloss.command_line.options import File, Folder, Name, Number
+from isoloss.command_line.options import File, Folder, Name, Number, refuse_unknown_device
 from isoloss.command_line.terminal import starting
+from isoloss.errors import BadInput
+from isoloss.experiments.experiment_names import refuse_unknown
 
 if TYPE_CHECKING:
     from isoloss.experiments.experiment import Experiment
@@ -96,9 +98,34 @@ class ReproduceOptions:
 
 def reproduce(options: ReproduceOptions) -> int:
     """Carry out the request; returns the exit code."""
+    _check(options)
     with starting("reproduce"):
         from isoloss.command_line.reproduction import reproduce_experiments
     return reproduce_experiments(options)
+
+
+def _check(options: ReproduceOptions) -> None:
+    """Refuse what can be refused without torch, which takes long to import."""
+    refuse_unknown(options.names)
+    refuse_unknown_device(options.device)
+    if options.processes is not None and options.processes < 1:
+        raise BadInput(f"--processes must be at least 1, not {options.processes}")
+    if not options.hours > 0:
+        raise BadInput(f"--hours must be above 0, some hours of a SLURM job, not {options.hours:g}")
+    if options.memory is not None and not options.memory > 0:
+        raise BadInput(f"--memory must be above 0, some GB of a SLURM job, not {options.memory:g}")
+    belongs = {
+        "--processes": (options.processes, "local"),
+        "--address": (options.address, "ray"),
+        "--partition": (options.partition, "slurm"),
+        "--account": (options.account, "slurm"),
+        "--memory": (options.memory, "slurm"),
+    }
+    for option, (value, place) in belongs.items():
+        if value is not None and options.on != place:
+            raise BadInput(f"{option} is for --on {place}; leave it out with --on {options.on}")
+    if options.measure and not (options.dry_run and options.on == "local"):
+        raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")
 
 
 def command_again(request: ReproduceOptions, experiment: "Experiment", run: "PlannedRun") -> str:

@@ -50,8 +50,6 @@ def choice(request: ReproduceOptions) -> Choice:
     """The meaning of the request. Raises BadInput for what is impossible, listing the known names."""
     scale = scale_named(request.scale)
     designs = requested_designs(request.names)
-    if request.measure and not (request.dry_run and request.on == "local"):
-        raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")
     changes = Changes(
         request.language,
         request.maximum_length,
@@ -160,8 +158,7 @@ def _not_mended(chosen: Choice, folder: Path, failed: Set[str]) -> Iterator[Noti
 
 
 def executor(request: ReproduceOptions) -> Executor:
-    """The executor of the request's jobs. Raises BadInput for a device or options that do not suit it."""
-    _refuse_options_of_others(request)
+    """The executor of the request's jobs. Raises BadInput for a device that this machine does not have."""
     gpus = 0 if request.device == "cpu" else 1
     match request.on:
         case "local":
@@ -180,25 +177,6 @@ def executor(request: ReproduceOptions) -> Executor:
                 return run_jobs_on_slurm(jobs, request.folder / "slurm", progress, settings=settings)
 
             return on_slurm
-
-
-def _refuse_options_of_others(request: ReproduceOptions) -> None:
-    if request.processes is not None and request.processes < 1:
-        raise BadInput(f"--processes must be at least 1, not {request.processes}")
-    if not request.hours > 0:
-        raise BadInput(f"--hours must be above 0, some hours of a SLURM job, not {request.hours:g}")
-    if request.memory is not None and not request.memory > 0:
-        raise BadInput(f"--memory must be above 0, some GB of a SLURM job, not {request.memory:g}")
-    belongs = {
-        "--processes": (request.processes, "local"),
-        "--address": (request.address, "ray"),
-        "--partition": (request.partition, "slurm"),
-        "--account": (request.account, "slurm"),
-        "--memory": (request.memory, "slurm"),
-    }
-    for option, (value, place) in belongs.items():
-        if value is not None and request.on != place:
-            raise BadInput(f"{option} is for --on {place}; leave it out with --on {request.on}")
 
 
 def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, scale: str) -> None:

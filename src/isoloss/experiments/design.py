@@ -8,12 +8,12 @@ from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import iter_modules
 
 import polars as pl
 
-from isoloss.errors import BadInput, did_you_mean
+from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment, with_tokens
+from isoloss.experiments.experiment_names import SUITE, experiment_names, refuse_unknown
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.scale import Scale, with_language
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
@@ -23,9 +23,6 @@ from isoloss.progress import silent
 
 EXPORTED = "EXPERIMENT"
 """The name under which an experiment's file exports its `Design`."""
-
-SUITE = "isoloss.experiments.suite"
-"""The folder of the built-in experiments, whose files import this module: it is looked into on demand."""
 
 Seeds = tuple[int, ...]
 
@@ -83,12 +80,9 @@ class Design:
 def read_design(path: Path) -> Design:
     """The design in a user's own Python file, which is imported under its own name, as its workers do.
 
-    Raises BadInput if there is no such file, if it fails, now or when it plans, or if it does not export a
-    `Design`.
+    Raises BadInput if it fails, now or when it plans, or if it does not export a `Design`.
     """
     path = path.resolve()
-    if not path.is_file():
-        raise BadInput(f"there is no file {path}; name an experiment, or a Python file that defines one")
     if not path.stem.isidentifier() or _file_of(path.stem) not in (None, str(path)):
         raise BadInput(f"{path} cannot be imported as {path.stem!r}: give the file a name of its own")
     sys.path.insert(0, str(path.parent))  # for worker processes too, which inherit the path
@@ -143,17 +137,10 @@ def _line_of(error: BaseException, path: Path) -> str:
 @cache
 def builtin_designs() -> dict[str, Design]:
     """The designs of all files, by name: the paper's figures and tables first, then the others."""
-    modules = sorted((module.name for module in iter_modules(import_module(SUITE).__path__)), key=_place)
     return {
-        module.replace("_", "-"): getattr(import_module(f"{SUITE}.{module}"), EXPORTED) for module in modules
+        name: getattr(import_module(f"{SUITE}.{name.replace('-', '_')}"), EXPORTED)
+        for name in experiment_names()
     }
-
-
-def _place(module: str) -> tuple[int, str, int, str]:
-    kind, _, number = module.partition("_")
-    if kind in ("figure", "table") and number.isdigit():
-        return 0, kind, int(number), ""
-    return 1, "", 0, module
 
 
 def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
@@ -161,23 +148,13 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
     return tuple(design.at(scale) for design in builtin_designs().values())
 
 
-GROUPS = ("paper", "all")
-"""Groups of experiments requested by one name: those of the paper, and all that are built in."""
-
-
 def requested_designs(names: Sequence[str]) -> dict[str, Design]:
     """The designs of these experiments, groups and files, by name, the built-in ones in their order.
 
     Raises BadInput for a name that is none of these.
     """
+    refuse_unknown(names)
     known = builtin_designs()
-    choices = f"choose {' or '.join(GROUPS)}, among {', '.join(known)}, or name a Python file of your own"
-    if not names:
-        raise BadInput(f"name what to reproduce: {choices}")
-    for name in names:
-        if name not in GROUPS and name not in known and not name.endswith(".py"):
-            near = did_you_mean(name, (*GROUPS, *known)) or f"; {choices}"
-            raise BadInput(f"there is no experiment {name!r}{near}")
     chosen = {
         name: design
         for name, design in known.items()

@@ -7,6 +7,7 @@ also takes a `value`, that is what follows = in `NAME=VALUE`.
 
 import inspect
 import re
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -14,7 +15,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, did_you_mean
 
 if TYPE_CHECKING:  # the commands' options list the names, and need not wait for torch
     from isoloss.measurements.quantity import AnyQuantity
@@ -54,12 +55,29 @@ def short_name(name: str) -> str:
     return called if value is None else f"{called}={value}"
 
 
+def refuse_unknown_quantities(names: Iterable[str]) -> None:
+    """Raise BadInput for a name that no quantity has, without importing any, unless a Python file has it.
+
+    What follows = in a name is not looked at.
+    """
+    known = quantity_names()
+    for name in (name_and_value(each)[0] for each in names):
+        if name.endswith(".py"):
+            if not Path(name).is_file():
+                raise BadInput(f"there is no file {name}; name a quantity, or the Python file of your own")
+        elif name not in known:
+            near = did_you_mean(name, known)
+            choices = f"; choose {', '.join(known)}, or name the Python file of your own"
+            raise BadInput(f"there is no quantity {name!r}{near or choices}")
+
+
 def quantity_named(name: str, sentences: int, seed: int) -> "AnyQuantity":
     """The quantity of that name, or of the Python file at that path, on `sentences` sentences.
 
     The name may end with =VALUE, of a quantity that takes one. Raises BadInput for an unknown name, for a
     file that cannot be imported or defines no quantity, and for a value that the quantity does not take.
     """
+    refuse_unknown_quantities([name])
     called, value = name_and_value(name)
     module = _module_at(Path(called)) if called.endswith(".py") else _module_named(called)
     make = getattr(module, EXPORTED)
@@ -87,18 +105,13 @@ def whole_number(value: str | None, otherwise: int, what: str) -> int:
 
 
 def _module_named(name: str) -> ModuleType:
-    if name not in quantity_names():
-        raise BadInput(
-            f"there is no quantity {name!r}; choose {', '.join(quantity_names())}, or name the Python file "
-            "of your own"
-        )
     return import_module(f"{__name__}.{name}")
 
 
 def _module_at(path: Path) -> ModuleType:
     specification = spec_from_file_location(path.stem, path)
-    if not path.is_file() or specification is None or specification.loader is None:
-        raise BadInput(f"there is no file {path}; name a quantity, or the Python file of your own")
+    assert specification is not None, "a path that ends in .py has one"
+    assert specification.loader is not None
     module = module_from_spec(specification)
     try:
         specification.loader.exec_module(module)
