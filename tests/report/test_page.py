@@ -174,3 +174,11 @@ def test_a_heading_says_what_the_verdicts_of_its_claims_are() -> None:
         for name in ("flatter", "better")
     ]
     assert message(("flatter", "better"), both) == "Within a run, it is flatter; it is better"
+    of_one_task = [
+        replace(each, claim=replace(each.claim, sentence=f"PCFG, task B: it {each.claim.name}."))
+        for each in JUDGEMENTS[:2]
+    ]
+    names = tuple(each.claim.name for each in of_one_task)
+    assert (
+        message(names, of_one_task) == f"PCFG, task B: supported: it {names[0]}; not supported: it {names[1]}"
+    )

@@ -92,6 +92,7 @@ def leaving_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
                 Table((Axis("run", "run"), Axis("pace", "schedule"), RISE, FALLEN, SHARE_LEFT)),
             ),
             rows.with_columns(shares),
+            shows=("loss-stands",),
         ),
     )
 
@@ -166,6 +167,7 @@ def _of_model(
             tuple(charts),
             with_beginning(rows),
             "stacked",
+            ("trace-falls", "one-clock"),
         ),
         Panel(
             f"distance-{key}",
@@ -173,6 +175,7 @@ def _of_model(
             "Without noise, descent would follow ηk, and all runs would lie on one curve here. " + bars,
             (*over_distance, Table((Axis("pace", "schedule"), SEEDS, time, distance, *columns))),
             moved,
+            shows=("no-noise-no-fall",),
         ),
     )
 

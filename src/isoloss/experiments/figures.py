@@ -71,7 +71,9 @@ def entropy_of(table: pl.DataFrame) -> float | None:
     return float(found) if isinstance(found, float) else None
 
 
-def over_steps(*axes: Axis, by: Colour, caption: str = "") -> Callable[[pl.DataFrame], tuple[Panel, ...]]:
+def over_steps(
+    *axes: Axis, by: Colour, caption: str = "", shows: tuple[str, ...] = ()
+) -> Callable[[pl.DataFrame], tuple[Panel, ...]]:
     """Panels of an experiment: quantities over pre-training steps, a line a run, coloured `by` a label."""
 
     def panels(table: pl.DataFrame) -> tuple[Panel, ...]:
@@ -79,7 +81,8 @@ def over_steps(*axes: Axis, by: Colour, caption: str = "") -> Callable[[pl.DataF
         shown = [axis for axis in axes if axis.column in rows.columns]
         lines = tuple(Lines(STEP, axis, by, "run") for axis in shown)
         title = f"{', '.join(axis.title.partition(' (')[0] for axis in shown)} over steps"
-        return (Panel("steps", title, f"One line per run. {caption}".strip(), lines, rows, "stacked"),)
+        told = f"One line per run. {caption}".strip()
+        return (Panel("steps", title, told, lines, rows, "stacked", shows),)
 
     return panels
 

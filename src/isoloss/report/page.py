@@ -146,7 +146,8 @@ SAID = {Verdict.SUPPORTED: "", Verdict.NOT_SUPPORTED: "Not supported: ", Verdict
 def message(shows: Sequence[str], judgements: Sequence[Judgement]) -> str:
     """The claims of these names, each with what its verdict says of it; empty if none of them is judged.
 
-    A clause that a claim begins with as the one before it, with the same verdict, is said once.
+    A title before a colon that all begin with is said once, as is a clause that a claim begins with as the
+    one before it, with the same verdict.
     """
     shown = [
         judged
@@ -155,16 +156,18 @@ def message(shows: Sequence[str], judgements: Sequence[Judgement]) -> str:
         if judged.claim.name == name and not judged.claim.withdrawn
     ]
     mixed = len({judged.verdict for judged in shown}) > 1
+    titles = {judged.claim.sentence.rpartition(": ")[0] for judged in shown}
+    title = f"{titles.pop()}: " if len(titles) == 1 and len(shown) > 1 and "" not in titles else ""
     told: list[str] = []
     clause = ""
     for judged in shown:
         said = SAID[judged.verdict] or "Supported: " * mixed
-        sentence = judged.claim.sentence.removesuffix(".")
+        sentence = judged.claim.sentence.removeprefix(title).removesuffix(".")
         before, comma, rest = sentence.rpartition(", ")
         again = bool(comma) and said + before == clause
         clause = said + before
         told.append(rest if again else said + _small(sentence) if said or told else sentence)
-    return "; ".join(told)
+    return title + "; ".join(_small(each) for each in told) if title else "; ".join(told)
 
 
 def _small(sentence: str) -> str:

@@ -79,6 +79,8 @@ def test_made_up_numbers_are_drawn_and_nothing_measured_is_nothing_drawn(name: s
     names = [panel.name for panel in panels]
     assert len(set(names)) == len(names) > 0
     assert picture is None or picture.panel in names
+    shown = {claim for panel in panels for claim in panel.shows}
+    assert shown <= {claim.name for claim in experiment.claims if not claim.withdrawn}
     for panel in panels:
         assert not panel.data.is_empty(), panel.name
         assert panel.charts, panel.name

@@ -139,6 +139,7 @@ def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
             steps,
             tuple(Lines(STEP, y, OBJECTIVE, "run") for y in (KL, ACCURACY, TRACE)),
             every,
+            shows=("causal-later-is-flatter", "causal-later-is-better"),
         ),
         Panel(
             "trace",

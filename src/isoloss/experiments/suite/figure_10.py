@@ -60,7 +60,7 @@ def figure_10(scale: Scale, descents: Descents) -> Experiment:
         runs=tuple(run for task, descent in shown for run in shown_descents(task, descent, scale)),
         references=tuple(task.reference(scale.sizes) for task, _ in shown),
         claims=tuple(claim for task, _ in shown for claim in flatter_is_better(task)),
-        panels=lambda table: descent_panels(shown, table, scale),
+        panels=lambda table: descent_panels(shown, table, scale, ("flatter-is-better",)),
     )
 
 

@@ -200,7 +200,7 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
     beside = (OF_UNTRAINED, *OF_ONE_DIMENSION)
     shown = (LOSS, ACCURACY, *(axis for axis in beside if axis.column in last.columns))
     charts = tuple(Lines(SIZE, y, BY_SEED, "seed", marked=saturated) for y in shown)
-    return Panel(task.key, task.title, caption, charts, last)
+    return Panel(task.key, task.title, caption, charts, last, shows=(f"{task.key}-larger-is-better",))
 
 
 EXPERIMENT = Design(

@@ -187,14 +187,23 @@ Descending = tuple[tuple[ShownTask, DescentRuns], ...]
 """Tasks, and the SGD that is run for each."""
 
 
-def descent_panels(shown: Descending, table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
-    """Trace, accuracy and loss along SGD, a panel for each task that has been measured."""
+def descent_panels(
+    shown: Descending, table: pl.DataFrame, scale: Scale, claims: tuple[str, ...]
+) -> tuple[Panel, ...]:
+    """Trace, accuracy and loss along SGD, a panel for each task that has been measured.
+
+    A panel is the picture of its task's `claims`, which are named without the task's key.
+    """
     return tuple(
-        _panel(task, descent, table, scale) for task, descent in shown if not task.rows(table).is_empty()
+        _panel(task, descent, table, scale, tuple(f"{task.key}-{claim}" for claim in claims))
+        for task, descent in shown
+        if not task.rows(table).is_empty()
     )
 
 
-def _panel(task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Scale) -> Panel:
+def _panel(
+    task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Scale, shows: tuple[str, ...]
+) -> Panel:
     marked, rows = descent.saturated_from, task.rows(table)
     caption = (
         f"{task.chance_and_ceiling(table)}One line for each of {rows['seed'].n_unique()} seeds, width "
@@ -206,7 +215,7 @@ def _panel(task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Sc
         Lines(DESCENT_STEP, y, BY_SEED, "run", marked=marked) for y in (TRACE, ACCURACY, LOSS)
     )
     charts = (trace, accuracy, loss, Dots(TRACE, ACCURACY, BY_SEED))
-    return Panel(task.key, task.title, caption, charts, rows)
+    return Panel(task.key, task.title, caption, charts, rows, shows=shows)
 
 
 def drift_in_words(descent: DescentRuns) -> str:
@@ -270,7 +279,7 @@ def figure_4(scale: Scale, descents: Descents) -> Experiment:
             for (task, _), gain in zip(shown, GAINS, strict=True)
             for claim in flatter_and_better(task, f"+{gain} percentage points (Section 4)")
         ),
-        panels=lambda table: descent_panels(shown, table, scale),
+        panels=lambda table: descent_panels(shown, table, scale, ("flatter", "better")),
         paper_numbers=tuple(
             (f"gain as the trace falls, {name}", f"{gain} percentage points")
             for name, gain in zip(("PCFG", "HMM"), GAINS, strict=True)

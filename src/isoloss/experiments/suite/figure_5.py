@@ -117,7 +117,14 @@ def _panels(table: pl.DataFrame, scale: Scale, compared: SizeComparison) -> tupl
     both = tuple(Dots(x, ACCURACY, BY_WIDTH) for x in (EXACT, PAPERS))
     plain = tuple(Dots(x, ACCURACY, BY_WIDTH) for x in (TRACE, KL))
     return (
-        Panel("enlarged", "Enlarged trace against accuracy", f"{enlarged} {bars}", both, dots),
+        Panel(
+            "enlarged",
+            "Enlarged trace against accuracy",
+            f"{enlarged} {bars}",
+            both,
+            dots,
+            shows=("flatter-is-better-exact", "flatter-is-better-paper"),
+        ),
         Panel("as-they-are", "Own trace and loss against accuracy", f"{as_is} {bars}", plain, dots),
     )
 

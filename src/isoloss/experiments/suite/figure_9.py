@@ -93,6 +93,7 @@ def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, 
         f"One line per run, {len(task.seeds(scale))} seeds per width. {of_loss}",
         (Lines(STEP, LOG_KL, BY_WIDTH, "run", marked=task.runs.saturated_from),),
         every,
+        shows=(f"{task.key}-comes-to-rest-over-steps",),
     )
     sizes = Panel(
         f"{task.key}-sizes",
@@ -101,6 +102,7 @@ def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, 
         f"{of_loss}{probe_bars(scale.sizes)}",
         tuple(Lines(SIZE, y, BY_SEED, "seed") for y in (LOG_KL, ACCURACY)),
         task.last_rows(table),
+        shows=(f"{task.key}-comes-to-rest-over-width",),
     )
     return steps, sizes
 

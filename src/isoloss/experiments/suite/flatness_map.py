@@ -177,7 +177,9 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     rows = table.filter(pl.col(STAGE) == POLISHED)
     caption = f"One dot per polished model. {trace_bars(scale.sizes)}"
     plots = (Dots(TRACE, ACCURACY, BY_LANGUAGE),)
-    return (Panel("map", "Accuracy over the trace at equal knowledge, by price", caption, plots, rows),)
+    title = "Accuracy over the trace at equal knowledge, by price"
+    shows = ("no-better-where-features-are-paid", "better-where-features-are-for-nothing")
+    return (Panel("map", title, caption, plots, rows, shows=shows),)
 
 
 EXPERIMENT = Design(flatness_map, registered="d6fdd0d17b0d70c8d984d0b708d47843323b22bd")

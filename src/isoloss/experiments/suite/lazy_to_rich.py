@@ -105,7 +105,12 @@ def lazy_to_rich(scale: Scale) -> Experiment:
             scale.followed,
         ),
         claims=CLAIMS,
-        panels=over_steps(KL, TRACE, ACCURACY, by=Colour("rule", "initial deviation"), caption=bars),
+        panels=over_steps(
+            *(KL, TRACE, ACCURACY),
+            by=Colour("rule", "initial deviation"),
+            caption=bars,
+            shows=tuple(claim.name for claim in CLAIMS if claim.kind == "effect"),
+        ),
         paper_numbers=(("lazy and rich training", "none"),),
     )
 

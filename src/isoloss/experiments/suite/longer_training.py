@@ -187,8 +187,22 @@ def _panels(table: pl.DataFrame, scale: Scale, longer: LongerRuns) -> tuple[Pane
         "its own sentences."
     )
     return (
-        Panel("steps", "Far past saturation", caption, of_steps, every),
-        Panel("noise", "Sensitivity to noise on the weights", of_noise, rises, every),
+        Panel(
+            "steps",
+            "Far past saturation",
+            caption,
+            of_steps,
+            every,
+            shows=("longer-is-better-by-probe", "longer-is-flatter"),
+        ),
+        Panel(
+            "noise",
+            "Sensitivity to noise on the weights",
+            of_noise,
+            rises,
+            every,
+            shows=("longer-is-more-sensitive",),
+        ),
     )
 
 

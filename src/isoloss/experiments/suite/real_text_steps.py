@@ -103,7 +103,8 @@ def _panels(table: pl.DataFrame, sizes: TextSizes, seeds: int) -> tuple[Panel, .
     tuned = (TUNED,) if FINE_TUNED in rows.columns else ()
     over_steps = [Lines(STEP, y, BY_SEED, "run") for y in (LOSS, PROBE, *tuned, TRACE)]
     charts: tuple[Lines | Dots, ...] = (*over_steps, Dots(TRACE, PROBE, BY_SEED))
-    return (Panel("steps", "Over pre-training steps", caption, charts, rows),)
+    shows = ("later-is-flatter", "later-is-better")
+    return (Panel("steps", "Over pre-training steps", caption, charts, rows, shows=shows),)
 
 
 def _majority(table: pl.DataFrame) -> str:

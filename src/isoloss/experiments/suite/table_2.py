@@ -69,7 +69,7 @@ def table_2(scale: Scale) -> Experiment:
         ),
         runs=adamw_runs(scale, measured) + rule_runs(scale, adversary, measured),
         claims=(*CLAIMS_2, *own),
-        panels=lambda table: algorithm_panels(table, COLUMNS_2),
+        panels=lambda table: algorithm_panels(table, COLUMNS_2, ("adversary-sharper-at-one-kl",)),
         paper_numbers=(
             ("AdamW", "loss 3.204; C 55.7 ± 0.6 %, trace 8.01 ± 0.73"),
             ("adversarial", "loss 3.206; C 50.2 ± 1.0 %, trace 19.34 ± 0.92"),
