@@ -1,10 +1,12 @@
 """The scale of one GPU: its settings and cost, and two steps of all of it carried out on a CPU."""
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import jaxtyping
 import polars as pl
 import pytest
 
@@ -102,8 +104,10 @@ def test_two_steps_of_every_run_of_the_figures_and_tables(
 
 
 @pytest.mark.slow
-def test_two_steps_compiled(tmp_path: Path) -> None:
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a compiler")
+def test_two_steps_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transformer and an adversary of the smallest shape, as the scale trains them."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a type checker cannot be traced
     scale = two_steps()
     grammar = replace(scale.grammar, architectures=scale.grammar.architectures[:1])
     planned = table_1(replace(scale, grammar=grammar, compared=replace(scale.compared, size=0)))
