@@ -9,7 +9,7 @@ from typing import Any
 
 import vl_convert
 
-from isoloss.experiments.claims import Claim
+from isoloss.experiments.claims import MOST_SEEDS, Claim
 from isoloss.experiments.design import builtin_designs, every_experiment
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import packed_results, shipped_results
@@ -179,7 +179,7 @@ def _what_would_decide(claim: dict[str, Any]) -> str:
     if claim["verdict"] != "inconclusive":
         return ""
     seeds = claim["seeds_needed"]
-    return f"; {seeds} seeds would decide it" if seeds else "; no number of seeds in sight would decide it"
+    return f"; {seeds} seeds would decide it" if seeds else f"; {MOST_SEEDS:,} seeds would not decide it"
 
 
 def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) -> None:

@@ -25,7 +25,7 @@ from results_kept import (
     read_kept,
     seeds_of,
 )
-from results_quoted import DRIFT_PAGE, README, with_drift, with_results
+from results_quoted import DRIFT_PAGE, README, findings, with_drift, with_results
 from results_rounds import families_told, ranges
 from results_theory import theory_section
 
@@ -47,6 +47,8 @@ def results_page(kept: Sequence[dict[str, Any]]) -> str:
     return "\n".join(
         [
             INTRODUCTION,
+            IN_A_MINUTE,
+            findings(kept, ""),
             *_summary(by_name),
             _families(kept),
             *map(_section, by_name.values()),
@@ -63,12 +65,21 @@ Every number here comes from the results that are shipped with the sources, and 
 [registered before its runs](claims.md). In brackets: 95 % intervals over seeds, corrected for the number of
 effects of an experiment (Holm). A claim is supported, or not supported, only if the whole interval says so.
 """
+IN_A_MINUTE = """\
+## In a minute
+
+Two language models can have the same pre-training loss and differ downstream. Liu and others (2023) say that
+the flatter one is better, and that training moves to flatter models by itself. Here this is tried on
+languages whose exact distribution is known, so that it is also known what a model has still to learn: the
+Kullback-Leibler divergence (KL) of its distribution from the true one. A model is flat where the trace of the
+loss's Hessian is small.
+"""
 ANSWERS = {"supported": "Supported", "not supported": "Not supported", "inconclusive": "Undecided"}
 
 
 def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """By question: each experiment's own question, the claim that answers it, one number, and a link."""
-    yield "## In short\n"
+    yield "## Question by question\n"
     yield (
         "For each experiment one claim that answers its question, at the larger scale with current results; "
         "its name leads to the others.\n"
@@ -87,7 +98,8 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     asked, link = _experiment(result["name"]).title, f"[{result['name']}](#{result['name']})"
     claims = [*of_kind(result, "effect"), *of_kind(result, "premise")]
     if not claims:
-        said = next(iter(_findings(shown)), "No claim is judged.")
+        otherwise = "All claims were withdrawn; what was measured is shown."
+        said = next(iter(_findings(shown)), otherwise)
         return f"- *{asked}* {said} {link}"
     named = {claim["name"]: claim for claim in claims}
     answer = named.get(builtin_designs()[result["name"]].headline, claims[0])

@@ -17,11 +17,51 @@ PLACES = {
 
 END = "<!-- until here -->\n"
 FINDINGS = (
-    ("What accuracy follows", "figure-1", ("later-is-better", "flatter-is-better-at-one-kl")),
-    ("What flatness alone does", "flatten-polish", ("flatter-is-no-better", "rounding-harms-the-sharper")),
-    ("The clock", "drift", ("trace-falls", "one-clock")),
+    (
+        "What accuracy follows",
+        "figure-1",
+        {
+            "later-is-better": (
+                "While the loss hardly moves any more, accuracy goes on to rise as steps double: "
+                "{verdict}, {measured}."
+            ),
+            "one-kl": "What is left to learn, the KL, hardly moves either: {verdict}, {measured}.",
+            "flatter-is-better-at-one-kl": (
+                "Where as much is left to learn, flatter checkpoints are more accurate: "
+                "{verdict}, {measured}."
+            ),
+        },
+    ),
+    (
+        "What flatness alone does",
+        "flatten-polish",
+        {
+            "flatter-is-no-better": (
+                "Of models flattened or sharpened, then taught the same, the flatter are no more accurate: "
+                "{verdict}, {measured} of the trace of the Hessian."
+            ),
+            "rounding-harms-the-sharper": (
+                "Rounding their weights to 6 bits harms the sharper ones more: {verdict}, "
+                "the damage grows by {measured}."
+            ),
+        },
+    ),
+    (
+        "The clock",
+        "drift",
+        {
+            "trace-falls": (
+                "After the loss has settled SGD moves on to flatter models: {verdict}, the trace falls by "
+                "{measured}."
+            ),
+            "one-clock": (
+                "Learning rate η, batch size B and steps k count through one time only, τ = η²k / 4B: "
+                "{verdict}, runs stray from one curve by {measured}."
+            ),
+        },
+    ),
 )
-"""README's findings: what each is about, and the experiment and claims that it is told by."""
+"""README's findings: what each is about, the experiment that it is told by, and its claims in plain words."""
 
 DRIFT_CLAIMS = ("trace-falls", "loss-stands", "one-clock", "no-noise-no-fall")
 """The claims whose verdicts stand beside the drift's pictures."""
@@ -42,28 +82,26 @@ def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
     first = [each for each in kept if each["result"]["name"] == "figure-1"]
     told = textwrap.fill(MORE, 125, break_on_hyphens=False)
     table = f"{readme_table(first)}\n{told}\n"
-    return _placed(_placed(readme, "found", findings(kept)), "table", table)
+    return _placed(_placed(readme, "found", findings(kept, "docs/what-we-found.md")), "table", table)
 
 
-def findings(kept: Sequence[dict[str, Any]]) -> str:
-    """Each of README's findings: its claims with their numbers and verdicts, at the largest current scale."""
+def findings(kept: Sequence[dict[str, Any]], page: str) -> str:
+    """Each finding: its claims' verdicts and numbers at the largest current scale; `page` has the rest."""
     lines = []
     for about, name, claims in FINDINGS:
         shown = largest_current([each for each in kept if each["result"]["name"] == name])
         named = {claim["name"]: claim for claim in shown["result"]["claims"]}
         seeds = _in_words(len(seeds_of(shown["result"])))
-        said = "; ".join(_said(named[claim]) for claim in claims)
-        where = f"[{name}](docs/what-we-found.md#{name}), {shown['scale']}, {seeds} seeds"
-        text = f"- **{about}** ({where}): {said}."
+        said = " ".join(_said(words, named[claim]) for claim, words in claims.items())
+        where = f"[{name}]({page}#{name}), {shown['scale']}, {seeds} seeds"
+        text = f"- **{about}** ({where}). {said}"
         lines.append(textwrap.fill(text, 125, subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join(lines) + "\n"
 
 
-def _said(claim: dict[str, Any]) -> str:
-    sentence, _, measured, _, verdict = cells(claim)
-    first, rest = sentence[:1], sentence[1:-1]
-    small = first.lower() if rest[:1].islower() or rest[:1] == " " else first
-    return f"{small}{rest}: {measured}, {verdict.partition(';')[0]}"
+def _said(words: str, claim: dict[str, Any]) -> str:
+    _, _, measured, _, verdict = cells(claim)
+    return words.format(verdict=verdict.partition(";")[0], measured=measured)
 
 
 def readme_table(kept: Sequence[dict[str, Any]]) -> str:

@@ -43,6 +43,20 @@ PHRASES = (
     "of checkpoints of one KL",
     "in place of a masked one change it",
     "later and larger?",
+    "nearly the accuracy of the text's",
+    "rather than the trace: relative",
+    "the flattest counts",
+    "the flatter are neither",
+    "the least loss",
+    "the same models untrained",
+    "as their flatness suggests",
+    "Their traces lie",
+    "After as many steps",
+    "flatness-regularised is at",
+    "a batch four times as large has drifted",
+    "no number of seeds in sight",
+    "of the fall the law holds at",
+    "No claim is judged",
 )
 """Each was found in claims, titles or pages, and has been reworded."""
 

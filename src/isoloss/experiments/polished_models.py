@@ -117,7 +117,7 @@ PREMISES = (
     ),
     Claim(
         name="differ-in-flatness",
-        sentence="Their traces lie a factor of four apart.",
+        sentence="The traces of the polished models of one start lie a factor of four apart.",
         paper=SET_APART,
         measure="mean over starts of log2 of the largest trace over the smallest among its polished models",
         unit="doublings",
@@ -146,8 +146,8 @@ CLAIMS = (
     Claim(
         name="flatter-is-neither-better-nor-worse",
         sentence=(
-            "On standardised features the flatter are neither better nor worse: accuracy from 300 examples "
-            "changes by less than half a point as the trace doubles."
+            "On standardised features flatter models are neither better nor worse: accuracy from 300 "
+            "examples changes by less than half a point as the trace doubles."
         ),
         paper=BETTER,
         measure=SLOPE.format(what="accuracy from 300 examples, of standardised features,"),

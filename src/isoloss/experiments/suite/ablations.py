@@ -104,7 +104,7 @@ CLAIMS = (
     ),
     _changes_little(
         "released-probe-changes-little",
-        "The released probe finds nearly the accuracy of the text's.",
+        "The released pipeline's probe finds nearly the same accuracy as that of the paper's text.",
         "mean over seeds of accuracy at the last step, the released probe's minus the text's",
         gain_of_probe,
     ),

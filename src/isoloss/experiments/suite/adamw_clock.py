@@ -135,7 +135,7 @@ CLAIMS = (
     ),
     Claim(
         name="root-before-trace",
-        sentence="AdamW lowers Σ √H_ii rather than the trace: relative to the trace, by more than SGD does.",
+        sentence="Relative to the trace, Σ √H_ii falls further along AdamW than along SGD.",
         paper=NOBODY,
         measure=(
             "halvings of (Σ √H_ii)² less those of the trace, from start to last checkpoint: AdamW's, the "

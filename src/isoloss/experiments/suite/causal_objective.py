@@ -40,7 +40,7 @@ def masked_advantage(runs: Sequence[pl.DataFrame]) -> float:
 CLAIMS = (
     Claim(
         name="masked-better-than-causal",
-        sentence="After as many steps the masked model does better downstream than the causal one.",
+        sentence="After equally many steps the masked model does better downstream than the causal one.",
         paper=OURS,
         measure="mean over seeds of probe accuracy at the last common step, masked minus causal",
         unit="percentage points",

@@ -1,5 +1,6 @@
 """Where the law of the drift fails: arms that it does not cover, compared with the curve that it predicts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -112,18 +113,27 @@ def how_far(found: pl.DataFrame) -> str:
 
     >>> row = {"pace": "m 0.5", "distance": 0.1, "error": 0.02}
     >>> how_far(pl.DataFrame([row, {"pace": "m 0.9", "distance": 0.6, "error": None}]))
-    'To within 0.25 of the fall the law holds at m 0.5 (0.10 ± 0.02); it does not at m 0.9 (0.60).'
+    "Runs keep to the clock at m 0.5 (off by 0.10 ± 0.02 of the trace's fall), but not at m 0.9 (0.60)."
     """
-    rows = found.sort("distance").to_dicts()
-    told = {
-        row["pace"]: f"{row['pace']} ({row['distance']:.2f}"
-        + (f" ± {row['error']:.2f})" if row["error"] is not None else ")")
-        for row in rows
-    }
-    inside = "; ".join(told[row["pace"]] for row in rows if row["distance"] <= BAND)
-    outside = "; ".join(told[row["pace"]] for row in rows if row["distance"] > BAND)
-    holds = f"To within {BAND:g} of the fall the law holds at {inside or 'none of these values'}"
-    return f"{holds}; it does not at {outside}." if outside else f"{holds}."
+    kept: dict[bool, list[str]] = {True: [], False: []}
+    for place, row in enumerate(found.sort("distance").iter_rows(named=True)):
+        error = "" if row["error"] is None else f" ± {row['error']:.2f}"
+        off = f"{row['distance']:.2f}{error}"
+        told = off if place else f"off by {off} of the trace's fall"
+        kept[row["distance"] <= BAND].append(f"{row['pace']} ({told})")
+    inside, outside = (_in_a_row(kept[within]) for within in (True, False))
+    if not inside:
+        return f"Runs keep to the clock at none of these values: {outside}." if outside else "No run is done."
+    return (
+        f"Runs keep to the clock at {inside}, but not at {outside}."
+        if outside
+        else (f"Runs keep to the clock at {inside}.")
+    )
+
+
+def _in_a_row(told: Sequence[str]) -> str:
+    *first, last = told or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def findings(table: pl.DataFrame) -> tuple[str, ...]:

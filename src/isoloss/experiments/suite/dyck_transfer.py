@@ -103,7 +103,9 @@ CLAIMS = (
     ),
     Claim(
         name="flattest-transfers",
-        sentence=f"From {COMPARED} uniform strings the flattest counts brackets better than the rest.",
+        sentence=(
+            f"From {COMPARED} uniform strings the flattest model counts brackets better than the others."
+        ),
         paper=MADE,
         measure=(
             "mean over seeds of log2 of the other ways' mean error (geometric) over the flattest's: the "

@@ -173,7 +173,7 @@ def smallest_is_near_the_distribution(task: ShownTask) -> Claim:
     """That the smallest size has almost nothing left to learn."""
     return premise_of_loss(
         f"{task.key}-smallest-near-the-law",
-        sentence=f"{task.title}: the smallest model is already close to the least loss.",
+        sentence=f"{task.title}: the smallest model is already close to the lowest possible loss.",
         paper="“the smallest model is already close to the minimal loss” (Figure 3; no number given)",
         measure="mean over the narrowest's runs of KL at the last checkpoint, over its entropy",
         statistic=task.statistic(OfNarrowest(MeanWithinRuns(divergence_over_entropy))),

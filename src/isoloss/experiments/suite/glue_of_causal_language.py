@@ -183,7 +183,7 @@ def _claims_of(task: ComparedTask, longest: int) -> tuple[Claim, ...]:
     said = (
         (
             "gains",
-            f"{name} form: students do better than the same models untrained.",
+            f"{name} form: trained students do better than untrained ones.",
             "mean over runs of accuracy at the last checkpoint, minus the untrained model's",
             "percentage points",
             gain,
@@ -197,7 +197,7 @@ def _claims_of(task: ComparedTask, longest: int) -> tuple[Claim, ...]:
         ),
         (
             "larger-gains-more",
-            f"{name} form: larger students gain more over the same models untrained.",
+            f"{name} form: larger students gain more from training.",
             "mean over seeds of the slope of that gain at the last checkpoint per doubling of width",
             "percentage points per doubling",
             GainOverWidths(gain),

@@ -45,7 +45,7 @@ def _against_rich(deviation: float) -> tuple[Claim, Claim]:
         ),
         Claim(
             name=f"larger-start-is-better-{key}",
-            sentence=f"Weights that start {times:g} times as large do better, as their flatness suggests.",
+            sentence=f"Weights that start {times:g} times as large make a better model downstream.",
             paper=OPEN,
             measure="mean over seeds of accuracy less that from 0.02, at the pair's common loss",
             unit="percentage points",

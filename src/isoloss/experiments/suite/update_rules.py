@@ -66,12 +66,12 @@ def _against(run: pl.DataFrame, reference: pl.DataFrame) -> tuple[float, float] 
     return float(np.mean(apart)), float(np.mean(gained))
 
 
-def _is_flatter(rule: str, why: str) -> tuple[Claim, Claim]:
+def _is_flatter(rule: str, why: str, called: str) -> tuple[Claim, Claim]:
     return at_one_step_and_one_kl(
         f"{rule.lower()}-flatter",
         (
-            f"At the same step and loss {rule} is at a flatter minimum than AdamW.",
-            f"At the same KL {rule} is at a flatter minimum than AdamW.",
+            f"At the same step and loss {called} is at a flatter minimum than AdamW.",
+            f"At the same KL {called} is at a flatter minimum than AdamW.",
         ),
         why,
         "log2(trace / AdamW's trace)",
@@ -83,7 +83,7 @@ def _is_flatter(rule: str, why: str) -> tuple[Claim, Claim]:
 
 FOR_THE_REGULARISER = f"{OURS}: Section D asks for an explicit regulariser"
 CLAIMS = (
-    *_is_flatter(REGULARISED, FOR_THE_REGULARISER),
+    *_is_flatter(REGULARISED, FOR_THE_REGULARISER, f"{REGULARISED} training"),
     *at_one_step_and_one_kl(
         "flatness-regularised-better",
         (
@@ -96,7 +96,7 @@ CLAIMS = (
         above(0.0),
         (REGULARISED, ADAMW, ACCURACY, percentage_points),
     ),
-    *(claim for rule in PEERS for claim in _is_flatter(rule, OURS)),
+    *(claim for rule in PEERS for claim in _is_flatter(rule, OURS, rule)),
     flatter_is_better_at_one_kl(
         "flatter-is-better-at-one-kl",
         "Among models of all rules of equal KL, flatter ones have higher accuracy.",
