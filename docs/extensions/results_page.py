@@ -61,18 +61,16 @@ def results_page(kept: Sequence[dict[str, Any]]) -> str:
 INTRODUCTION = """\
 # What we found
 
-Every number here comes from the results that are shipped with the sources, and every claim was
-[registered before its runs](claims.md). In brackets: 95 % intervals over seeds, corrected for the number of
-effects of an experiment (Holm). A claim is supported, or not supported, only if the whole interval says so.
+All numbers are of the results that are shipped, and all claims were [registered before their
+runs](claims.md). Brackets: 95 % intervals over seeds, corrected for an experiment's number of effects (Holm).
+A claim is supported, or not supported, only if the whole interval says so.
 """
 IN_A_MINUTE = """\
 ## In a minute
 
-Two language models can have the same pre-training loss and differ downstream. Liu and others (2023) say that
-the flatter one is better, and that training moves to flatter models by itself. Here this is tried on
-languages whose exact distribution is known, so that it is also known what a model has still to learn: the
-Kullback-Leibler divergence (KL) of its distribution from the true one. A model is flat where the trace of the
-loss's Hessian is small.
+Models of one pre-training loss can differ downstream. Liu and others (2023) say that flatter ones are better,
+and that training moves to them by itself. Here the languages' exact distribution is known, and with it what a
+model has still to learn (the divergence KL). Flat means that the trace of the loss's Hessian is small.
 """
 ANSWERS = {"supported": "Supported", "not supported": "Not supported", "inconclusive": "Undecided"}
 
