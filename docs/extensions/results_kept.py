@@ -7,6 +7,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import vl_convert
 
 from isoloss.experiments.claims import MOST_SEEDS, Claim
@@ -199,11 +200,19 @@ def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) ->
     versions = run.checkpoints[0].content["versions"]
     if name in shipped and seeds_of(shipped[name]["result"]) != seeds_of(result):
         _keep_verdicts(scale, name, shipped[name])
-    shipped[name] = {**origin, "versions": versions, "result": result}
+    shipped[name] = {**origin, "versions": versions, "result": result, **_findings(result)}
     write_atomically(SHIPPED / f"{scale}.json.gz", packed_results(scale, shipped))
     if picture := builtin_designs()[name].picture:
         svg = (files / f"{name}-{picture.panel}.svg").read_text()
         (ROOT / "docs" / picture_name(name, scale)).write_bytes(vl_convert.svg_to_png(svg, scale=PIXELS))
+
+
+def _findings(result: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """What the design finds in the table: kept, since judging many sets of seeds takes minutes."""
+    findings = builtin_designs()[result["name"]].findings
+    if findings is None:
+        return {}
+    return {"findings": findings(pl.DataFrame(result["checkpoints"], infer_schema_length=None))}
 
 
 def _keep_verdicts(scale: str, name: str, replaced: dict[str, Any]) -> None:

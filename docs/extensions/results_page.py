@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from results_kept import (
     ROOT,
     SCALES,
@@ -97,7 +96,7 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     claims = [*of_kind(result, "effect"), *of_kind(result, "premise")]
     if not claims:
         otherwise = "All claims were withdrawn; what was measured is shown."
-        said = next(iter(_findings(shown)), otherwise)
+        said = next(iter(shown.get("findings", ())), otherwise)
         return f"- *{asked}* {said} {link}"
     named = {claim["name"]: claim for claim in claims}
     answer = named.get(builtin_designs()[result["name"]].headline, claims[0])
@@ -129,7 +128,7 @@ def _section(scales: list[dict[str, Any]]) -> str:
     kinds = {kind: _table(scales, kind) for kind in ("effect", "premise")}
     if kinds["effect"]:
         parts.append(kinds["effect"])
-    elif builtin_designs()[name].findings:
+    elif all("findings" in each for each in scales):
         parts += map(_found, scales)
     elif not kinds["premise"]:
         parts.append("All claims on these runs have been withdrawn: below, with the reason.\n")
@@ -202,14 +201,8 @@ _scale = cache(scale_named)
 
 def _found(kept: dict[str, Any]) -> str:
     """What the table of an experiment without claims says, a line each."""
-    lines = "".join(f"- {line}\n" for line in _findings(kept))
+    lines = "".join(f"- {line}\n" for line in kept["findings"])
     return f"At {kept['scale']}:\n\n{lines}"
-
-
-def _findings(kept: dict[str, Any]) -> tuple[str, ...]:
-    result = kept["result"]
-    findings = builtin_designs()[result["name"]].findings
-    return findings(pl.DataFrame(result["checkpoints"], infer_schema_length=None)) if findings else ()
 
 
 def _arguments() -> argparse.Namespace:

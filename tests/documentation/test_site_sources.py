@@ -3,8 +3,10 @@
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.scale import scale_named
 from page_blocks import ROOT, links
 
@@ -41,6 +43,19 @@ def test_the_page_of_architectures_is_as_its_script_writes_it() -> None:
     if version[1] == transformers.__version__:
         assert list(table["masked"]) == list(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
         assert list(table["causal"]) == list(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+
+
+def test_findings_that_are_kept_are_those_of_the_tables() -> None:
+    """Of the experiment whose findings take no time; those on sets of seeds are judged anew when shipped."""
+    from results_kept import read_kept
+
+    findings = builtin_designs()["drift-limits"].findings
+    assert findings is not None
+    kept = [each for each in read_kept() if each["result"]["name"] == "drift-limits"]
+    assert [each["scale"] for each in kept] == ["laptop", "night"]
+    for each in kept:
+        table = pl.DataFrame(each["result"]["checkpoints"], infer_schema_length=None)
+        assert tuple(each["findings"]) == findings(table)
 
 
 def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:

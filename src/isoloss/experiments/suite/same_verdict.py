@@ -77,15 +77,17 @@ def verdicts_on_sets(
     return counts
 
 
-def verdicts(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Claim]) -> pl.DataFrame:
-    """A row a premise or effect: how often it got which verdict, and the share of the commonest."""
+def verdicts(
+    table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Claim], size: int = SEEDS_A_SET
+) -> pl.DataFrame:
+    """A row a premise or effect: how often it got which verdict on sets of seeds, the commonest's share."""
     frames = judged_runs(table)
     is_polished = [STAGE in frame.columns and frame[STAGE][0] is not None for frame in frames]
     rows = []
     for name, claims, own in (("figure-1", figure, False), ("flatten-polish", polished, True)):
         of_these = [frame for frame, polish in zip(frames, is_polished, strict=True) if polish is own]
         seeds = sorted({frame["seed"][0] for frame in of_these})
-        counts = verdicts_on_sets(claims, of_these, sets_of_seeds(seeds))
+        counts = verdicts_on_sets(claims, of_these, sets_of_seeds(seeds, size))
         rows += [_row(name, claim, counts[claim.name]) for claim in claims if claim.name in counts]
     return pl.DataFrame(rows)
 
@@ -93,29 +95,41 @@ def verdicts(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Cl
 def findings(table: pl.DataFrame) -> tuple[str, ...]:
     """How many claims of both experiments have one verdict whatever the seeds, and which do not."""
     settings = scale_named("laptop")
-    return as_sentences(verdicts(table, figure_1(settings).claims, flatten_polish(settings).claims))
+    claims = figure_1(settings).claims, flatten_polish(settings).claims
+    judged, on_more = (verdicts(table, *claims, size) for size in (SEEDS_A_SET, 2 * SEEDS_A_SET))
+    return (standing(judged, SEEDS_A_SET), standing(on_more, 2 * SEEDS_A_SET), *turning(judged))
 
 
-def as_sentences(judged: pl.DataFrame) -> tuple[str, ...]:
-    """The rows of `verdicts` in sentences: those that stand, by verdict, and one for each that does not.
+def standing(judged: pl.DataFrame, size: int) -> str:
+    """How many rows of `verdicts` have one verdict on nearly all sets of `size` seeds, and which.
+
+    >>> row = {"sets": 4, "share": 1.0, "supported": 4, "not supported": 0, "inconclusive": 0}
+    >>> standing(pl.DataFrame([row]), 5)
+    '1 of 1 premises and effects have one verdict on at least 95 % of 4 sets of 5 seeds: 1 supported.'
+    """
+    share = {str(verdict): pl.col(str(verdict)) / pl.col("sets") for verdict in Verdict}
+    numbers = {verdict: judged.filter(each >= STANDS).height for verdict, each in share.items()}
+    by_verdict = ", ".join(f"{number} {verdict}" for verdict, number in numbers.items() if number) or "none"
+    return (
+        f"{sum(numbers.values())} of {judged.height} premises and effects have one verdict on at least "
+        f"{100 * STANDS:.0f} % of {max(judged['sets'].to_list())} sets of {size} seeds: {by_verdict}."
+    )
+
+
+def turning(judged: pl.DataFrame) -> tuple[str, ...]:
+    """Whether any claim is supported on one set and not on another, and the verdicts of each that turns.
 
     >>> row = {"experiment": "figure-1", "claim": "later-is-better", "sets": 4, "share": 0.75}
-    >>> as_sentences(pl.DataFrame([row | {"supported": 3, "not supported": 0, "inconclusive": 1}]))[1]
-    'later-is-better (figure-1): supported on 3, inconclusive on 1.'
+    >>> turning(pl.DataFrame([row | {"supported": 3, "not supported": 0, "inconclusive": 1}]))
+    ('0 are supported on one set and not supported on another.',
+     'later-is-better (figure-1): supported on 3, inconclusive on 1.')
     """
-    stand = judged.filter(pl.col("share") >= STANDS)
-    by_verdict = [
-        f"{kept.height} {verdict}"
-        for verdict in map(str, Verdict)
-        if (kept := stand.filter(pl.col(verdict) / pl.col("sets") >= STANDS)).height
-    ]
-    first = (
-        f"{stand.height} of {judged.height} premises and effects have one verdict on at least {STANDS:.0%} "
-        f"of {max(judged['sets'].to_list())} sets of {SEEDS_A_SET} seeds"
-        + (f": {', '.join(by_verdict)}." if by_verdict else ".")
+    opposite = judged.filter((pl.col(Verdict.SUPPORTED) > 0) & (pl.col(Verdict.NOT_SUPPORTED) > 0)).height
+    rows = judged.filter(pl.col("share") < STANDS).sort("share").to_dicts()
+    return (
+        f"{opposite} are supported on one set and not supported on another.",
+        *(f"{row['claim']} ({row['experiment']}): {_counts(row)}." for row in rows),
     )
-    turning = judged.filter(pl.col("share") < STANDS).sort("share").to_dicts()
-    return (first, *(f"{row['claim']} ({row['experiment']}): {_counts(row)}." for row in turning))
 
 
 def _counts(row: dict[str, str | int | float]) -> str:
@@ -128,7 +142,9 @@ def _panels(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Cla
         return ()
     judged = verdicts(table, figure, polished)
     columns = tuple(Axis(name, title) for name, title in _TITLES.items())
-    return (Panel("sets", "Verdicts on sets of seeds", as_sentences(judged)[0], (Table(columns),), judged),)
+    return (
+        Panel("sets", "Verdicts on sets of seeds", standing(judged, SEEDS_A_SET), (Table(columns),), judged),
+    )
 
 
 _TITLES = {
