@@ -13,6 +13,7 @@ import pytest
 from called import answer
 
 from isoloss.command_line import reproduction
+from isoloss.executors.job import Outcome
 from jobs_in_turn import in_turn
 from smoke_reproduction import SMOKE, smoke_reproduction
 
@@ -46,6 +47,13 @@ def folder(reproduced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     words = [word for word in vocabulary if not word.startswith("[")][:4]
     (tmp_path / "text.txt").write_text("\n".join(" ".join(words[: 1 + n % 4]) for n in range(12)) + "\n")
     return found
+
+
+@pytest.fixture
+def _no_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tested here is told before the site is written, or after it."""
+    nothing = Outcome((), ())
+    monkeypatch.setattr(reproduction, "write_whole_site", lambda site, *_: (site.output, nothing))
 
 
 def flip(path: Path) -> None:
@@ -142,6 +150,7 @@ def test_lists_and_comparisons_of_runs_name_damage(harm: str, folder: Folder, ca
         assert out or "specification" in harm, "what is intact is shown"
 
 
+@pytest.mark.usefixtures("_no_site")
 @pytest.mark.parametrize(
     "harm", ["a record", "another run's specification", "another run's plan", "a record of another step"]
 )
@@ -156,6 +165,7 @@ def test_what_can_be_made_again_is_named_and_the_same(harm: str, folder: Folder,
     assert run(capsys, "runs", folder.results)[0] == 0
 
 
+@pytest.mark.usefixtures("_no_site")
 def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder, capsys: Say) -> None:
     flip(folder.measured("000010"))
     flip(folder.runs[0] / "steps/000010/model.safetensors")
@@ -169,6 +179,7 @@ def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder,
         assert told["experiments"][0]["checkpoints"]
 
 
+@pytest.mark.usefixtures("_no_site")
 def test_a_checkpoint_that_is_not_needed_is_named_too(folder: Folder, capsys: Say) -> None:
     HARMS["another step's checkpoint"][0](folder)
     code, _, err = run(capsys, *SMOKE, "--output", folder.results)

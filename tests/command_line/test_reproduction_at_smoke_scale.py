@@ -132,28 +132,53 @@ def test_each_run_is_listed_once_and_shown_by_the_beginning_of_its_name(done: Do
     assert json.loads(named)["run"] == runs[0]["run"]
 
 
-def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
-    done: Done, tmp_path: Path, isoloss: Called
-) -> None:
+def in_a_process(folder: Path, isoloss: Called, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
+    """Ctrl-C reaches the command and the processes of its jobs."""
     command = [sys.executable, "-m", "isoloss.cli", *SMOKE, *ONE, "--output", "out", "--json"]
     process = subprocess.Popen(
         command,
-        cwd=tmp_path,
+        cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     deadline = time.monotonic() + 120
-    while not list(tmp_path.rglob("checkpoint.json")) and time.monotonic() < deadline:
+    while not list(folder.rglob("checkpoint.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted" in stderr
-    assert "Traceback" not in stderr
+    return process.returncode, stderr
+
+
+def in_this_process(folder: Path, isoloss: Called, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
+    def interrupt(task: str, completed: float, total: float, message: str = "") -> None:
+        if list(folder.rglob("checkpoint.json")):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, interrupt))
+        code, _, stderr = isoloss(*SMOKE, *ONE, "--output", "out", "--json")
+    return code, stderr
+
+
+@pytest.mark.parametrize("interrupted", [in_this_process, pytest.param(in_a_process, marks=pytest.mark.slow)])
+def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
+    interrupted: Callable[[Path, Called, pytest.MonkeyPatch], tuple[int, str]],
+    done: Done,
+    tmp_path: Path,
+    isoloss: Called,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code, error = interrupted(tmp_path, isoloss, monkeypatch)
+    assert code == 130
+    assert "interrupted" in error
+    assert "Traceback" not in error
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("checkpoint.json")}
+    assert kept
     code, resumed, error = isoloss(*SMOKE, *ONE, "--output", "out", "--json")
     assert code == 0, error
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
     expected = [row for row in done[1]["experiments"][0]["checkpoints"] if row["run"] == "width-32-seed-2"]
     assert json.loads(resumed)["experiments"][0]["checkpoints"] == expected
     assert "1 of 4 runs are complete" in (tmp_path / "out" / "site" / "figure-1.html").read_text()

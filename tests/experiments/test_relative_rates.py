@@ -7,13 +7,13 @@ import pytest
 from isoloss.errors import BadInput
 from isoloss.experiments.drift_runs import (
     RATE,
-    STABLE_RATE,
     RelativeSchedule,
     RelativeSGD,
     relative_schedules,
 )
 from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.schedules import Schedule
+from isoloss.measurements.derived_traces import StableRateQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
@@ -25,6 +25,8 @@ from isoloss.progress import silent
 from isoloss.results.checkpoint import read_checkpoint
 
 LANGUAGE = headline_grammar()
+STABLE_RATE = StableRateQuantity(sentences=16, seed=900)
+HALF = RelativeSGD(0.5, STABLE_RATE)
 MODEL = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
 
 
@@ -52,7 +54,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def whole(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nothing interrupts, at half of the stable rate."""
-    return trained(tmp_path_factory.mktemp("whole"), RelativeSGD(0.5), start)
+    return trained(tmp_path_factory.mktemp("whole"), HALF, start)
 
 
 def test_the_rate_is_a_share_of_the_stable_one_where_the_run_starts(
@@ -70,9 +72,9 @@ def test_the_rate_is_a_share_of_the_stable_one_where_the_run_starts(
 
 
 def test_a_run_that_goes_on_keeps_the_rate_of_its_start(start: Path, whole: Path, tmp_path: Path) -> None:
-    last = trained(tmp_path / "broken", RelativeSGD(0.5), start)
+    last = trained(tmp_path / "broken", HALF, start)
     (last / "model.safetensors").unlink()
-    again = read_checkpoint(trained(tmp_path / "broken", RelativeSGD(0.5), start))
+    again = read_checkpoint(trained(tmp_path / "broken", HALF, start))
     assert (again.digest, again.readings) == (read_checkpoint(whole).digest, read_checkpoint(whole).readings)
 
 
