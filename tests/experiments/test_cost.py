@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedModel
+from whole_step import whole_step
 
 from isoloss.errors import BadInput
 from isoloss.experiments import cost as cost_module
-from isoloss.experiments import step_cost as step_cost_module
 from isoloss.experiments.cost import (
     COPIES_WITH_TRAINING_STATE,
     Device,
@@ -24,8 +24,10 @@ from isoloss.experiments.cost import (
     this_machine,
     training_operations,
 )
+from isoloss.experiments.design import every_experiment
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
+from isoloss.experiments.scale import scale_named
 from isoloss.experiments.step_cost import step_cost
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -41,8 +43,8 @@ from isoloss.models.transformers import (
     laptop_shape,
     parameter_count,
 )
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.batch import Batch, PretrainingObjective
+from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.descent import SGD, AdamW
@@ -58,6 +60,7 @@ MASKED, NEXT = MaskedObjective(), NextWordObjective()
 N, WORDS, LENGTH = 4, 12, 8
 TOKENS, VOCABULARY = LENGTH + 1, WORDS + 3
 SHAPE = laptop_shape(32)
+DEEP = replace(SHAPE, layers=3)
 ADAMW = AdamW(warm_up_steps=0)
 LANGUAGE = pcfg(laptop_grammar(5))
 RATE = cache(this_machine)
@@ -71,18 +74,36 @@ def a_transformers_layers(inner_matrices: int) -> float:
 
 
 @pytest.mark.parametrize(
-    ("kind", "rule"),
+    ("model", "rule", "objective", "micro_batch"),
     [
-        (PreLayerNormTransformer, ADAMW),
-        (PreLayerNormTransformer, Sophia()),
-        (PostLayerNormTransformer, Muon()),
-        (GPT2Transformer, ADAMW),
+        (PreLayerNormTransformer(DEEP), ADAMW, MASKED, 2),
+        (PreLayerNormTransformer(DEEP), SGD(momentum=0.9), ManyMasksObjective(copies=2), None),
+        (PostLayerNormTransformer(DEEP), Muon(), MASKED, None),
+        (GPT2Transformer(DEEP), AdamW(3e-4, weight_decay=0.0), NEXT, None),
+        (LSTM(16, 3), SGD(), MASKED, None),
     ],
 )
-def test_a_deep_models_cost_is_that_of_all_its_layers(kind: type, rule: UpdateRuleSettings) -> None:
-    model, objective = kind(replace(SHAPE, layers=5)), NEXT if kind is GPT2Transformer else MASKED
-    every_layer = step_cost_module._counted(model, rule, objective, N, WORDS, LENGTH)
-    assert step_cost(model, rule, objective, N, WORDS, LENGTH) == every_layer
+def test_a_step_of_few_layers_tells_that_of_all_layers_and_of_any_batch(
+    model: Architecture, rule: UpdateRuleSettings, objective: PretrainingObjective, micro_batch: int | None
+) -> None:
+    every_layer = whole_step(model, rule, objective, 6, WORDS, LENGTH, micro_batch)
+    assert step_cost(model, rule, objective, 6, WORDS, LENGTH, micro_batch) == every_layer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "gpu", "night", "paper"])
+def test_every_planned_step_is_counted_as_a_whole_one(scale: str) -> None:
+    steps = {
+        (
+            *(run.architecture, run.update_rule, run.objective, run.batch_size),
+            *(run.language.words, run.language.maximum_length, run.compute.micro_batch),
+        )
+        for experiment in every_experiment(scale_named(scale))
+        for run in experiment.runs
+    }
+    assert len(steps) > 20
+    for step in steps:
+        assert step_cost(*step) == whole_step(*step), step
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

@@ -1,8 +1,8 @@
 """The cost of one pre-training step, determined by a dry run without data."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from math import prod
 from typing import Any, NoReturn
@@ -14,9 +14,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+from transformers import PreTrainedModel
 
 from isoloss.languages.sentences import Sentences
+from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import Architecture, Shape
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.evaluation import logits_at_predictions
@@ -45,6 +48,60 @@ class StepCost:
         return 2 * 4 * self.parameters + self.state_bytes + self.activation_bytes
 
 
+SENTENCES = 1009
+"""Of the step that is counted: a prime number, of which no size of a model is a multiple. Counts that are
+multiples of it therefore grow with the batch, and all others are the same for every batch."""
+
+
+@dataclass(frozen=True)
+class _Amount:
+    """What a step takes whatever its batch, and for each of its sentences."""
+
+    always: int
+    a_sentence: int
+
+    @classmethod
+    def of(cls, counts: Iterable[int]) -> "_Amount":
+        """The sum of what was counted in a step of SENTENCES."""
+        always, growing = 0, 0
+        for count in counts:
+            if count % SENTENCES:
+                always += count
+            else:
+                growing += count // SENTENCES
+        return cls(always, growing)
+
+    def in_a_step_of(self, sentences: int) -> int:
+        return self.always + sentences * self.a_sentence
+
+    def with_further_layers(self, of_one_less: "_Amount", number: int) -> "_Amount":
+        return _Amount(
+            self.always + number * (self.always - of_one_less.always),
+            self.a_sentence + number * (self.a_sentence - of_one_less.a_sentence),
+        )
+
+
+@dataclass(frozen=True)
+class _AnyStep:
+    """`StepCost` of a batch of any size."""
+
+    parameters: int
+    operations: _Amount
+    state_bytes: int
+    activation_bytes: _Amount
+    width: int
+
+    def with_further_layers(self, of_one_less: "_AnyStep", number: int) -> "_AnyStep":
+        """With so many more layers, each of which adds as much as the last one does."""
+        return _AnyStep(
+            self.parameters + number * (self.parameters - of_one_less.parameters),
+            self.operations.with_further_layers(of_one_less.operations, number),
+            self.state_bytes + number * (self.state_bytes - of_one_less.state_bytes),
+            self.activation_bytes.with_further_layers(of_one_less.activation_bytes, number),
+            self.width,
+        )
+
+
 def step_cost(
     architecture: Architecture,
     update_rule: UpdateRuleSettings,
@@ -58,11 +115,10 @@ def step_cost(
 
     With `Compute.micro_batch`, a step has the operations of the whole batch and keeps what a single pass
     does. For a rule that computes the gradient itself, this is its optimiser's plain step: SAM costs the
-    same, the adversary more, because of its examples. The step is run on tensors that have shapes but no
-    memory, and of identical layers only the first two are run.
+    same, the adversary more, because of its examples. A single step is run for batches of all sizes, on
+    tensors that have shapes but no memory, and of identical layers only the first two are run.
 
-    >>> from isoloss.models.transformers import TABLE_3
-    >>> from isoloss.models.transformers import PreLayerNormTransformer
+    >>> from isoloss.models.transformers import TABLE_3, PreLayerNormTransformer
     >>> from isoloss.objectives.masked import MaskedObjective
     >>> from isoloss.pretraining.descent import AdamW
     >>> smallest = PreLayerNormTransformer(TABLE_3[0])
@@ -73,33 +129,44 @@ def step_cost(
     rule = _plain(update_rule)
     # Settings are frozen and hence hashable, which their protocols cannot tell the cache.
     predicted: Any = objective
-
-    def of_batch(size: int) -> StepCost:
-        return _of_all_layers(
-            architecture, lambda model: _counted(model, rule, predicted, size, words, maximum_length)
-        )
-
-    cost = of_batch(batch_size)
-    if micro_batch is None or micro_batch >= batch_size:
-        return cost
-    return replace(cost, activation_bytes=of_batch(micro_batch).activation_bytes)
-
-
-def _of_all_layers(architecture: Architecture, counted: Callable[[Any], StepCost]) -> StepCost:
-    """A transformer's cost, from one and two layers: each further layer adds as much as the second."""
-    shape = getattr(architecture, "shape", None)
-    if not isinstance(shape, Shape) or shape.layers <= 2:
-        return counted(architecture)
-    model: Any = architecture
-    one, two = (counted(replace(model, shape=replace(shape, layers=layers))) for layers in (1, 2))
-    beyond = shape.layers - 2
+    step = _of_all_layers(architecture, lambda model: _counted(model, rule, predicted, words, maximum_length))
+    at_once = batch_size if micro_batch is None else min(micro_batch, batch_size)
     return StepCost(
-        parameters=two.parameters + beyond * (two.parameters - one.parameters),
-        operations=two.operations + beyond * (two.operations - one.operations),
-        state_bytes=two.state_bytes + beyond * (two.state_bytes - one.state_bytes),
-        activation_bytes=two.activation_bytes + beyond * (two.activation_bytes - one.activation_bytes),
-        width=two.width,
+        parameters=step.parameters,
+        operations=float(step.operations.in_a_step_of(batch_size)),
+        state_bytes=step.state_bytes,
+        activation_bytes=step.activation_bytes.in_a_step_of(at_once),
+        width=step.width,
     )
+
+
+def _of_all_layers(architecture: Architecture, counted: Callable[[Any], _AnyStep]) -> _AnyStep:
+    """From one and two layers: each further layer adds as much as the second."""
+    shape = getattr(architecture, "shape", None)
+    if isinstance(architecture, LSTM):
+        layers, few = architecture.layers, [replace(architecture, layers=number) for number in (1, 2)]
+    elif isinstance(shape, Shape):
+        model: Any = architecture
+        layers = shape.layers
+        few = [replace(model, shape=replace(shape, layers=number)) for number in (1, 2)]
+    else:
+        return counted(architecture)
+    if layers <= 2:
+        return counted(architecture)
+    one, two = map(counted, few)
+    return two.with_further_layers(one, layers - 2)
+
+
+def _plain(update_rule: UpdateRuleSettings) -> Any:
+    """The rule, or the optimiser of one that computes the gradient itself, with its default numbers.
+
+    Numbers do not change the cost unless they are zero, so that runs share results.
+    """
+    inner = getattr(update_rule, "optimiser", None)
+    rule: Any = inner if isinstance(inner, UpdateRuleSettings) else update_rule
+    usual = {each.name: each.default for each in fields(rule) if isinstance(each.default, float)}
+    usual = {name: number for name, number in usual.items() if bool(getattr(rule, name)) == bool(number)}
+    return replace(rule, **usual, **({"warm_up_steps": 0} if hasattr(rule, "warm_up_steps") else {}))
 
 
 @cache
@@ -107,58 +174,42 @@ def _counted(
     architecture: Architecture,
     update_rule: UpdateRuleSettings,
     objective: PretrainingObjective,
-    batch_size: int,
     words: int,
     maximum_length: int,
-) -> StepCost:
-    batch = _drawn(objective, batch_size, maximum_length)
-    with _without_numbers() as placed:
-        model = architecture.build(words, maximum_length, seed=0).train()
-        model.config.use_cache = False
-        source = _NoSentences(words, maximum_length)
-        training = Training(model, _Unpadded(), source, seed=0, steps=10**9, batch_size=batch_size)
-        rule = update_rule.build(training)
-        counter, saved = _counting(lambda: rule.step(placed(batch), 1))
-    state = sum(tensor.nbytes for tensor in _tensors(rule.state_dict()))
-    return _cost(model, counter, state, saved)
+) -> _AnyStep:
+    with torch.device("meta"):
+        model = architecture.build(words, maximum_length, seed=0)
+    batch = _drawn(objective, maximum_length)
+    # Without memory, torch loops over an LSTM's words, and knows no shape of what some operations return:
+    # a pretended processor, which is slower, has kernels for both.
+    if not any(isinstance(part, nn.RNNBase) for part in model.modules()):
+        with suppress(RuntimeError):
+            return _of_step(model, update_rule, batch.to(torch.device("meta")), words, maximum_length)
+    with FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True) as fake:
+        there = {name: tensor for name, tensor in vars(batch).items() if tensor is not None}
+        batch = Batch(**{name: fake.from_tensor(tensor) for name, tensor in there.items()})
+        model = architecture.build(words, maximum_length, seed=0)
+        return _of_step(model, update_rule, batch, words, maximum_length)
 
 
-def _plain(update_rule: UpdateRuleSettings) -> Any:
-    """The rule, or the optimiser of one that computes the gradient itself, at a fixed rate without warm-up.
-
-    Neither changes the cost, and so runs share results.
-    """
-    inner = getattr(update_rule, "optimiser", None)
-    rule: Any = inner if isinstance(inner, UpdateRuleSettings) else update_rule
-    rates = {"learning_rate": 1.0, "warm_up_steps": 0}
-    return replace(rule, **{name: rate for name, rate in rates.items() if hasattr(rule, name)})
-
-
-def _drawn(objective: PretrainingObjective, batch_size: int, maximum_length: int) -> Batch:
+def _drawn(objective: PretrainingObjective, maximum_length: int) -> Batch:
     sentences = Sentences(
-        torch.zeros(batch_size, maximum_length, dtype=torch.int64),
-        torch.full((batch_size,), maximum_length),
+        torch.zeros(SENTENCES, maximum_length, dtype=torch.int64),
+        torch.full((SENTENCES,), maximum_length),
     )
     return objective.draw(sentences, torch.Generator().manual_seed(0))
 
 
-@contextmanager
-def _without_numbers() -> Iterator[Callable[[Batch], Batch]]:
-    """Uses torch's fake tensors, which propagate only the shapes and types of CPU tensors.
-
-    Attention is plain products: fused kernels are not counted everywhere.
-    """
-    with FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True) as fake, sdpa_kernel(SDPBackend.MATH):
-
-        def placed(batch: Batch) -> Batch:
-            there = {name: tensor for name, tensor in vars(batch).items() if tensor is not None}
-            return Batch(**{name: fake.from_tensor(tensor) for name, tensor in there.items()})
-
-        yield placed
-
-
-def _counting(work: Callable[[], object]) -> tuple[FlopCounterMode, dict[int, int]]:
-    """What `work` computes, and the bytes of each storage that it keeps for a backward pass."""
+def _of_step(
+    model: PreTrainedModel, settings: UpdateRuleSettings, batch: Batch, words: int, maximum_length: int
+) -> _AnyStep:
+    model.train()
+    model.config.use_cache = False
+    source = _NoSentences(words, maximum_length)
+    rule: Any = settings.build(Training(model, _Unpadded(), source, 0, steps=10**9, batch_size=len(batch)))
+    for optimiser in rule.descent.optimisers if hasattr(rule, "descent") else ():
+        # Fused kernels are asked for their shapes alone, whichever device has them.
+        optimiser._need_device_dtype_check_for_fused = False
     saved: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -166,22 +217,36 @@ def _counting(work: Callable[[], object]) -> tuple[FlopCounterMode, dict[int, in
         saved[storage._cdata] = storage.nbytes()
         return tensor
 
-    counter = FlopCounterMode(display=False, custom_mapping=_LSTM_OPERATIONS)
-    with counter, saved_tensors_hooks(keep, lambda tensor: tensor):
-        work()
-    return counter, saved
-
-
-def _cost(model: nn.Module, counter: FlopCounterMode, state_bytes: int, saved: dict[int, int]) -> StepCost:
+    counting = _MatrixProducts()
+    # Attention is plain products: fused kernels are not counted everywhere.
+    with sdpa_kernel(SDPBackend.MATH), counting, saved_tensors_hooks(keep, lambda tensor: tensor):
+        rule.step(batch, 1)
     weights = {weight.untyped_storage()._cdata: weight for weight in model.parameters()}
     config: Any = model.config
-    return StepCost(
+    return _AnyStep(
         parameters=sum(weight.numel() for weight in weights.values()),
-        operations=float(counter.get_total_flops()),
-        state_bytes=state_bytes,
-        activation_bytes=sum(size for storage, size in saved.items() if storage not in weights),
+        operations=_Amount.of(counting.operations),
+        state_bytes=sum(tensor.nbytes for tensor in _tensors(rule.state_dict())),
+        activation_bytes=_Amount.of(size for storage, size in saved.items() if storage not in weights),
         width=config.hidden_size,
     )
+
+
+class _MatrixProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operations of each product in its context; torch's own counter does so for each module."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operations: list[int] = []
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, arguments: Any = (), named: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = operation(*arguments, **(named or {}))
+        formula = _OPERATIONS.get(operation._overloadpacket)
+        if formula is not None:
+            self.operations.append(formula(*arguments, **(named or {}), out_val=result))
+        return result
 
 
 class _Unpadded:
@@ -217,19 +282,18 @@ def _tensors(state: Any) -> list[Tensor]:
     return [tensor for value in inner for tensor in _tensors(value)]
 
 
-def _lstm_forward(
-    states: torch.Size, from_input: torch.Size, from_state: torch.Size, *_: Any, **_settings: Any
-) -> int:
+def _lstm_forward(states: Tensor, from_input: Tensor, from_state: Tensor, *_: Any, **_settings: Any) -> int:
     """A layer in one direction: states are [S, n, d], and each token meets both matrices."""
-    return 2 * states[0] * states[1] * (prod(from_input) + prod(from_state))
+    return 2 * prod(states.shape[:2]) * (from_input.numel() + from_state.numel())
 
 
 def _lstm_backward(*shapes: Any, **settings: Any) -> int:
     return 2 * _lstm_forward(*shapes, **settings)
 
 
-# On a processor, an LSTM layer is a single operation, which torch's counter does not know.
-_LSTM_OPERATIONS = {
+# On a processor, an LSTM layer is a single operation, which torch does not count.
+_OPERATIONS: dict[Any, Callable[..., int]] = {
+    **flop_registry,
     torch.ops.aten.mkldnn_rnn_layer: _lstm_forward,
     torch.ops.aten.mkldnn_rnn_layer_backward: _lstm_backward,
 }

@@ -119,7 +119,9 @@ def _one_each(batch: Batch) -> bool:
 def _sentence_average(values: Float[Tensor, " m"], batch: Batch) -> Float[Tensor, ""]:
     if _one_each(batch):
         return values.mean()
-    counts = torch.bincount(batch.rows, minlength=len(batch)).to(values.dtype)
+    # Not by `bincount`, which waits for a GPU to know how many there are.
+    counts = torch.zeros_like(batch.input_ids[:, 0]).index_add_(0, batch.rows, torch.ones_like(batch.rows))
+    counts = counts.to(values.dtype)
     return (values / counts[batch.rows]).sum() / len(batch)
 
 
