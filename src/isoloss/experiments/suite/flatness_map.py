@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.design import Design
+from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.equal_knowledge import POLISHED, STAGE, EqualKnowledge, PerDoubling, in_points
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
@@ -182,4 +182,10 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     return (Panel("map", title, caption, plots, rows, shows=shows),)
 
 
-EXPERIMENT = Design(flatness_map, registered="d6fdd0d17b0d70c8d984d0b708d47843323b22bd")
+EXPERIMENT = Design(
+    flatness_map,
+    registered="d6fdd0d17b0d70c8d984d0b708d47843323b22bd",
+    picture=Picture(
+        "map", "Accuracy against the trace at equal KL, where features have a price and where not"
+    ),
+)
