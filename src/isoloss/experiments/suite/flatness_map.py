@@ -12,7 +12,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES
+from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES, START
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.seed_bootstrap import Frames
@@ -174,9 +174,11 @@ def flatness_map(scale: Scale) -> Experiment:
 def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     if STAGE not in table.columns or "accuracy" not in table.columns:
         return ()
-    rows = table.filter(pl.col(STAGE) == POLISHED)
+    rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(
+        start=pl.format("seed {}, {}", "seed", "language")
+    )
     caption = f"One dot per polished model. {trace_bars(scale.sizes)}"
-    plots = (Dots(TRACE, ACCURACY, BY_LANGUAGE),)
+    plots = (Dots(TRACE, ACCURACY, BY_LANGUAGE, START),)
     title = "Accuracy over the trace at equal knowledge, by price"
     shows = ("no-better-where-features-are-paid", "better-where-features-are-for-nothing")
     return (Panel("map", title, caption, plots, rows, shows=shows),)
