@@ -18,6 +18,7 @@ NAMES = (
     "flatness",
     "sensitivity",
     "trace_race",
+    "spectrum",
     "enlarge",
     "corpora",
 )
