@@ -207,9 +207,10 @@ def _of_step(
     model.config.use_cache = False
     source = _NoSentences(words, maximum_length)
     rule: Any = settings.build(Training(model, _Unpadded(), source, 0, steps=10**9, batch_size=len(batch)))
-    for optimiser in rule.descent.optimisers if hasattr(rule, "descent") else ():
-        # Fused kernels are asked for their shapes alone, whichever device has them.
-        optimiser._need_device_dtype_check_for_fused = False
+    if batch.input_ids.is_meta and hasattr(rule, "descent"):
+        for group in (group for optimiser in rule.descent.optimisers for group in optimiser.param_groups):
+            if group.get("fused"):
+                group |= {"fused": False, "foreach": True}  # fused kernels need a device with memory
     saved: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
