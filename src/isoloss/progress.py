@@ -1,6 +1,10 @@
 """Progress of long work: the interface to which computations report and that the command line displays."""
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
+
+Share = Callable[[float], None]
+"""Receives the share of a piece of work that is done, from 0 to 1."""
 
 
 @runtime_checkable
@@ -16,6 +20,13 @@ def silent(task: str, completed: float, total: float, message: str = "") -> None
     """Ignore reports: the default everywhere below the command line.
 
     >>> silent("sampling", 3, 10)
+    """
+
+
+def unheard(share: float) -> None:
+    """Ignore the share that is done: the default of a `Share`.
+
+    >>> unheard(0.5)
     """
 
 

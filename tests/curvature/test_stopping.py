@@ -2,12 +2,16 @@ import pytest
 import ragged_batches
 import torch
 
+from isoloss.curvature.fisher_trace import RunningFisherTrace
+from isoloss.curvature.hessian_trace import RunningHessianTrace
 from isoloss.curvature.stopping import FEWEST, Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import sentences_between
+from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.estimate import mean_over_sentences
+from tiny_models import ARCHITECTURES, tiny_model
 
 BATCH = ragged_batches.one_mask()
 
@@ -18,7 +22,8 @@ class Replayed:
     def __init__(self, values):
         self.values, self.sentences = values, 0
 
-    def add(self, batch):
+    def add(self, batch, share=lambda done: None):
+        share(0.5)
         self.sentences += len(batch)
 
     @property
@@ -113,3 +118,22 @@ def test_progress_says_how_far_it_probably_is():
     assert all(done < total for done, total, _ in reports[:-1])
     assert reports[-1][0] == reports[-1][1] == running.sentences
     assert reports[-1][2].startswith("2.000 ± ")
+
+
+@pytest.mark.parametrize("of", [RunningFisherTrace, RunningHessianTrace])
+def test_progress_moves_within_a_batch_and_never_back(of):
+    model = tiny_model(ARCHITECTURES[0], ragged_batches.WORDS, ragged_batches.LENGTH)
+    done = []
+    running = of(model, MaskedObjective(), seed=0)
+    measure_until(
+        [running],
+        [BATCH],
+        Stopping(),
+        task="x",
+        progress=lambda _, now, total, __="": done.append((now, total)),
+    )
+    first = [now for now, total in done[:-1]]
+    assert len(set(first)) > 10
+    assert first == sorted(first)
+    assert all(now < total for now, total in done[:-1])
+    assert done[-1] == (len(BATCH), len(BATCH))

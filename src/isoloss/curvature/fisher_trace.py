@@ -18,7 +18,7 @@ from isoloss.curvature.stopping import Stopping, measure_until, refuse_too_few
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of
 from isoloss.objectives.pretrained import SentencesApart
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, Share, silent, unheard
 from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences, paired_difference
 
 TRACE_UNIT = "nats per squared parameter"
@@ -90,14 +90,14 @@ class RunningFisherTrace:
         self._ways: dict[str, str] = {}
         self._compared = False
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: Batch, share: Share = unheard) -> None:
         """Add the batch's sentences, numbered consecutively after the previous ones."""
         batch = batch.to(device_of(self._model))
         try:
-            traces = self._traces(batch)
+            traces = self._traces(batch, share)
         except LayoutNotUnderstoodError:
             self.apart.take_one_at_a_time()
-            traces = self._traces(batch)
+            traces = self._traces(batch, share)
         self._compared |= traces.compared
         for name, values in traces.groups.items():
             self._groups.setdefault(name, []).append(values.cpu())
@@ -105,7 +105,7 @@ class RunningFisherTrace:
         self._ways.update(traces.ways)
         self.sentences += len(batch)
 
-    def _traces(self, batch: Batch) -> SentenceTraces:
+    def _traces(self, batch: Batch, share: Share) -> SentenceTraces:
         return sentence_fisher_traces(
             self._model,
             self.apart.objective(batch),
@@ -115,6 +115,7 @@ class RunningFisherTrace:
             part_of=self._part_of,
             memory_bytes=self._memory_bytes,
             compare=not self._compared,
+            share=share,
         )
 
     @property

@@ -22,7 +22,7 @@ from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.objectives.pretrained import SentencesApart
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, Share, silent, unheard
 from isoloss.results.estimate import Estimate, mean_over_members
 
 SENTENCES_A_PROBE = 8
@@ -73,6 +73,10 @@ class HessianTrace:
         }
 
 
+_PROBES_SHARE = 0.7
+"""About how much of the time the products with probes take, where progress is reported."""
+
+
 class RunningHessianTrace:
     """Accumulates a `HessianTrace` batch by batch; see `hessian_trace`, which runs it."""
 
@@ -90,7 +94,7 @@ class RunningHessianTrace:
         self._residual: dict[str, list[float]] = {}
         self._sizes: list[int] = []
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: Batch, share: Share = unheard) -> None:
         """Add the batch's sentences; clusters do not span batches."""
         batch = batch.to(device_of(self._model))
         # At least two clusters, so that a single batch already has an error bar.
@@ -98,10 +102,11 @@ class RunningHessianTrace:
         objective = self.apart.objective(batch)
         parts = split_sentences(batch, clusters)
         firsts = itertools.accumulate((len(part) for part in parts), initial=self.sentences)
-        residuals = [
-            self._residual_of(part, first, objective) for part, first in zip(parts, firsts, strict=False)
-        ]
-        self._fisher.add(batch)
+        residuals = []
+        for part, first in zip(parts, firsts, strict=False):
+            residuals.append(self._residual_of(part, first, objective))
+            share(_PROBES_SHARE * len(residuals) / len(parts))
+        self._fisher.add(batch, lambda done: share(_PROBES_SHARE + (1 - _PROBES_SHARE) * done))
         for residual in residuals:
             for name, value in residual.items():
                 self._residual.setdefault(name, []).append(value)

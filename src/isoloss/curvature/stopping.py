@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentences_between
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, Share, silent, unheard
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import as_text
 
@@ -73,8 +73,8 @@ class RunningEstimate(Protocol):
         """The estimate so far; None if there are too few sentences for an error bar."""
         ...
 
-    def add(self, batch: Batch) -> None:
-        """Add a batch's sentences, all of them or, if it raises, none."""
+    def add(self, batch: Batch, share: Share = unheard) -> None:
+        """Add a batch's sentences, all of them or, if it raises, none; `share` is told how many are done."""
         ...
 
 
@@ -104,8 +104,8 @@ def measure_until(
         batch = sentences_between(batch, 0, left) if left < len(batch) else batch
         if len(batch) == 0:
             continue
-        for each in running:
-            each.add(batch)
+        for number, each in enumerate(running):
+            each.add(batch, _within(batch, number, running, stopping, expected, task, progress))
         done, estimates = running[0].sentences, [each.estimate for each in running]
         known = [estimate for estimate in estimates if estimate is not None]
         if len(known) == len(running):
@@ -126,10 +126,41 @@ def measure_until(
     return "the sentences ended"
 
 
+def _within(
+    batch: Batch,
+    number: int,
+    running: Sequence[RunningEstimate],
+    stopping: Stopping,
+    expected: int | None,
+    task: str,
+    progress: Progress,
+) -> Share:
+    """Reports that a share of the batch is done by the estimate of that number, and all by those before it.
+
+    Nothing is reported before the total can be told.
+    """
+    others = [each.estimate for each in running]
+    known = [estimate for estimate in others if estimate is not None]
+    before = running[number].sentences
+    certain = stopping.relative_error is None or len(known) == len(running)
+    total = _total(before + len(batch), known if certain else [], stopping, expected)
+    so_far = as_text(known[0].value, known[0].standard_error) if known else ""
+
+    furthest = 0.0
+
+    def report(share: float) -> None:
+        nonlocal furthest
+        furthest = max(furthest, share)  # what is done a second time, or tried in vain, does not go back
+        done = before + len(batch) * (number + furthest) / len(running)
+        progress(task, min(done, total - 1), total, so_far)
+
+    return report
+
+
 def _total(done: int, estimates: Sequence[Estimate], stopping: Stopping, expected: int | None) -> int:
     """The expected total number of sentences; above `done` while the end is not known."""
     limits = [limit for limit in (expected, stopping.sentences) if limit is not None]
-    if stopping.relative_error is not None:
+    if stopping.relative_error is not None and estimates:
         worst = max(e.standard_error / max(abs(e.value), 1e-9 * e.standard_error, 1e-300) for e in estimates)
         limits.append(int(done * max(1.0, (worst / stopping.relative_error) ** 2)))
     return max(min(limits, default=0), done + 1)

@@ -20,7 +20,7 @@ from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatc
 from isoloss.objectives.batch import Batch, NonFiniteScores
 from isoloss.objectives.evaluation import device_of
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, Share, silent, unheard
 from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import Record, Setting
 
@@ -203,9 +203,9 @@ class _OfModel:
     def estimate(self) -> Estimate | None:
         return self.running.estimate
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: Batch, share: Share = unheard) -> None:
         with _naming(self.name):
-            self.running.add(batch)
+            self.running.add(batch, share)
 
 
 def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:

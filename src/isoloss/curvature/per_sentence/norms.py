@@ -27,9 +27,14 @@ from isoloss.curvature.per_sentence.parameter_uses import (
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
+from isoloss.progress import Share, unheard
 
 MEMORY_BYTES = 1 << 30
 """Default budget for what is held at once: 1 GiB."""
+
+
+_FORWARD_SHARE = 0.3
+"""About how much of a pass's time its forward half takes, where progress is reported."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ def norms_along(
     *,
     part_of: Callable[[str], str] = parameter_group,
     memory_bytes: int = MEMORY_BYTES,
+    share: Share = unheard,
 ) -> PerSentenceNorms:
     """||∇_θ Σ_j c_j · logits_j||² of every sentence, j over its own predictions, c = draw(logits).
 
@@ -61,7 +67,8 @@ def norms_along(
     These are read from the autograd graph, which contains every use of a parameter. Per-sentence gradients
     are computed only for parameters with an unknown kind of use. Sentences may have any padding and any
     number of predictions. For random `Directions`, values have the same mean but less noise. `part_of` maps a
-    parameter's name to the part of the model to which its norms are attributed.
+    parameter's name to the part of the model to which its norms are attributed; `share` is told how far the
+    pass is.
 
     The model is evaluated without dropout and left as found, even after an exception. Memory: a forward pass
     that keeps what a backward pass needs, and `memory_bytes` for products, but at least what one sentence
@@ -82,7 +89,9 @@ def norms_along(
         _refuse_without_graph(logits)
         directions = draw(logits.detach()[:m])
         try:
-            found = _by_factors(logits, directions, SentenceRows.of(distinct), parameters, memory_bytes)
+            found = _by_factors(
+                logits, directions, SentenceRows.of(distinct), parameters, memory_bytes, share
+            )
         except CheckpointError:  # anything recomputed in the backward pass is only available there
             found = {}
         del logits
@@ -115,6 +124,7 @@ def _by_factors(
     rows: SentenceRows,
     parameters: dict[str, Tensor],
     memory_bytes: int,
+    share: Share,
 ) -> dict[str, tuple[str, Tensor]]:
     """Methods and squared norms, by name, of the parameters all of whose uses are known."""
     cotangents = _filled_up(directions.cotangents, logits)
@@ -137,8 +147,13 @@ def _by_factors(
         for use in uses:
             watched[use.watched].append((name, use))
 
+    received = 0
+
     @torch.no_grad()
     def receive(node: Node, gradient: Tensor | None) -> None:
+        nonlocal received
+        received += 1
+        share(_FORWARD_SHARE + (1 - _FORWARD_SHARE) * received / len(watched))
         if gradient is None:
             return
         for name, use in watched[node]:
@@ -147,6 +162,7 @@ def _by_factors(
                 factors = with_mean(factors, use, means, rows)
             gathered[name, use.part].receive(factors)
 
+    share(_FORWARD_SHARE)
     if watched:
         _backward_pass(logits, cotangents, graph, list(watched), receive)
     nothing = cotangents.new_zeros(rows.sentences, dtype=torch.float64)

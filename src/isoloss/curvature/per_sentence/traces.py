@@ -20,6 +20,7 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, sentences_of
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.objectives.pretrained import EqualLengths
+from isoloss.progress import Share, unheard
 
 
 def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch) -> int:
@@ -108,6 +109,7 @@ def sentence_fisher_traces(
     part_of: Callable[[str], str] = parameter_group,
     memory_bytes: int = MEMORY_BYTES,
     compare: bool = True,
+    share: Share = unheard,
 ) -> SentenceTraces:
     """One value per sentence, with mean E_t E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1).
 
@@ -119,8 +121,8 @@ def sentence_fisher_traces(
     Runs as many sentences at once as fit into `memory_bytes`, at least one; if memory runs out nevertheless,
     half as many. With `EqualLengths`, sentences are measured one length at a time. `part_of` maps a
     parameter's name to its part of the model. With `compare`, the first sentence that shares a pass with
-    others is also measured alone, which must give the same value. The model is evaluated without dropout and
-    left as found.
+    others is also measured alone, which must give the same value. `share` is told how far the batch is, also
+    within a pass. The model is evaluated without dropout and left as found.
 
     Raises BadInput for an empty batch, if a logit is not finite, naming the sentence, if a sentence measured
     alone differs (`LayoutNotUnderstoodError` if its scores do not), and as `norms_along` does;
@@ -139,13 +141,14 @@ def sentence_fisher_traces(
     ways: dict[str, str] = {}
     along = partial(norms_along, model, reads, part_of=part_of, memory_bytes=memory_bytes)
 
-    compared = False
+    compared, done = False, 0
 
     def norms_of(sentences: Int[Tensor, " k"]) -> PerSentenceNorms:
         nonlocal compared
         also_alone = compare and not compared and len(sentences) > 1
         piece = sentences_of(batch, sentences)
-        norms = _drawn_norms(along, piece, seed, first_sentence + sentences, also_alone)
+        told = partial(along, share=lambda of_pass: share((done + of_pass * len(sentences)) / n))
+        norms = _drawn_norms(told, piece, seed, first_sentence + sentences, also_alone)
         compared = compared or also_alone
         return norms
 
@@ -154,6 +157,8 @@ def sentence_fisher_traces(
         for name, of_each in norms.groups.items():
             values[name][sentences] = of_each / predictions
         ways |= norms.ways
+        done += len(sentences)
+        share(done / n)
     return SentenceTraces(dict(values), ways, compared)
 
 

@@ -12,7 +12,7 @@ from isoloss.measurements.quantity import AnySource, Measurement, Subject, colum
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, sentences_between
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.pretrained import SentencesApart
-from isoloss.progress import Progress
+from isoloss.progress import Progress, Share, unheard
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_sentences
 from isoloss.results.record import Record, Setting
 
@@ -69,15 +69,16 @@ class RunningSentenceLosses:
         """The losses so far, restricted to the first `sentences` if given."""
         return SentenceLosses(torch.cat(self._values)[:sentences], torch.cat(self._predictions)[:sentences])
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: Batch, share: Share = unheard) -> None:
         """Add the batch's sentences. Raises NonFiniteScores for a loss that is not finite."""
         at_once = rows_at_once(self._model, batch.input_ids.shape[1], self._memory_bytes)
         objective = self.apart.objective(batch.to(device_of(self._model)))
         with evaluation_mode(self._model), torch.inference_mode():
-            parts = [
-                self._losses(objective, sentences_between(batch, start, min(start + at_once, len(batch))))
-                for start in range(0, len(batch), at_once)
-            ]
+            parts = []
+            for start in range(0, len(batch), at_once):
+                end = min(start + at_once, len(batch))
+                parts.append(self._losses(objective, sentences_between(batch, start, end)))
+                share(end / len(batch))
         values = torch.cat(parts)
         bad = (~values.isfinite()).nonzero()
         if len(bad):
