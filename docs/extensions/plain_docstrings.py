@@ -1,7 +1,8 @@
 """Docstrings as they are written, in plain text with `code`, formulae and doctests, for Sphinx to read.
 
 To Sphinx a plain `||x||` or `E_x` is markup. Here all of it is escaped, but for code in backticks, which
-becomes a link where it names something; indented lines, which are kept as they stand; and lists of arguments.
+becomes a link where it names something; indented lines, which are kept as they stand; and lists, of arguments
+and of lines that begin with a dash.
 """
 
 import re
@@ -39,6 +40,8 @@ def _paragraph(lines: list[str]) -> Iterator[str]:
         for line in lines[1:]:
             argument = _ARGUMENT.fullmatch(line)
             yield f":param {argument[1]}: {_text(argument[2])}" if argument else f"    {_text(line.strip())}"
+    elif lines[0].startswith("- "):
+        yield from _text("\n".join(lines)).splitlines()
     else:
         for indented, group in groupby(lines, key=lambda line: line.startswith("    ")):
             if indented:
