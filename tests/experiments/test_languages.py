@@ -80,9 +80,11 @@ def test_they_pass_the_rule_that_they_were_searched_by(
     (task,) = [task for task in language.tasks() if task.name == name]
     priced = price(language, task)
     assert priced is not None
-    assert rule.has_price(priced)
-    assert rule.is_decided(measure_decision(task))
-    assert rule.has_room(measure_room(language, task))
+    assert rule.cheapest <= priced.value <= rule.dearest
+    assert measure_decision(task).largest.value >= rule.least_decided
+    room = measure_room(language, task)
+    assert room.room.value >= rule.least_room
+    assert room.chance.value <= rule.most_chance
 
 
 FRESH_SEED = 77

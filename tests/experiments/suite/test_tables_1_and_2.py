@@ -102,7 +102,7 @@ def effects(claims: tuple[Claim, ...]) -> list[Claim]:
 
 def test_the_table_has_a_row_an_algorithm_and_its_errors() -> None:
     runs = [*AS_THE_PAPER, frame("AdamW", 2, 2.0, 0.8, 8.0), frame(ADVERSARIAL, 2, 2.004, 0.8, 16.0)]
-    summary, pairs = algorithm_panels(pl.concat(runs, how="diagonal"), COLUMNS_1)
+    summary, pairs = algorithm_panels(pl.concat(runs, how="diagonal"), COLUMNS_1, ())
     rows = {row["rule"]: row for row in summary.data.iter_rows(named=True)}
     assert list(rows) == ["AdamW", ADVERSARIAL, SMALL, LOOKUP_TABLE]
     assert rows[SMALL]["loss"] == pytest.approx(2.3)
@@ -115,4 +115,4 @@ def test_the_table_has_a_row_an_algorithm_and_its_errors() -> None:
 
 
 def test_tables_of_nothing_are_empty() -> None:
-    assert all(panel.data.is_empty() for panel in algorithm_panels(pl.DataFrame(), COLUMNS_1))
+    assert all(panel.data.is_empty() for panel in algorithm_panels(pl.DataFrame(), COLUMNS_1, ()))

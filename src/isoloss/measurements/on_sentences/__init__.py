@@ -27,7 +27,7 @@ def quantity_names() -> tuple[str, ...]:
     """The names of all quantities, without importing them.
 
     >>> quantity_names()[:2]
-    ('ascent_sharpness', 'critical_sharpness')
+    ('ascent_sharpness', 'batch_sharpness')
     """
     return tuple(sorted(module.name for module in iter_modules(__path__)))
 
