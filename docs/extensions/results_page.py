@@ -141,10 +141,11 @@ def _section(scales: list[dict[str, Any]]) -> str:
 
 def _table(scales: list[dict[str, Any]], kind: str) -> str:
     """A row a claim, a column a scale; below a claim, what it says of its number, and the paper's."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for each in scales:
         for claim in of_kind(each["result"], kind):
-            found.setdefault(claim["name"], {})[each["scale"]] = claim
+            # A scale whose results are of an earlier round may have had another statistic of this name.
+            found.setdefault((claim["name"], claim["sentence"]), {})[each["scale"]] = claim
     if not found:
         return ""
     names = [each["scale"] for each in scales]
