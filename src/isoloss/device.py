@@ -1,10 +1,11 @@
-"""The machine: its device for computation, errors of memory, denormal numbers, cores and versions."""
+"""The machine: its device and memory for computation, errors of memory, denormal numbers, cores, versions."""
 
 import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 
@@ -28,6 +29,23 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether torch's error says that memory is exhausted; on a CPU its type does not tell."""
     of_a_processor = ("can't allocate memory", "not enough memory")
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in of_a_processor)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that the device has free, or on a CPU that the system can free for a process.
+
+    >>> free_memory(torch.device("cpu")) > 0
+    True
+    """
+    if device.type == "cuda":
+        free: int = torch.cuda.mem_get_info(device)[0]
+        return free
+    told = Path("/proc/meminfo")
+    if told.is_file():
+        for line in told.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 @contextmanager

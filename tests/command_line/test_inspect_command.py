@@ -1,14 +1,19 @@
 """`isoloss inspect`: the contents of a folder in a few lines, and how it would be measured."""
 
 import json
+import shutil
 
 import pytest
 import torch
 from called import run
 from transformers import FNetConfig, FNetForMaskedLM
 
+from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward
+from isoloss.measurements import foreseen_cost
+from isoloss.models.loading import load_any_language_model
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
+from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
 
 WORDS = list("abcdefgh")
 
@@ -61,3 +66,72 @@ def test_json_has_what_the_lines_tell(folders, capsys):
     assert (bert["tokens"], bert["longest_input"], bert["trial"]["length"]) == (11, 9, 9)
     assert bert["bytes_of_weights"] == 4 * bert["parameters"]
     assert sum(bert["trial"]["ways"].values()) == bert["tensors"]
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_the_configuration_alone_counts_what_the_loaded_model_takes(name, folders, tmp_path, capsys):
+    shutil.copy(folders / name / "config.json", tmp_path)
+    assert run(["inspect", str(tmp_path), "--json"]) == 0
+    (alone,) = json.loads(capsys.readouterr().out)["models"]
+    model, prediction = load_any_language_model(str(folders / name))
+    tokens = [[1] * 9]
+    if prediction == "causal":
+        objective, batch = PretrainedCausal(), next_token_batch(tokens, 0)
+    else:
+        objective, batch = PretrainedMasked(), masked_batch(tokens, [[0]], 1, 0)
+    counted = alone["counted"]
+    assert counted["parameters"] == sum(each.numel() for each in model.parameters())
+    kept = bytes_kept_for_backward(model, objective, batch)
+    # Masks of 9 by 9, and positions, are made or kept in the one, and not in the other.
+    assert abs(counted["kept_bytes"] + 4 * counted["score_bytes"] - kept) <= 4 * 9 * 9
+    assert (alone["length"], alone["precision"], alone["at_once"]) == (9, "float32", 64)
+    assert alone["seconds_a_sentence"] > 0
+    assert alone["peak_bytes"] > alone["process_bytes"] + counted["bytes_of_weights"]
+
+
+def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
+    config = json.loads((folders / "gpt2" / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
+    assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 0
+    told = capsys.readouterr().out
+    assert "in float32" in told
+    assert "fits into 80 GB" in told
+    assert "only a pilot on a text tells" in told
+    assert run(["inspect", str(tmp_path), "--for", "1MB"]) == 0
+    told = capsys.readouterr().out
+    assert "in bfloat16" in told
+    assert "does not fit into 0.001 GB" in told
+    assert run(["inspect", str(tmp_path), "--for", "much"]) == 2
+    assert "--for takes an amount of memory, such as 80GB" in capsys.readouterr().err
+
+
+def test_a_configuration_larger_than_any_model_is_refused_at_once(folders, tmp_path, capsys):
+    config = json.loads((folders / "bert" / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 10**7}))
+    assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 2
+    assert "more than any published model has" in capsys.readouterr().err
+
+
+def test_a_pilot_on_a_text_tells_how_many_sentences_one_percent_takes(folders, tmp_path, capsys):
+    texts = [" ".join(WORDS[i % 8] for i in range(number, number + 3 + number % 4)) for number in range(80)]
+    (tmp_path / "text.txt").write_text("\n".join(texts) + "\n")
+    asked = ["--text", str(tmp_path / "text.txt"), "--json"]
+    assert run(["inspect", str(folders / "bert"), *asked]) == 0
+    pilot = json.loads(capsys.readouterr().out)["models"][0]["pilot"]
+    assert run(["flatness", str(folders / "bert"), *asked, "--sentences", "64"]) == 0
+    trace = json.loads(capsys.readouterr().out)["records"][0]
+    assert pilot["sentences"] == trace["n"] == 64
+    assert pilot["relative_error"] == pytest.approx(trace["standard_error"] / trace["value"])
+
+
+def test_weights_are_measured_as_stored_where_single_precision_does_not_fit(folders, tmp_path, monkeypatch):
+    model, _ = load_any_language_model(str(folders / "bert"))
+    model.bfloat16().save_pretrained(tmp_path)
+    size = sum(each.numel() for each in model.parameters())
+    for free, expected in ((3 * size, torch.bfloat16), (4 * size + 100_000, torch.float32)):
+        monkeypatch.setattr(foreseen_cost, "free_memory", lambda _, free=free: free)
+        assert foreseen_cost.precision_that_fits([str(tmp_path)], torch.device("cpu"), 10) == expected
+        assert (
+            foreseen_cost.precision_that_fits([str(folders / "bert")], torch.device("cpu"), 10)
+            == torch.float32
+        )

@@ -136,8 +136,10 @@ def _option_names(options: Any) -> tuple[set[str], set[str]]:
         if not (isinstance(each, type) and is_dataclass(each)):
             continue
         for field, hint in get_type_hints(each, include_extras=True).items():
-            spelt = field.replace("_", "-")
-            if any(mark in POSITIONAL for mark in getattr(hint, "__metadata__", ())):
+            marks = getattr(hint, "__metadata__", ())
+            other = next((name for mark in marks if isinstance(name := getattr(mark, "name", 0), str)), "")
+            spelt = (other or field).replace("_", "-")
+            if any(mark in POSITIONAL for mark in marks):
                 positional.add(spelt)
             else:
                 known |= {f"--{spelt}", f"--no-{spelt}"}

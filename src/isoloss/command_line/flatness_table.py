@@ -123,6 +123,9 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
         f"stopped after {sentences:,} sentences{units}: {measured.stopped}",
         f"each number is a {shown.batches.predicting.describe()}, ± its standard error over sentences",
     ]
+    precision = whole.settings.get("dtype", "float32")
+    if precision not in ("float32", "float64"):
+        notes.append(f"measured in {precision}; its sums over products are in float32")
     if measured.ways:
         ways = ", ".join(f"{way} {count}" for way, count in measured.ways.items())
         notes.append(f"parameter tensors by the method used: {ways}")

@@ -1,14 +1,28 @@
 """`isoloss inspect`: what a model's folder contains."""
 
 import json
+import math
+import re
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from isoloss.command_line.options import Models, Objective, refuse_unknown_device
+import tyro
+
+from isoloss.command_line.options import (
+    GIBIBYTE,
+    File,
+    Models,
+    Number,
+    Objective,
+    Precision,
+    refuse_below,
+    refuse_unknown_device,
+)
 from isoloss.command_line.terminal import duration, starting
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
+    from isoloss.measurements.foreseen_cost import ForeseenCost
     from isoloss.measurements.inspected_model import InspectedModel
 
 FIRST_SENTENCES = 64
@@ -20,25 +34,36 @@ class InspectOptions:
     """Show what a language model's folder contains, and how its flatness would be measured.
 
     Prints type, objective, parameters, tied weights, tokenizer and maximum input length; and, from a trial on
-    a few random sentences, the methods used and the memory and time per sentence.
+    a few random sentences, the methods used and the memory and time per sentence. With --for, or of a folder
+    that holds no weights, whether it fits is told from the configuration alone.
 
-    Example: isoloss inspect my-bert
+    Example: isoloss inspect my-bert --for 80GB
     """
 
     models: Models
     """Model folders, or names on a hub."""
     objective: Objective = None
     """What the models predict; read from their configurations when not given."""
+    budget: Annotated[str | None, tyro.conf.arg(name="for", metavar="MEMORY", help_behavior_hint="")] = None
+    """Tell from the configuration, without loading weights, if its flatness fits into that: 80GB, 24GiB."""
+    text: File = None
+    """A text, as of isoloss flatness: tells about how many of its sentences an error of 1 % takes."""
+    length: Number = None
+    """Tokens of the sentences that the configuration is asked about; 128 by default."""
+    memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
+    """The --memory of isoloss flatness, in GiB."""
     device: str = "cpu"
     """Where the trial runs: cpu or cuda."""
-    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
-    """The models' precision."""
+    dtype: Precision = None
+    """The models' precision; float32 by default, or where that does not fit, as the weights are stored."""
     json: bool = False
     """Print JSON: {"models": [...]}."""
 
 
 def inspect(options: InspectOptions) -> int:
     """Print a few lines per model, or JSON. Raises BadInput for one that cannot be read or measured."""
+    if options.length is not None:
+        refuse_below(2, options.length, "--length")
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
     refuse_unknown_device(options.device)
@@ -46,17 +71,29 @@ def inspect(options: InspectOptions) -> int:
         import torch
 
         from isoloss.device import usable_device
-        from isoloss.measurements.inspected_model import inspected_model
+        from isoloss.measurements.foreseen_cost import foreseen_cost, precision_that_fits
+        from isoloss.measurements.inspected_model import LENGTH, inspected_model
+        from isoloss.models.folder_configuration import holds_weights
 
-    usable_device(options.device)
-    precision = getattr(torch, options.dtype)
+    device = usable_device(options.device)
+    limit = None if options.budget is None else bytes_in(options.budget)
+    memory = int(options.memory * GIBIBYTE)
+    precision = None if options.dtype is None else getattr(torch, options.dtype)
     found = []
     for name in options.models:
-        model = inspected_model(name, options.objective, precision, options.device)
-        if options.json:
-            found.append(_as_json(model))
+        if limit is not None or not holds_weights(name):
+            cost = foreseen_cost(
+                name, options.objective, precision, options.device, limit, options.length or LENGTH, memory
+            )
+            shown = cost_in_words(name, cost, limit, options.device)
+            found.append({"model": name, **asdict(cost)})
         else:
-            print("\n  ".join(_in_words(model, options.device)))
+            used = precision or precision_that_fits([name], device, memory)
+            model = inspected_model(name, options.objective, used, options.device, options.text)
+            shown = _in_words(model, options.device)
+            found.append(_as_json(model))
+        if not options.json:
+            print("\n  ".join(shown))
     if options.json:
         print(json.dumps({"models": found}, indent=2))
     return 0
@@ -74,13 +111,77 @@ def _as_json(model: "InspectedModel") -> dict[str, Any]:
         "tokens": model.tokens,
         "longest_input": model.longest,
         "bytes_of_weights": model.bytes_of_weights,
+        "precision": model.precision,
         "trial": asdict(model.trial),
+        "pilot": None if model.pilot is None else asdict(model.pilot),
     }
+
+
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+
+
+def bytes_in(size: str) -> int:
+    """A number of bytes as people write it. Raises BadInput for anything else.
+
+    >>> bytes_in("80GB"), bytes_in("1.5 GiB"), bytes_in("24g")
+    (80000000000, 1610612736, 24000000000)
+    """
+    found = re.fullmatch(r"\s*(\d{1,6}(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", size, re.IGNORECASE)
+    if found is None:
+        raise BadInput(f"--for takes an amount of memory, such as 80GB or 24GiB, not {size}")
+    unit = _UNITS[found[2].lower()]
+    return int(float(found[1]) * (1024 ** round(math.log(unit, 1000)) if found[3] else unit))
+
+
+def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: str) -> list[str]:
+    """What the configuration tells, a line each."""
+    counted, longest = cost.counted, cost.longest
+    of_process = f", {_size(cost.process_bytes)} of it the interpreter's" if cost.process_bytes else ""
+    if limit is None:
+        fits = "the folder holds no weights to try it with"
+    elif cost.peak_bytes <= limit:
+        fits = f"fits into {_size(limit)}"
+    else:
+        fits = f"does not fit into {_size(limit)}; try --dtype bfloat16, a smaller --memory, or less --length"
+    time = (
+        f"not known, since {cost.untimed}"
+        if cost.seconds_a_sentence is None
+        else f"about {duration(cost.seconds_a_sentence)} per sentence, so "
+        f"{duration(FIRST_SENTENCES * cost.seconds_a_sentence)} for the first {FIRST_SENTENCES}, from one "
+        "layer timed here and the operations counted"
+    )
+    return [
+        f"{name}: {cost.architecture}, type {cost.kind}, {cost.prediction}; from its configuration alone",
+        f"parameters: {counted.parameters:,}, {_size(counted.bytes_of_weights)} in {cost.precision}",
+        f"longest input: {_longest(longest)}",
+        f"memory: {_size(cost.peak_bytes)} at its peak, with {cost.at_once} sentences of {cost.length} "
+        f"tokens at once{of_process}: {fits}",
+        f"time on {device}: {time}",
+        f"sentences for an error of 1 %: {_ONLY_A_PILOT} on a folder with weights",
+    ]
+
+
+_ONLY_A_PILOT = "only a pilot on a text tells; give --text"
+
+
+def _longest(longest: int | None) -> str:
+    return "as long as memory allows" if longest is None else f"{longest:,} tokens"
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.3g} GB"
 
 
 def _in_words(model: "InspectedModel", device: str) -> list[str]:
     tied = "; ".join(map(" is ".join, model.tied))
-    longest = "as long as memory allows" if model.longest is None else f"{model.longest:,} tokens"
+    pilot = model.pilot
+    needed = (
+        _ONLY_A_PILOT
+        if pilot is None
+        else f"about {pilot.sentences_for_one_percent:,}, in {duration(pilot.seconds_for_one_percent)}, "
+        f"by the spread over the first {pilot.sentences} of the text; their number is itself uncertain by "
+        f"{100 * pilot.relative_error_of_number:.0f} %"
+    )
     trial, weights = model.trial, model.bytes_of_weights / 2**20
     ways = ", ".join(f"{way} {count}" for way, count in trial.ways.items())
     apart = "" if trial.padded else "; equally long sentences at a time, since padding changes its scores"
@@ -88,10 +189,11 @@ def _in_words(model: "InspectedModel", device: str) -> list[str]:
         f"{model.name}: {model.architecture}, type {model.kind}, {model.prediction}",
         f"parameters: {model.parameters:,} in {len(model.names):,} tensors; tied: {tied or 'none'}",
         f"tokenizer: {model.tokenizer}",
-        f"longest input: {longest}",
+        f"longest input: {_longest(model.longest)}",
         f"measured by (tensors): {ways}{apart}",
-        f"memory: {weights:,.4g} MiB of weights, plus {trial.bytes_a_sentence / 2**20:,.3g} MiB per sentence "
-        f"of {trial.length} tokens",
+        f"memory: {weights:,.4g} MiB of weights in {model.precision}, plus "
+        f"{trial.bytes_a_sentence / 2**20:,.3g} MiB per sentence of {trial.length} tokens",
         f"time on {device}: {duration(trial.seconds_a_sentence)} per sentence of {trial.length} tokens, so "
         f"{duration(FIRST_SENTENCES * trial.seconds_a_sentence)} for the first {FIRST_SENTENCES}",
+        f"sentences for an error of 1 %: {needed}",
     ]

@@ -30,6 +30,11 @@ Share = Annotated[float | None, tyro.conf.arg(metavar="SHARE", help_behavior_hin
 Objective = Annotated[
     Literal["masked", "causal"] | None, tyro.conf.arg(metavar="{masked,causal}", help_behavior_hint="")
 ]
+Precision = Annotated[
+    Literal["float64", "float32", "bfloat16", "float16"] | None,
+    tyro.conf.arg(metavar="{float64,float32,bfloat16,float16}", help_behavior_hint=""),
+]
+GIBIBYTE = 1 << 30
 Quantities = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar=f"{{{','.join(quantity_names())},FILE.py}} [...]")
 ]

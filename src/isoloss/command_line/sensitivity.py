@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from isoloss.command_line.options import (
+    GIBIBYTE,
     File,
     Name,
     Number,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from isoloss.measurements.sensitivity import AllocatedBits, PartUnderChange
 
 BITS = (8, 6, 5, 4, 3)
-GIBIBYTE = 1 << 30
 
 
 @dataclass(frozen=True)

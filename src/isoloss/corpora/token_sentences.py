@@ -14,7 +14,8 @@ from isoloss.files import read_text
 class TokenSentence:
     """`maskable` are the positions in `ids` that may be masked; `cut` is true if the sentence was longer.
 
-    `line` is its line in the input, counted from 1; `unknown` counts the unknown-token placeholders.
+    `line` is its line in the input, counted from 1; `unknown` counts the unknown-token placeholders. `answer`
+    is what the model of a task is to say: the number of a class, one for each token, or other tokens.
     """
 
     ids: list[int]
@@ -22,6 +23,7 @@ class TokenSentence:
     line: int
     cut: bool = False
     unknown: int = 0
+    answer: Sequence[int] = ()
 
     @property
     def of_text(self) -> int:

@@ -71,7 +71,12 @@ class FixedSentences:
         positions, targets = (
             torch.cat([getattr(b, part) for b in self.batches]) for part in ("positions", "targets")
         )
-        return Batch(ids, masks, rows, positions, targets)
+        read = [
+            pad(each.decoder_ids, (0, width - each.input_ids.shape[1]))
+            for each in self.batches
+            if each.decoder_ids is not None
+        ]
+        return Batch(ids, masks, rows, positions, targets, decoder_ids=torch.cat(read) if read else None)
 
 
 @runtime_checkable

@@ -1,7 +1,9 @@
 """What a model's folder contains, and how its flatness would be measured."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 
 import torch
@@ -9,12 +11,16 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from torch import nn
 from transformers import PreTrainedModel
 
+from isoloss.curvature.fisher_trace import RunningFisherTrace
 from isoloss.curvature.per_sentence.traces import (
     bytes_kept_for_backward,
     refuse_without_gradient,
     sentence_fisher_traces,
 )
+from isoloss.curvature.stopping import FEWEST, refuse_too_few
 from isoloss.errors import BadInput
+from isoloss.measurements.models_together import corpus_of, pad_token_of, predicting
+from isoloss.measurements.sampled_batches import SampledBatches, measured_text
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import load_tokenizer, lost_capitals
@@ -101,7 +107,9 @@ class InspectedModel:
     tokens: int
     longest: int | None
     tokenizer: str
+    precision: str
     trial: Trial
+    pilot: "Pilot | None"
 
     @property
     def tied(self) -> list[tuple[str, ...]]:
@@ -109,16 +117,58 @@ class InspectedModel:
         return [names for names in self.names if len(names) > 1]
 
 
+@dataclass(frozen=True)
+class Pilot:
+    """The trace of the first `sentences` of a text: their number, its relative error, and their seconds."""
+
+    sentences: int
+    relative_error: float
+    seconds_a_sentence: float
+
+    @property
+    def sentences_for_one_percent(self) -> int:
+        """As many as their spread calls for: the error falls with the root of the number."""
+        return max(FEWEST, math.ceil(self.sentences * (self.relative_error / 0.01) ** 2))
+
+    @property
+    def seconds_for_one_percent(self) -> float:
+        """How long these take."""
+        return self.sentences_for_one_percent * self.seconds_a_sentence
+
+    @property
+    def relative_error_of_number(self) -> float:
+        """That of `sentences_for_one_percent`, if values were normal; heavier tails make it larger."""
+        return math.sqrt(2 / (self.sentences - 1))
+
+
+def pilot_on(model: PreTrainedModel, name: str, prediction: Prediction, text: Path) -> Pilot:
+    """Measure the trace on the first `FEWEST` sentences, in random order, as `isoloss flatness` does."""
+    models, source = {name: model}, measured_text(text, None)
+    assert source is not None
+    batches = SampledBatches(
+        corpus_of(models, source), predicting(models, prediction, False, None, None), 0, pad_token_of(model)
+    )
+    running = RunningFisherTrace(model, batches.objective, seed=0)
+    begun = perf_counter()
+    for batch in batches.first(FEWEST):
+        running.add(batch)
+    seconds = (perf_counter() - begun) / max(1, running.sentences)
+    refuse_too_few(running.sentences)
+    estimate = running.result("").estimate
+    return Pilot(running.sentences, estimate.standard_error / abs(estimate.value), seconds)
+
+
 def inspected_model(
-    name: str, objective: Prediction | None, precision: torch.dtype, device: str
+    name: str, objective: Prediction | None, precision: torch.dtype, device: str, text: Path | None = None
 ) -> InspectedModel:
-    """Load and try the model. Raises BadInput for one that cannot be read or measured."""
+    """Load and try the model, and with a text also on that. Raises BadInput for one that cannot be."""
     model, prediction = load_any_language_model(name, objective, precision)
     placed = model.to(device)
     tokens, longest = number_of_tokens(placed), longest_sentence(placed)
     reading = PretrainedCausal() if prediction == "causal" else PretrainedMasked()
     with quiet():
         trial = trial_measurement(placed, reading, tokens, longest)
+        pilot = None if text is None else pilot_on(placed, name, prediction, text)
     parameters = list(placed.parameters())
     return InspectedModel(
         name=name,
@@ -131,7 +181,9 @@ def inspected_model(
         tokens=tokens,
         longest=longest,
         tokenizer=_tokenizer_in_words(name, prediction, tokens),
+        precision=str(precision).removeprefix("torch."),
         trial=trial,
+        pilot=pilot,
     )
 
 

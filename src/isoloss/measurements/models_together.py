@@ -4,10 +4,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import overload
 
 from torch import dtype, nn
 from transformers import PreTrainedModel
 
+from isoloss.corpora.answered_texts import (
+    AnsweredCorpus,
+    TaggedCorpus,
+    texts_with_classes,
+    texts_with_targets,
+    words_with_classes,
+)
 from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
@@ -19,9 +27,12 @@ from isoloss.measurements.sampled_batches import (
     Predicting,
     SampledBatches,
     ShareMasked,
+    TargetText,
+    TextClasses,
     refuse_single_sentence,
 )
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
+from isoloss.models.task_heads import Head, class_numbers, first_of_decoder, head_of, load_with_head
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
@@ -31,16 +42,23 @@ MASK_RATE = 0.15
 
 def load_together(
     names: Sequence[str], prediction: Prediction | None, precision: dtype, device: str, pattern: str | None
-) -> tuple[dict[str, PreTrainedModel], Prediction]:
+) -> tuple[dict[str, PreTrainedModel], Prediction | Head]:
     """The models on their device, and what they all predict; see `load_any_language_model`.
+
+    Without a `prediction`, a model with the head of a task keeps it; see `load_with_head`.
 
     Parameters whose name the regular expression `pattern` does not match are frozen. Raises BadInput for
     models that predict differently or have different numbers of tokens.
     """
     models: dict[str, PreTrainedModel] = {}
-    predictions: dict[str, Prediction] = {}
+    predictions: dict[str, Prediction | Head] = {}
     for name in names:
-        model, predictions[name] = load_any_language_model(name, prediction, precision)
+        head = head_of(name) if prediction is None else None
+        model: PreTrainedModel
+        if head is None:
+            model, predictions[name] = load_any_language_model(name, prediction, precision)
+        else:
+            model, predictions[name] = load_with_head(name, head, precision), head
         if pattern is not None:
             _freeze_all_but(model, pattern, name)
         models[name] = model.to(device)
@@ -68,18 +86,35 @@ def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
 
 def sampled_batches(
     models: Mapping[str, PreTrainedModel],
-    prediction: Prediction,
-    source: TextCorpus | Path,
+    prediction: Prediction | Head,
+    source: TextCorpus | Path | None,
     seed: int,
     *,
     one_mask: bool = False,
     mask_rate: float | None = None,
     mask_token: int | None = None,
 ) -> SampledBatches:
-    """What one text has for all models to predict; raises BadInput as `corpus_of` and `predicting` do."""
-    corpus = corpus_of(models, source)
+    """What one text has for all models to predict; of a model of a task, what its table says.
+
+    Raises BadInput as `corpus_of`, `answered_corpus` and `predicting` do.
+    """
+    corpus: Corpus
+    if prediction in ("masked", "causal"):
+        assert source is not None
+        corpus = corpus_of(models, source)
+    else:
+        assert source is None or isinstance(source, Path)
+        corpus = answered_corpus(models, prediction, source)
     predicted = predicting(models, prediction, one_mask, mask_rate, mask_token)
     return SampledBatches(corpus, predicted, seed, pad_token_of(next(iter(models.values()))))
+
+
+@overload
+def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus) -> TextCorpus: ...
+
+
+@overload
+def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) -> Corpus: ...
 
 
 def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) -> Corpus:
@@ -111,9 +146,32 @@ def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) 
     return replace(source, tokenizer=tokenizer, longest=longest)
 
 
+def answered_corpus(
+    models: Mapping[str, PreTrainedModel], head: Head, path: Path | None
+) -> AnsweredCorpus | TaggedCorpus:
+    """The texts of a table with what the models' head is to say of them, in their tokens.
+
+    Raises BadInput if no table is given, or one without that, and for models with other classes.
+    """
+    first, model = next(iter(models.items()))
+    if path is None:
+        raise BadInput(f"{first} has the head of a task ({head}); name a table by --text")
+    if head == "target text":
+        corpus: AnsweredCorpus | TaggedCorpus = texts_with_targets(path)
+    else:
+        numbers = class_numbers(model)
+        for other, each in models.items():
+            if class_numbers(each) != numbers:
+                raise BadInput(f"{first} and {other} have different classes; compare models that share them")
+        corpus = (texts_with_classes if head == "text classes" else words_with_classes)(path, numbers)
+    refuse_single_sentence(corpus, path)
+    encoded = corpus_of(models, TextCorpus([], [], None, None))
+    return corpus.read_by(encoded.tokenizer, encoded.longest)
+
+
 def predicting(
     models: Mapping[str, PreTrainedModel],
-    prediction: Prediction,
+    prediction: Prediction | Head,
     one_mask: bool,
     mask_rate: float | None,
     mask_token: int | None,
@@ -122,10 +180,17 @@ def predicting(
 
     Raises BadInput for masks of causal models, and for a mask token that is unknown.
     """
-    if prediction == "causal":
+    if prediction != "masked":
         if one_mask or mask_rate is not None or mask_token is not None:
-            raise BadInput("causal models predict every next token; leave the options of masks out")
-        return NextToken()
+            raise BadInput(
+                "only masked models predict masked tokens; leave the options of masks out, or say "
+                "--objective masked where that is what the model was trained for"
+            )
+        if prediction == "causal":
+            return NextToken()
+        if prediction == "target text":
+            return TargetText(first_of_decoder(next(iter(models.values()))))
+        return TextClasses(of_tokens=prediction == "token classes")
     first, model = next(iter(models.items()))
     mask = _mask_token_of(first) if mask_token is None else mask_token
     if not 0 <= mask < number_of_tokens(model):

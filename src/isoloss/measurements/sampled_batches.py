@@ -1,6 +1,6 @@
 """A corpus's sentences in random order, masked, as batches: the same for every model measured."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,13 +8,21 @@ import torch
 
 from isoloss.corpora.token_sentences import Corpus, TextCorpus, TokenSentence, read_text_corpus
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, sentences_between
+from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.pretrained import (
     PretrainedCausal,
     PretrainedMasked,
     choose_places,
     masked_batch,
     next_token_batch,
+)
+from isoloss.objectives.task_heads import (
+    SequenceClass,
+    TargetToken,
+    TokenClass,
+    class_batch,
+    target_batch,
+    token_class_batch,
 )
 from isoloss.seeds import derived_seed
 
@@ -62,7 +70,31 @@ class NextToken:
         return "mean over sentences of the mean over their predicted positions, all but the first"
 
 
-Predicting = OneMask | ShareMasked | NextToken
+@dataclass(frozen=True)
+class TextClasses:
+    """The class of each text; of each of its words, if `of_tokens`."""
+
+    of_tokens: bool = False
+
+    def describe(self) -> str:
+        """What a value is the mean of."""
+        if self.of_tokens:
+            return "mean over texts of the mean over their words, of each of which a class is predicted"
+        return "mean over texts, of each of which a class is predicted"
+
+
+@dataclass(frozen=True)
+class TargetText:
+    """Every token of a target; its decoder reads `start` first, None: the target's own last token."""
+
+    start: int | None
+
+    def describe(self) -> str:
+        """What a value is the mean of."""
+        return "mean over texts of the mean over the tokens of their targets"
+
+
+Predicting = OneMask | ShareMasked | NextToken | TextClasses | TargetText
 
 
 @dataclass
@@ -97,9 +129,16 @@ class SampledBatches:
     reading: Reading = field(default_factory=Reading)
 
     @property
-    def objective(self) -> PretrainedMasked | PretrainedCausal:
+    def objective(self) -> Objective:
         """How the predictions are read off a model."""
-        return PretrainedCausal() if isinstance(self.predicting, NextToken) else PretrainedMasked()
+        match self.predicting:
+            case NextToken():
+                return PretrainedCausal()
+            case TextClasses(of_tokens=of_tokens):
+                return TokenClass() if of_tokens else SequenceClass()
+            case TargetText():
+                return TargetToken()
+        return PretrainedMasked()
 
     def __iter__(self) -> Iterator[Batch]:
         reading = self.reading = Reading()
@@ -137,13 +176,21 @@ class SampledBatches:
         needed = "two tokens" if isinstance(self.predicting, NextToken) else "a token that may be masked"
         return f"none of the {len(reading.short):,} lines has {needed}; give longer sentences"
 
+    def _predictable(self, sentence: TokenSentence) -> Sequence[int]:
+        match self.predicting:
+            case OneMask() | ShareMasked() | TextClasses(of_tokens=True):
+                return sentence.maskable
+            case TargetText():
+                return sentence.answer if sentence.ids else ()
+        return sentence.ids
+
     def _batch(self, numbers: list[int], reading: Reading) -> Batch | None:
         needed = 2 if isinstance(self.predicting, NextToken) else 1
         kept: list[tuple[int, TokenSentence]] = []
         for number, sentence in zip(numbers, self.corpus.sentences(numbers), strict=True):
             reading.tokens += sentence.of_text
             reading.unknown += sentence.unknown
-            predictable = sentence.ids if needed == 2 else sentence.maskable
+            predictable = self._predictable(sentence)
             if len(predictable) < needed:
                 reading.short.append(sentence.line)
                 continue
@@ -156,6 +203,13 @@ class SampledBatches:
         sentences = [sentence.ids for _, sentence in kept]
         if isinstance(self.predicting, NextToken):
             return next_token_batch(sentences, self.pad_token)
+        answers = [sentence.answer for _, sentence in kept]
+        if isinstance(self.predicting, TargetText):
+            return target_batch(sentences, answers, self.predicting.start, self.pad_token)
+        if isinstance(self.predicting, TextClasses):
+            if self.predicting.of_tokens:
+                return token_class_batch(sentences, answers, self.pad_token)
+            return class_batch(sentences, [answer[0] for answer in answers], self.pad_token)
         share = self.predicting.share if isinstance(self.predicting, ShareMasked) else None
         generator = torch.Generator()
         places = [

@@ -7,6 +7,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,9 @@ _UNPREFIXED = {
     "encoder.layer.0.attention.self.query.weight": "bert",
 }
 """Weights that tell a type whose names do not begin with it."""
+
+_STORED = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+"""Floating-point types by their names in safetensors."""
 
 _WRAPPERS = r"^(?:(?:module|_orig_mod|_fsdp_wrapped_module|_forward_module|model)\.)+"
 """What DataParallel, torch.compile, FSDP, DeepSpeed and Lightning put before every name."""
@@ -128,6 +132,29 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
             name: tuple(value.shape) for name, value in held.items() if isinstance(value, torch.Tensor)
         }
     return shapes
+
+
+def holds_weights(name: str) -> bool:
+    """Whether the folder holds a file of weights, or it is no folder, but a name on a hub.
+
+    >>> holds_weights("gpt2")
+    True
+    """
+    folder = Path(name)
+    return not folder.is_dir() or any(any(folder.glob(each)) for each in ("*.safetensors", "*.bin", "*.gguf"))
+
+
+def stored_elements(folder: Path) -> dict[torch.dtype, int]:
+    """How many numbers the folder's safetensors hold of each floating-point type; none of other files."""
+    found: dict[torch.dtype, int] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with refusing("file of weights", str(path)), safe_open(path, framework="pt") as weights:
+            for name in weights.keys():  # noqa: SIM118
+                part = weights.get_slice(name)
+                kind = _STORED.get(part.get_dtype())
+                if kind is not None:
+                    found[kind] = found.get(kind, 0) + prod(part.get_shape())
+    return found
 
 
 def _held(path: Path, device: str) -> dict[str, Any]:

@@ -120,6 +120,8 @@ _FREE_ELEMENTS = 1 << 28
 """What any model may have beside its weights, such as masks and positions that it computes."""
 _TENSORS_A_TENSOR, _FREE_TENSORS = 16, 1000
 """A model may split what is stored in one, such as queries, keys and values, and has buffers of its own."""
+_MOST_ELEMENTS = 1 << 43
+"""Nine million millions; the largest published models have a few."""
 _MOST_TENSORS = 100_000
 """If the files do not say; the largest published models have half as many, with every expert on its own."""
 
@@ -148,7 +150,19 @@ def sized_by_weights(folder: Path) -> Iterator[None]:
     """
     files = {path for pattern in _WEIGHTS for path in folder.glob(pattern)}
     most = _ELEMENTS_A_BYTE * sum(path.stat().st_size for path in files) + _FREE_ELEMENTS
-    most_tensors = _most_tensors(files)
+    with _at_most(most, _most_tensors(files), folder, "its files of weights cannot fill"):
+        yield
+
+
+@contextmanager
+def sized_as_published(folder: Path) -> Iterator[None]:
+    """As `sized_by_weights`, for a configuration without weights: no larger than models that there are."""
+    with _at_most(_MOST_ELEMENTS, _MOST_TENSORS, folder, "is more than any published model has"):
+        yield
+
+
+@contextmanager
+def _at_most(most: int, most_tensors: int, folder: Path, why: str) -> Iterator[None]:
     elements = tensors = 0
 
     def count(_module: nn.Module, _name: str, tensor: Any) -> None:
@@ -160,7 +174,7 @@ def sized_by_weights(folder: Path) -> Iterator[None]:
         if elements > most or tensors > most_tensors:
             raise BadInput(
                 f"{folder / 'config.json'} asks for a model of more than {elements:,} numbers in {tensors:,} "
-                f"tensors, which its files of weights cannot fill; {MEND}"
+                f"tensors, which {why}; {MEND}"
             )
 
     hooks = [

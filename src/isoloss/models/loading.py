@@ -71,7 +71,7 @@ def load_causal_language_model(
 
 def _complete(kind: Any, prediction: Prediction, name: str, **settings: Any) -> PreTrainedModel:
     """The model, in evaluation mode, none of whose weights is missing."""
-    with refusing(f"{prediction} language model", name), quiet(), _bounded(name):
+    with refusing(f"{prediction} language model", name), quiet(), bounded(name):
         model, found = kind.from_pretrained(
             name, local_files_only=Path(name).is_dir(), output_loading_info=True, **settings
         )
@@ -104,8 +104,8 @@ def load_any_language_model(
     kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
     settings = {"dtype": dtype, "output_loading_info": True}
     settings |= {"ignore_mismatched_sizes": True}  # refused below, naming them
-    with refusing(f"{predicted} language model", name), quiet(), _bounded(name):
-        config = _read_config(name)
+    with refusing(f"{predicted} language model", name), quiet(), bounded(name):
+        config = read_config(name)
         if getattr(config.get_text_config(), "num_hidden_layers", 1) < 1:
             raise BadInput(f"{name} is a model without layers, by its num_hidden_layers; {MEND}")
         model, found = kind.from_pretrained(
@@ -117,19 +117,19 @@ def load_any_language_model(
                 model, found = type(model).from_pretrained(
                     None, config=model.config, state_dict=weights, **settings
                 )
-        _refuse_other_weights(name, model, found)
+        refuse_other_weights(name, model, found)
     if hasattr(model, "set_experts_implementation"):
         # The graph then shows which words each expert reads; the others hide it, and compute in float32.
         model.set_experts_implementation("eager")
     return model.eval(), predicted
 
 
-def _bounded(name: str) -> AbstractContextManager[None]:
+def bounded(name: str) -> AbstractContextManager[None]:
     """As `sized_by_weights`; a hub's model is not here yet, and is as large as it is."""
     return sized_by_weights(Path(name)) if Path(name).is_dir() else nullcontext()
 
 
-def _refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
+def refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
     """Raise BadInput if weights are missing, are of further layers, or are not of the configured shape."""
     misfit = f"the weights and the configuration of {name} do not fit"
     if found["mismatched_keys"]:
@@ -159,15 +159,20 @@ def what_is_predicted(name: str, prediction: Prediction | None = None) -> Predic
     `prediction` overrides the configuration. Raises BadInput if there is no model of that name, if it is
     bidirectional although it should be causal, or if its type is neither masked nor causal.
     """
+    return configuration_of(name, prediction)[1]
+
+
+def configuration_of(name: str, prediction: Prediction | None = None) -> tuple[Any, Prediction]:
+    """The model's configuration, and what it predicts, see `what_is_predicted`."""
     name = base_of_adapter(name) or name
-    config = _read_config(name)
+    config = read_config(name)
     with refusing("language model", name):
         predicted = prediction or _prediction(config, name)
         looks_back = _looks_back_only(config)
     reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not looks_back
     if predicted == "causal" and reads_both_ways:
         raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
-    return predicted
+    return config, predicted
 
 
 def refuse_bare_encoder(name: str) -> None:
@@ -176,9 +181,9 @@ def refuse_bare_encoder(name: str) -> None:
     if not Path(name).is_dir():
         return
     refuse_damaged(Path(name))
-    with refusing("masked language model", name), quiet(), _bounded(name):
+    with refusing("masked language model", name), quiet(), bounded(name):
         with torch.device("meta"):
-            whole = AutoModelForMaskedLM.from_config(_read_config(name))
+            whole = AutoModelForMaskedLM.from_config(read_config(name))
         bare = lacks_head(Path(name), whole)
     if bare:
         raise BadInput(f"{name} has no trained language head: it is an encoder alone; give a model with one")
@@ -215,7 +220,8 @@ def number_of_tokens(model: PreTrainedModel) -> int:
     return int(model.config.get_text_config().vocab_size)
 
 
-def _read_config(name: str) -> Any:
+def read_config(name: str) -> Any:
+    """The configuration of a model of that name. Raises BadInput if there is none, or it is quantised."""
     if not name.strip():
         raise BadInput("the name of a model is empty; name a model's folder, or its name on a hub")
     folder = Path(name)

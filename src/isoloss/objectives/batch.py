@@ -20,7 +20,8 @@ class Batch:
     `input_ids` and `attention_mask` cover n sentences of S tokens; prediction j is for the token at
     `positions[j]` of row `rows[j]`, with true value `targets[j]`. Rows are sorted, and every row has at least
     one prediction. `soft_targets`, where there are any, are the probabilities of the first k tokens that a
-    model is trained on instead of the targets (`SoftLabels`).
+    model is trained on instead of the targets (`SoftLabels`). `decoder_ids`, for a model with an encoder and
+    a decoder, is what the decoder reads, which the positions are then of; both are equally wide.
     """
 
     input_ids: Int[Tensor, "n S"]
@@ -29,6 +30,7 @@ class Batch:
     positions: Int[Tensor, " m"]
     targets: Int[Tensor, " m"]
     soft_targets: Float[Tensor, "m k"] | None = None
+    decoder_ids: Int[Tensor, "n S"] | None = None
 
     def __len__(self) -> int:
         return self.input_ids.shape[0]
@@ -44,6 +46,7 @@ class Batch:
             self.positions[first:after],
             self.targets[first:after],
             None if self.soft_targets is None else self.soft_targets[first:after],
+            None if self.decoder_ids is None else self.decoder_ids[start:stop],
         )
 
     def to(self, device: torch.device) -> "Batch":
@@ -57,6 +60,24 @@ class Batch:
             self.positions.to(device),
             self.targets.to(device),
             None if self.soft_targets is None else self.soft_targets.to(device),
+            None if self.decoder_ids is None else self.decoder_ids.to(device),
+        )
+
+    def narrowed(self) -> "Batch":
+        """Without positions that are padding in all sentences; views if possible."""
+        present = self.attention_mask.any(0)
+        width = int(present.nonzero().max()) + 1 if present.any() else 0
+        if self.decoder_ids is not None:
+            width = max(width, int(self.positions.max()) + 1)
+        return self.up_to(width)
+
+    def up_to(self, width: int) -> "Batch":
+        """The first `width` positions of every sentence."""
+        return replace(
+            self,
+            input_ids=self.input_ids[:, :width],
+            attention_mask=self.attention_mask[:, :width],
+            decoder_ids=None if self.decoder_ids is None else self.decoder_ids[:, :width],
         )
 
     def with_soft_targets(self, distributions: Float[Tensor, "m k"]) -> "Batch":
@@ -136,10 +157,7 @@ def sentences_between(batch: Batch, start: int, stop: int) -> Batch:
     >>> part.input_ids.tolist(), part.rows.tolist(), part.targets.tolist()
     ([[1, 2]], [0], [7])
     """
-    part = batch.part(start, stop)
-    present = part.attention_mask.any(0)
-    width = int(present.nonzero().max()) + 1 if present.any() else 0
-    return replace(part, input_ids=part.input_ids[:, :width], attention_mask=part.attention_mask[:, :width])
+    return batch.part(start, stop).narrowed()
 
 
 def split_sentences(batch: Batch, parts: int) -> list[Batch]:
@@ -166,17 +184,17 @@ def sentences_of(batch: Batch, sentences: Int[Tensor, " k"]) -> Batch:
     number = torch.full((len(batch),), -1, device=batch.rows.device)
     number[sentences] = torch.arange(len(sentences), device=batch.rows.device)
     kept = number[batch.rows] >= 0
-    mask = batch.attention_mask[sentences]
-    width = int(mask.any(0).nonzero().max()) + 1
-    return replace(
+    chosen = replace(
         batch,
-        input_ids=batch.input_ids[sentences, :width],
-        attention_mask=mask[:, :width],
+        input_ids=batch.input_ids[sentences],
+        attention_mask=batch.attention_mask[sentences],
         rows=number[batch.rows[kept]],
         positions=batch.positions[kept],
         targets=batch.targets[kept],
         soft_targets=None if batch.soft_targets is None else batch.soft_targets[kept],
+        decoder_ids=None if batch.decoder_ids is None else batch.decoder_ids[sentences],
     )
+    return chosen.narrowed()
 
 
 @runtime_checkable

@@ -122,7 +122,7 @@ def masked_batch(
     >>> batch.input_ids.tolist(), batch.targets.tolist()
     ([[1, 6, 1], [1, 0, 0]], [5, 7, 8])
     """
-    ids, present = _rectangle(sentences, pad)
+    ids, present = rectangle(sentences, pad)
     rows = torch.tensor([row for row, chosen in enumerate(places) for _ in chosen], dtype=torch.int64)
     positions = torch.tensor([place for chosen in places for place in chosen], dtype=torch.int64)
     targets = ids[rows, positions]
@@ -137,16 +137,17 @@ def next_token_batch(sentences: Sequence[Sequence[int]], pad: int) -> Batch:
     >>> batch.rows.tolist(), batch.positions.tolist(), batch.targets.tolist()
     ([0, 0, 1], [0, 1, 0], [6, 7, 9])
     """
-    ids, present = _rectangle(sentences, pad)
+    ids, present = rectangle(sentences, pad)
     rows, positions = present[:, 1:].nonzero(as_tuple=True)
     return Batch(ids, present, rows, positions, ids[rows, positions + 1])
 
 
-def _rectangle(
-    sentences: Sequence[Sequence[int]], pad: int
+def rectangle(
+    sentences: Sequence[Sequence[int]], pad: int, width: int | None = None
 ) -> tuple[Int[Tensor, "n S"], Bool[Tensor, "n S"]]:
+    """Sentences filled up with `pad` to the longest, or to `width`, and which of the tokens are theirs."""
     lengths = torch.tensor([len(sentence) for sentence in sentences])
-    present = torch.arange(int(lengths.max())) < lengths[:, None]
+    present = torch.arange(width or int(lengths.max())) < lengths[:, None]
     ids = torch.full(present.shape, pad)
     ids[present] = torch.tensor([token for sentence in sentences for token in sentence])
     return ids, present
@@ -252,10 +253,10 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
         if not _differ(alone, objective.logits(model, pair)[of_shortest]):
             return objective
         width = int(lengths[shortest])
+        beginnings = pair.up_to(width)
         beginnings = replace(
-            pair,
-            input_ids=pair.input_ids[:, :width],
-            attention_mask=torch.ones_like(pair.attention_mask[:, :width]),
+            beginnings,
+            attention_mask=torch.ones_like(beginnings.attention_mask),
             positions=pair.positions.clamp(max=width - 1),
         )
         beside_equal = objective.logits(model, beginnings)[of_shortest]

@@ -82,9 +82,15 @@ def _mapped_over_sentences(
     rows = torch.zeros_like(piece.rows[:predictions])
 
     def inner_product(
-        values: dict[str, Tensor], ids: Tensor, positions: Tensor, targets: Tensor, cotangent: Tensor
+        values: dict[str, Tensor],
+        read: tuple[Tensor, ...],
+        positions: Tensor,
+        targets: Tensor,
+        cotangent: Tensor,
     ) -> Tensor:
-        sentence = Batch(ids[None], piece.attention_mask[:1], rows, positions, targets)
+        ids, *of_decoder = (each[None] for each in read)
+        decoder_ids = of_decoder[0] if of_decoder else None
+        sentence = Batch(ids, piece.attention_mask[:1], rows, positions, targets, decoder_ids=decoder_ids)
         renamed = {f"model.{name}": value for name, value in values.items()}
         logits: Tensor = functional_call(scores, renamed, (sentence,))
         return (logits * cotangent).sum()
@@ -95,7 +101,7 @@ def _mapped_over_sentences(
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         return vmap(gradient_of_one, in_dims=(None, 0, 0, 0, 0))(
             {name: p.detach() for name, p in parameters.items()},
-            piece.input_ids,
+            (piece.input_ids, *([] if piece.decoder_ids is None else [piece.decoder_ids])),
             piece.positions.view(by_prediction),
             piece.targets.view(by_prediction),
             cotangents.view(*by_prediction, -1),

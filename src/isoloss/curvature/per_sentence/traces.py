@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
+from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
 
 from isoloss.curvature.derivatives import parameter_group
 from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
@@ -59,11 +59,10 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
     isoloss.errors.BadInput: Linear cannot be run forward and backward on a sentence of 2 tokens: ...
     """
     sentence = sentences_of(batch, batch.attention_mask.sum(dim=1).argmin()[None])
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
         with evaluation_mode(model), torch.enable_grad():
             logits = objective.logits(model, sentence)
-            gradients = torch.autograd.grad(logits.mean(), parameters, allow_unused=True)
+            are_finite = _gradients_are_finite(logits.mean(), model)
     except IsolossError:
         raise
     except Exception as error:
@@ -75,11 +74,31 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
             f"{sentence.input_ids.shape[1]} tokens: {reason}; this is the model's own code, so try "
             "another precision, longer sentences, or another version of transformers"
         ) from error
-    if logits.isfinite().all() and not all(each.isfinite().all() for each in gradients if each is not None):
+    if logits.isfinite().all() and not are_finite:
         raise BadInput(
             f"the gradients of {type(model).__name__} are not finite although its scores are; this is the "
             "model's own code, so try longer sentences, or another version of transformers"
         )
+
+
+def _gradients_are_finite(scores: Tensor, model: nn.Module) -> bool:
+    """Whether all gradients are; one is kept at a time, since all take as much memory as the weights."""
+    finite: list[bool] = []
+
+    def look(gradients: tuple[Tensor, ...]) -> tuple[None]:
+        values = gradients[0].coalesce().values() if gradients[0].is_sparse else gradients[0]
+        # A sum is not finite if any of its terms is not, and takes no memory.
+        finite.append(bool(values.sum(dtype=torch.float64).isfinite()))
+        return (None,)  # and so nothing is accumulated
+
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    hooks = [get_gradient_edge(each).node.register_prehook(look) for each in parameters]
+    try:
+        scores.backward()  # type: ignore[no-untyped-call]
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return all(finite)
 
 
 class LayoutNotUnderstoodError(BadInput):

@@ -1,0 +1,174 @@
+"""Texts of a table, each with what the model of a task is to say of it: classes, or another text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from isoloss.corpora.task_file import LABEL, read_table
+from isoloss.corpora.token_sentences import TABLES, TextCorpus, TokenSentence, texts_of_table
+from isoloss.errors import BadInput
+from isoloss.objectives.pretrained import IGNORED
+
+OF_WORDS = (("tokens", "words"), ("labels", "tags", "ner_tags", "pos_tags"))
+"""Columns with lists: a text's words, and the class of each."""
+OF_TARGETS = (
+    *(("source", "target"), ("text", "target"), ("input", "output"), ("text", "summary")),
+    *(("document", "summary"), ("article", "highlights"), ("question", "answer")),
+)
+"""Columns of a text and of the text that follows from it."""
+
+
+@dataclass(frozen=True, eq=False)
+class AnsweredCorpus:
+    """Texts, each with what a model of a task is to say: the number of a class, or another text."""
+
+    texts: TextCorpus
+    answers: Sequence[int | str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def read_by(self, tokenizer: Any, longest: int | None) -> "AnsweredCorpus":
+        """The same, encoded by a tokenizer; texts and answers are truncated to `longest` tokens."""
+        return replace(self, texts=replace(self.texts, tokenizer=tokenizer, longest=longest))
+
+    def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
+        """See `Corpus.sentences`."""
+        answers = (self._in_numbers(self.answers[number]) for number in numbers)
+        found = zip(self.texts.sentences(numbers), answers, strict=True)
+        return [replace(sentence, answer=answer) for sentence, answer in found]
+
+    def _in_numbers(self, answer: int | str) -> Sequence[int]:
+        if isinstance(answer, int):
+            return (answer,)
+        longest = self.texts.longest
+        ids: list[int] = self.texts.tokenizer(
+            text_target=answer, truncation=longest is not None, max_length=longest
+        )["input_ids"]
+        return ids
+
+
+@dataclass(frozen=True, eq=False)
+class TaggedCorpus:
+    """Texts as lists of words, and the number of each word's class, which is that of its first token."""
+
+    words: Sequence[list[str]]
+    classes: Sequence[list[int]]
+    lines: Sequence[int]
+    tokenizer: Any = None
+    longest: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def read_by(self, tokenizer: Any, longest: int | None) -> "TaggedCorpus":
+        """See `AnsweredCorpus`. Raises BadInput for a tokenizer that does not tell words from tokens."""
+        if not tokenizer.is_fast:
+            raise BadInput("the model's tokenizer does not tell which word a token is of; save a fast one")
+        return replace(self, tokenizer=tokenizer, longest=longest)
+
+    def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
+        """See `Corpus.sentences`."""
+        encoded = self.tokenizer(
+            [self.words[number] for number in numbers],
+            is_split_into_words=True,
+            truncation=self.longest is not None,
+            max_length=self.longest,
+        )
+        found = []
+        for place, number in enumerate(numbers):
+            of_token, answer = encoded.word_ids(place), []
+            for before, word in zip([None, *of_token], of_token, strict=False):
+                first = word is not None and word != before
+                answer.append(self.classes[number][word] if first else IGNORED)
+            labelled = [position for position, each in enumerate(answer) if each != IGNORED]
+            cut = len({word for word in of_token if word is not None}) < len(self.words[number])
+            ids = encoded["input_ids"][place]
+            found.append(TokenSentence(ids, labelled, self.lines[number], cut, answer=answer))
+        return found
+
+
+def texts_with_classes(path: Path, numbers: Mapping[str, int]) -> AnsweredCorpus:
+    """Rows of a text and a `label`, the name or the number of a class of the model.
+
+    Raises BadInput if there are no such columns, and for a row without a label that the model has.
+    """
+    table = _table(path, f"a column 'text' and one '{LABEL}'")
+    cells = table[LABEL].to_list() if LABEL in table.columns else None
+    if cells is None:
+        raise BadInput(f"{path} has no column '{LABEL}', but {_listed(table)}; the loss is that of labels")
+    texts = texts_of_table(path)
+    answers = [_class(cells[row - 1], numbers, path, row) for row, _ in texts]
+    return AnsweredCorpus(
+        TextCorpus([text for _, text in texts], [row for row, _ in texts], None, None), answers
+    )
+
+
+def texts_with_targets(path: Path) -> AnsweredCorpus:
+    """Rows of a text and of the text that follows from it. Raises BadInput if there are no such columns."""
+    table = _table(path, "columns 'source' and 'target'")
+    named = next((names for names in OF_TARGETS if set(names) <= set(table.columns)), None)
+    if named is None:
+        raise BadInput(f"{path} has no columns 'source' and 'target', but {_listed(table)}; name two so")
+    both = zip(*(table[name].to_list() for name in named), strict=True)
+    rows = [
+        (row, str(source), str(target))
+        for row, (source, target) in enumerate(both, start=1)
+        if _is_filled(source) and _is_filled(target)
+    ]
+    if not rows:
+        raise BadInput(f"{path} has no row with both {named[0]} and {named[1]}; give some")
+    lines, sources, targets = zip(*rows, strict=True)
+    return AnsweredCorpus(TextCorpus(sources, lines, None, None), targets)
+
+
+def words_with_classes(path: Path, numbers: Mapping[str, int]) -> TaggedCorpus:
+    """Rows of a list of words and a list of their classes, by name or number; of JSON or Parquet.
+
+    Raises BadInput if there are no such columns, for lists of other lengths, and for unknown classes.
+    """
+    table = _table(path, "lists in columns 'tokens' and 'labels'")
+    named = [next((name for name in names if name in table.columns), None) for names in OF_WORDS]
+    if None in named:
+        raise BadInput(
+            f"{path} has no columns 'tokens' and 'labels', but {_listed(table)}; give lists of words and of "
+            "their classes, in lines of JSON"
+        )
+    words, classes = (table[str(name)].to_list() for name in named)
+    rows = []
+    for row, (said, labels) in enumerate(zip(words, classes, strict=True), start=1):
+        if not isinstance(said, list) or not isinstance(labels, list) or len(said) != len(labels):
+            raise BadInput(f"{path}, row {row}: {named[0]} and {named[1]} must be lists of one length")
+        if said:
+            own = [_class(label, numbers, path, row) for label in labels]
+            rows.append((list(map(str, said)), own, row))
+    if not rows:
+        raise BadInput(f"{path} has no words; give some")
+    said, own, lines = (list(each) for each in zip(*rows, strict=True))
+    return TaggedCorpus(said, own, lines)
+
+
+def _table(path: Path, needed: str) -> Any:
+    if path.suffix.lower() not in TABLES:
+        raise BadInput(
+            f"{path} is no table; a model with the head of a task is measured on one with {needed}, such "
+            "as a .csv or .jsonl"
+        )
+    return read_table(path, f"rows with {needed}")
+
+
+def _listed(table: Any) -> str:
+    return ", ".join(table.columns) or "none"
+
+
+def _class(cell: object, numbers: Mapping[str, int], path: Path, row: int) -> int:
+    named = str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell).strip()
+    if cell is None or named not in numbers:
+        known = ", ".join(list(numbers)[:20])
+        raise BadInput(f"{path}, row {row}: the model has no class '{named}', but {known}; mend the label")
+    return numbers[named]
+
+
+def _is_filled(cell: object) -> bool:
+    return cell is not None and bool(str(cell).strip())

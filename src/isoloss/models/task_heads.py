@@ -1,0 +1,117 @@
+"""Models with the head of a task, with which they were trained: its kind, loading, and its classes."""
+
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    PreTrainedModel,
+)
+
+from isoloss.errors import BadInput
+from isoloss.models.adapters import base_of_adapter
+from isoloss.models.hub import quiet, refusing
+from isoloss.models.loading import bounded, read_config, refuse_other_weights
+from isoloss.results.checkpoint import refuse_damaged
+
+Head = Literal["text classes", "token classes", "target text"]
+"""What the head predicts: a class of the text, classes of its tokens, or the text that follows from it."""
+HEADS: tuple[str, ...] = get_args(Head)
+
+_CLASSES: dict[Head, Any] = {
+    "text classes": AutoModelForSequenceClassification,
+    "token classes": AutoModelForTokenClassification,
+    "target text": AutoModelForSeq2SeqLM,
+}
+_ENDINGS: dict[str, Head] = {
+    "ForSequenceClassification": "text classes",
+    "ForTokenClassification": "token classes",
+}
+
+
+def head_of(name: str) -> Head | None:
+    """The kind of a model's head, by its configuration; None for a language model, and for any other head.
+
+    An adapter is taken for one of a language model.
+    """
+    if base_of_adapter(name) is not None:
+        return None
+    config = read_config(name)
+    for architecture in config.architectures or ():
+        for ending, head in _ENDINGS.items():
+            if architecture.endswith(ending):
+                return head
+        if architecture.endswith(("QuestionAnswering", "ForCausalLM", "ForMaskedLM", "LMHeadModel")):
+            return None
+    return "target text" if getattr(config, "is_encoder_decoder", False) else None
+
+
+def load_with_head(name: str, head: Head, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+    """A model in evaluation mode on the CPU, with the head that its folder holds.
+
+    Raises BadInput if there is none, if it lacks weights, if it predicts a number or several classes at once,
+    or if it pads no texts; Damaged if it is a checkpoint of ours that is not what was written.
+    """
+    config = read_config(name)
+    _refuse_other_losses(name, config, head)
+    if Path(name).is_dir():
+        refuse_damaged(Path(name))
+    with refusing("model", name), quiet(), bounded(name):
+        model, found = _CLASSES[head].from_pretrained(
+            name,
+            config=config,
+            local_files_only=Path(name).is_dir(),
+            dtype=dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # refused below, naming them
+        )
+        refuse_other_weights(name, model, found)
+    if head == "text classes" and model.config.get_text_config().pad_token_id is None:
+        # Models that read a text's last token recognise it by what fills the text up.
+        end = getattr(model.config.get_text_config(), "eos_token_id", None)
+        if not isinstance(end, int):
+            raise BadInput(f"{name} says nothing of padding; add pad_token_id to its config.json")
+        model.config.pad_token_id = model.config.get_text_config().pad_token_id = end
+    loaded: PreTrainedModel = model.eval()
+    return loaded
+
+
+def _refuse_other_losses(name: str, config: Any, head: Head) -> None:
+    if head == "target text":
+        return
+    problem = getattr(config, "problem_type", None)
+    if problem == "multi_label_classification":
+        raise BadInput(
+            f"{name} gives a text several classes at once, whose loss is not that of one label; such models "
+            "are not measured"
+        )
+    if problem == "regression" or int(getattr(config, "num_labels", 2)) < 2:
+        raise BadInput(f"{name} predicts a number, not a class, and has no distribution to measure")
+
+
+def first_of_decoder(model: PreTrainedModel) -> int | None:
+    """The token that the decoder reads first; None if it reads the target's last token first, as mBART does.
+
+    Raises BadInput if the model's configuration does not say.
+    """
+    shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+    if shift is not None:
+        probe = torch.tensor([[3, 4, 5]], device=next(model.parameters()).device)
+        first = int(shift(probe)[0, 0])
+        return None if first == 5 else first
+    start = getattr(model.config, "decoder_start_token_id", None)
+    if not isinstance(start, int):
+        raise BadInput(
+            f"{model.name_or_path} does not say what its decoder reads first; add decoder_start_token_id to "
+            "its config.json"
+        )
+    return start
+
+
+def class_numbers(model: PreTrainedModel) -> dict[str, int]:
+    """The number of each class, by its name and by the number itself."""
+    named = {str(name): int(number) for name, number in (model.config.label2id or {}).items()}
+    return {str(number): number for number in range(model.config.num_labels)} | named

@@ -1,0 +1,120 @@
+"""Models with the head of a task: gradients beside dense ones, and losses beside the models' own."""
+
+import itertools
+
+import pytest
+import torch
+from dense_norms import checked_norms, dense_traces
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    BertConfig,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    GPT2Config,
+    GPT2ForSequenceClassification,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from isoloss.curvature.per_sentence.directions import fisher_directions
+from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.models.task_heads import first_of_decoder
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.task_heads import (
+    SequenceClass,
+    TargetToken,
+    TokenClass,
+    class_batch,
+    target_batch,
+    token_class_batch,
+)
+
+CLASSES, TOKENS = 3, 11
+TEXTS = [[3, 4, 5, 6], [7, 8], [9, 3, 4], [5, 5, 6, 7]]
+SMALL = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12}
+BERT = BertConfig(vocab_size=TOKENS, num_labels=CLASSES, **SMALL)
+GPT2 = GPT2Config(
+    vocab_size=TOKENS, n_embd=8, n_layer=2, n_head=2, n_positions=9, num_labels=CLASSES, pad_token_id=0
+)
+T5 = T5Config(
+    vocab_size=TOKENS, d_model=8, d_kv=4, d_ff=12, num_layers=2, num_heads=2, decoder_start_token_id=0
+)
+BART = BartConfig(
+    vocab_size=TOKENS,
+    d_model=8,
+    encoder_layers=1,
+    decoder_layers=1,
+    encoder_attention_heads=2,
+    decoder_attention_heads=2,
+    encoder_ffn_dim=12,
+    decoder_ffn_dim=12,
+    max_position_embeddings=16,
+)
+
+
+def built(kind, config):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = kind(config).double()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.3 * torch.randn(parameter.shape, dtype=torch.float64)
+    return model.eval()
+
+
+@pytest.mark.parametrize("kind", [BertForSequenceClassification, GPT2ForSequenceClassification])
+def test_the_class_of_a_text(kind):
+    model = built(kind, BERT if kind is BertForSequenceClassification else GPT2)
+    batch = class_batch(TEXTS, [0, 2, 1, 2], pad=0)
+    checked_norms(model, SequenceClass(), batch, tokens=CLASSES)
+    logits = SequenceClass().logits(model, batch)
+    own = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), labels=batch.targets)
+    torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, batch.targets), own.loss)
+
+
+def test_the_trace_is_of_labels_drawn_from_the_model_itself():
+    """The mean over all 2^3 draws of signs is the sum over the classes, weighted by the model."""
+    model = built(BertForSequenceClassification, BERT)
+    signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=CLASSES)), dtype=torch.float64)
+    for text, label in zip(TEXTS, (0, 2, 1, 2), strict=True):
+        batch = class_batch([text] * len(signs), [label] * len(signs), pad=0)
+        found = norms_along(model, SequenceClass(), batch, lambda logits: fisher_directions(logits, signs))
+        exact = dense_traces(model, SequenceClass(), class_batch([text], [label], pad=0))
+        torch.testing.assert_close(sum(found.groups.values()).mean(), exact[0], rtol=1e-9, atol=0)
+
+
+def test_the_classes_of_tokens():
+    model = built(BertForTokenClassification, BERT)
+    labels = [[-100, 0, 2, 1], [1, -100], [0, 0, 2], [2, -100, -100, 1]]
+    batch = token_class_batch(TEXTS, labels, pad=0)
+    checked_norms(model, TokenClass(), batch, tokens=CLASSES)
+    logits = TokenClass().logits(model, batch)
+    padded = torch.tensor([[*each, *[-100] * (4 - len(each))] for each in labels])
+    own = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), labels=padded)
+    torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, batch.targets), own.loss)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"), [(T5ForConditionalGeneration, T5), (BartForConditionalGeneration, BART)]
+)
+def test_the_tokens_of_a_target(kind, config):
+    model = built(kind, config)
+    targets = [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]]
+    start = first_of_decoder(model)
+    batch = target_batch(TEXTS, targets, start, pad=model.config.pad_token_id)
+    found = checked_norms(model, TargetToken(), batch, tokens=TOKENS)
+    assert set(found.ways.values()) != {"per-sentence gradients"}
+    for number, (text, target) in enumerate(zip(TEXTS, targets, strict=True)):
+        own = model(input_ids=torch.tensor([text]), labels=torch.tensor([target])).loss
+        logits = TargetToken().logits(model, batch)[batch.rows == number]
+        torch.testing.assert_close(
+            torch.nn.functional.cross_entropy(logits, batch.targets[batch.rows == number]), own
+        )
+
+
+def test_parts_of_a_batch_keep_what_the_decoder_reads():
+    batch = target_batch(TEXTS, [[4], [6, 7, 8], [3], [8]], 2, pad=0)
+    part = batch.part(1, 2).narrowed()
+    assert (part.decoder_ids.tolist(), part.input_ids.tolist()) == ([[2, 6, 7]], [[7, 8, 0]])
+    assert isinstance(part, Batch)
