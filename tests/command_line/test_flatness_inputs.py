@@ -83,8 +83,13 @@ def test_the_ends_of_lines_are_no_part_of_them(run, models):
         ("adapter_config.json", {}, "adapter_config.json names no base model"),
         (
             "config.json",
-            {"architectures": ["BertForTokenClassification"]},
+            {"architectures": ["BertForQuestionAnswering"]},
             "whose own head predicts no tokens",
+        ),
+        (
+            "config.json",
+            {"architectures": ["BertForTokenClassification"]},
+            "text.txt is no table; a model with the head of a task is measured on one",
         ),
     ],
 )

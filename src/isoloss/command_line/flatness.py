@@ -2,16 +2,18 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from isoloss.command_line.options import (
+    GIBIBYTE,
     File,
     Models,
     Name,
     Number,
     Objective,
+    Precision,
     Quantities,
     Share,
     check_measured_text,
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from isoloss.command_line.flatness_table import Shown
 
 EXIT_INTERRUPTED = 130
-GIBIBYTE = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class FlatnessOptions:
     """Seed of the sentence order, the masks and the random draws; the same seed gives the same numbers."""
     device: str = "cpu"
     """Where the models are measured: cpu or cuda."""
-    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
-    """The models' precision."""
+    dtype: Precision = None
+    """The models' precision; float32 by default, or where that does not fit, as the weights are stored."""
     memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
     """Memory for the traces beside the models, in GiB; more is faster, up to a point."""
     output: File = None
@@ -93,15 +94,22 @@ def flatness(options: FlatnessOptions) -> int:
         import torch
 
         from isoloss.command_line.flatness_table import Shown, print_flatness, print_json
+        from isoloss.device import usable_device
         from isoloss.measurements import models_together as together
+        from isoloss.measurements.foreseen_cost import precision_that_fits
         from isoloss.measurements.measured_models import INTERRUPTED
         from isoloss.measurements.sampled_batches import measured_text
         from isoloss.models.hub import quiet
+        from isoloss.models.task_heads import head_of
 
     _check_what_torch_knows(options)
-    texts = options.token_ids or measured_text(options.text, options.dataset)
-    assert texts is not None  # exactly one source is given
-    precision = getattr(torch, options.dtype)
+    of_task = options.objective is None and head_of(options.models[0]) is not None
+    texts = options.text if of_task else options.token_ids or measured_text(options.text, options.dataset)
+    memory = int(options.memory * GIBIBYTE)
+    if options.dtype is None:
+        precision = precision_that_fits(options.models, usable_device(options.device), memory)
+    else:
+        precision = getattr(torch, options.dtype)
     models, prediction = together.load_together(
         options.models, options.objective, precision, options.device, options.parameters
     )
@@ -114,9 +122,8 @@ def flatness(options: FlatnessOptions) -> int:
         mask_rate=options.mask_rate,
         mask_token=options.mask_token_id,
     )
-    settings = {"estimand": batches.predicting.describe(), "dtype": options.dtype}
+    settings = {"estimand": batches.predicting.describe(), "dtype": str(precision).removeprefix("torch.")}
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
-    memory = int(options.memory * GIBIBYTE)
     with progress_display() as progress, quiet():
         measured = together.measure_each(
             options.quantity, models, batches, stopping, settings, progress, memory

@@ -145,8 +145,9 @@ def words_with_classes(path: Path, numbers: Mapping[str, int]) -> TaggedCorpus:
             rows.append((list(map(str, said)), own, row))
     if not rows:
         raise BadInput(f"{path} has no words; give some")
-    said, own, lines = (list(each) for each in zip(*rows, strict=True))
-    return TaggedCorpus(said, own, lines)
+    return TaggedCorpus(
+        [said for said, _, _ in rows], [own for _, own, _ in rows], [row for _, _, row in rows]
+    )
 
 
 def _table(path: Path, needed: str) -> Any:

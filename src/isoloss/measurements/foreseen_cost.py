@@ -26,7 +26,7 @@ from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH
 from isoloss.models.folder_configuration import stored_elements
 from isoloss.models.hub import quiet, refusing, sized_as_published
 from isoloss.models.loading import Prediction, configuration_of, longest_sentence, number_of_tokens
-from isoloss.objectives.batch import Batch
+from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import logits_at_predictions
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
 
@@ -116,7 +116,8 @@ def foreseen_cost(
     process = _process_bytes() if device == "cpu" else 0
     limit = free_memory(torch.device(device)) + process if budget is None else budget
     stored = getattr(config, "dtype", None)
-    tried = [precision] if precision is not None else [torch.float32, *({stored} & set(HALVES))]
+    halves = [each for each in HALVES if each == stored]
+    tried = [torch.float32, *halves] if precision is None else [precision]
     for each in tried:
         model, counted, used = _counted(name, config, prediction, each, length)
         peak = process + counted.peak_bytes(memory_bytes)
@@ -247,13 +248,12 @@ def _timed(
             model = _kind(prediction).from_config(small, dtype=precision).eval().to(device)
         sentences = [[1] * length] * SENTENCES_TIMED
         if prediction == "causal":
-            objective, batch = PretrainedCausal(), next_token_batch(sentences, 0)
+            objective: Objective = PretrainedCausal()
+            batch = next_token_batch(sentences, 0)
         else:
             count = max(1, round(0.15 * length))
-            objective, batch = (
-                PretrainedMasked(),
-                masked_batch(sentences, [range(count)] * len(sentences), 1, 0),
-            )
+            objective = PretrainedMasked()
+            batch = masked_batch(sentences, [range(count)] * len(sentences), 1, 0)
         batch, spent = batch.to(torch.device(device)), []
         for _ in range(3):
             begun = perf_counter()

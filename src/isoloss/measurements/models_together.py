@@ -99,7 +99,7 @@ def sampled_batches(
     Raises BadInput as `corpus_of`, `answered_corpus` and `predicting` do.
     """
     corpus: Corpus
-    if prediction in ("masked", "causal"):
+    if prediction == "masked" or prediction == "causal":
         assert source is not None
         corpus = corpus_of(models, source)
     else:
@@ -182,10 +182,10 @@ def predicting(
     """
     if prediction != "masked":
         if one_mask or mask_rate is not None or mask_token is not None:
-            raise BadInput(
-                "only masked models predict masked tokens; leave the options of masks out, or say "
-                "--objective masked where that is what the model was trained for"
-            )
+            what = "causal models predict every next token"
+            if prediction != "causal":
+                what = f"the head of a task ({prediction}) predicts no masked tokens"
+            raise BadInput(f"{what}; leave the options of masks out")
         if prediction == "causal":
             return NextToken()
         if prediction == "target text":
