@@ -94,6 +94,7 @@ def flatness(options: FlatnessOptions) -> int:
         import torch
 
         from isoloss.command_line.flatness_table import Shown, print_flatness, print_json
+        from isoloss.corpora.token_sentences import TABLES
         from isoloss.device import usable_device
         from isoloss.measurements import models_together as together
         from isoloss.measurements.foreseen_cost import precision_that_fits
@@ -103,8 +104,13 @@ def flatness(options: FlatnessOptions) -> int:
         from isoloss.models.task_heads import head_of
 
     _check_what_torch_knows(options)
-    of_task = options.objective is None and head_of(options.models[0]) is not None
-    texts = options.text if of_task else options.token_ids or measured_text(options.text, options.dataset)
+    source = options.text
+    table = source if source is not None and source.suffix.lower() in TABLES else None
+    texts = None if table else options.token_ids or measured_text(source, options.dataset)
+    if options.objective is None and head_of(options.models[0]) is not None:
+        texts = source
+    elif table:
+        texts = measured_text(table, None)
     memory = int(options.memory * GIBIBYTE)
     if options.dtype is None:
         precision = precision_that_fits(options.models, usable_device(options.device), memory)

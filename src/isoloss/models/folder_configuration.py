@@ -146,6 +146,7 @@ def holds_weights(name: str) -> bool:
 
 def stored_elements(folder: Path) -> dict[torch.dtype, int]:
     """How many numbers the folder's safetensors hold of each floating-point type; none of other files."""
+    refuse_irregular(folder)
     found: dict[torch.dtype, int] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with refusing("file of weights", str(path)), safe_open(path, framework="pt") as weights:
