@@ -78,21 +78,22 @@ def figure_5_in_short(scale: Scale) -> Experiment:
 FIGURES = (figure_1, figure_2, figure_3, figure_4_in_short, figure_5_in_short, table_1, table_2)
 
 
-def carried_out(planned: Experiment, folder: Path, compute: Compute) -> None:
-    """Carry out its runs and hold every row to the columns that are planned for it."""
+def missing(planned: Experiment, folder: Path, compute: Compute) -> list[str]:
+    """What is missing of its runs, carried out: those that failed, and planned rows, values and panels."""
     own = tuple(run.carried_out_by(compute) for run in planned.runs)
     experiment = replace(planned, runs=own)
     (result,) = carry_out_experiments([experiment], folder, in_turn).experiments
-    assert not result.outcome.failures
+    found = [f"{failure}" for failure in result.outcome.failures]
     for run in own:
         rows = result.table.filter(pl.col("run") == run.name)
         for measured in run.measured:
             at = rows.filter(pl.col("step").is_in(measured.steps))
-            assert at.height == len(measured.steps)
-            assert at.select(measured.column_names).null_count().sum_horizontal().item() == 0
-    assert {panel.name for panel in experiment.drawn(result.table)} >= {
-        panel.name for panel in experiment.drawn(planned_table(experiment))
-    }
+            if at.height != len(measured.steps):
+                found.append(f"{run.name}: {at.height} rows at steps {measured.steps}")
+            elif at.select(measured.column_names).null_count().sum_horizontal().item():
+                found.append(f"{run.name}: no value in some of {measured.column_names}")
+    drawn = {panel.name for panel in experiment.drawn(result.table)}
+    return found + sorted({panel.name for panel in experiment.drawn(planned_table(experiment))} - drawn)
 
 
 @pytest.mark.slow
@@ -100,7 +101,7 @@ def carried_out(planned: Experiment, folder: Path, compute: Compute) -> None:
 def test_two_steps_of_every_run_of_the_figures_and_tables(
     figure: Callable[[Scale], Experiment], tmp_path: Path
 ) -> None:
-    carried_out(figure(two_steps()), tmp_path, Compute("bfloat16"))
+    assert missing(figure(two_steps()), tmp_path, Compute("bfloat16")) == []
 
 
 @pytest.mark.slow
@@ -111,7 +112,7 @@ def test_two_steps_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     scale = two_steps()
     grammar = replace(scale.grammar, architectures=scale.grammar.architectures[:1])
     planned = table_1(replace(scale, grammar=grammar, compared=replace(scale.compared, size=0)))
-    carried_out(planned, tmp_path, scale.compute)
+    assert missing(planned, tmp_path, scale.compute) == []
 
 
 def test_two_steps_of_the_smallest_models(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_two_steps_of_the_smallest_models(tmp_path: Path) -> None:
     scale = two_steps()
     grammar = replace(scale.grammar, architectures=scale.grammar.architectures[:1])
     planned = table_1(replace(scale, grammar=grammar, compared=replace(scale.compared, size=0)))
-    carried_out(planned, tmp_path, Compute("bfloat16"))
+    assert missing(planned, tmp_path, Compute("bfloat16")) == []
 
 
 def test_it_is_the_papers_but_for_sizes_and_lengths() -> None:
