@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from isoloss.experiments.drift_panels import drift_panels, leaving, leaving_panels, mean_over_seeds
+from isoloss.experiments.drift_panels import drift_panels, leaving, leaving_panels, over_seeds
 from isoloss.experiments.drift_runs import DriftRuns, RelativeSchedule
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
@@ -167,7 +167,7 @@ def test_a_run_without_its_start_is_left_out() -> None:
 
 def test_the_panels_show_means_over_seeds_at_equal_times() -> None:
     table = pl.concat(runs(by_tau), how="diagonal_relaxed")
-    means = mean_over_seeds(table)
+    means = over_seeds(table)
     schedules = len(LAPTOP.schedules) + 1
     assert means["seeds"].unique().to_list() == [3]
     assert means.filter(pl.col("drift") != "start").n_unique(["width", "pace"]) == 2 * schedules

@@ -11,7 +11,6 @@ from isoloss.experiments.schedules import Schedule
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 
 TIME = Axis("time", "time of the drift, τ = η²k / 4B", logarithmic=True)
-DISTANCE = Axis("distance", "learning rate × steps, ηk", logarithmic=True)
 RELATIVE_TIME = Axis("time", "time of the drift, 4τ / η*² = (η/η*)²k / B", logarithmic=True)
 RELATIVE_DISTANCE = Axis("distance", "learning rate × steps, (η/η*)k", logarithmic=True)
 """η* is the rate that is stable at the start."""
@@ -21,7 +20,7 @@ LOSS = Axis("loss", "exact pre-training loss (nats)", "loss_error")
 RAW_LOSS = Axis("raw_loss", "loss of the raw weights (nats)", "raw_loss_error")
 BY_SCHEDULE = Colour("pace", "SGD's η and B")
 SEEDS = Axis("seeds", "seeds")
-MEANS = ("trace", "root_fisher", "accuracy", "loss", "raw_loss")
+FOLLOWED = ("trace", "root_fisher", "accuracy", "loss", "raw_loss")
 RISE = Axis("rise", "largest rise of the loss, as a share of it")
 FALLEN = Axis("fallen", "fall of the trace (halvings)")
 SHARE_LEFT = Axis("share_left", "share of the schedule's runs that leave")
@@ -51,21 +50,18 @@ MEDIAN = OverSeeds(
 """Of n normal values, the median's standard error is 1.253 σ / √n and the quartiles are 1.349 σ apart."""
 
 
-def drift_panels(
-    table: pl.DataFrame, clock: AnyClock = Schedule, over_seeds: OverSeeds = MEAN
-) -> tuple[Panel, ...]:
-    """For each model a panel over τ, and one with other axes; nothing if nothing has been measured.
+def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
+    """For each model a panel over τ, and one over ηk; nothing if nothing has been measured.
 
-    By a `RelativeSchedule`, the axes are in units of the curvature at the start.
+    Rates are shares of the stable one, as a `RelativeSchedule` has them, and all is the median over seeds.
     """
     if table.is_empty() or PART not in table.columns:
         return ()
-    means = mean_over_seeds(table.filter(pl.col(PART).is_not_null()), clock, over_seeds)
-    axes = (RELATIVE_TIME, RELATIVE_DISTANCE) if clock is RelativeSchedule else (TIME, DISTANCE)
+    medians = over_seeds(table.filter(pl.col(PART).is_not_null()), RelativeSchedule, MEDIAN)
     return tuple(
         panel
-        for rows in means.partition_by(MODEL, maintain_order=True)
-        for panel in _of_model(rows, rows.select(MODEL).row(0), axes, over_seeds.bars)
+        for rows in medians.partition_by(MODEL, maintain_order=True)
+        for panel in _of_model(rows, *rows.select(MODEL).row(0))
     )
 
 
@@ -112,31 +108,21 @@ def leaving(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _key(language: str, width: int) -> str:
-    return f"{language.replace(' ', '-')}-{width}"
+def over_seeds(table: pl.DataFrame, clock: AnyClock = Schedule, summary: OverSeeds = MEAN) -> pl.DataFrame:
+    """A row per model, schedule and checkpoint: means or medians over seeds with their standard errors.
 
-
-def _title(language: str, width: int) -> str:
-    return f"{language[0].upper()}{language[1:]}, width {width}"
-
-
-def mean_over_seeds(
-    table: pl.DataFrame, clock: AnyClock = Schedule, over_seeds: OverSeeds = MEAN
-) -> pl.DataFrame:
-    """A row per model, schedule and checkpoint: means over seeds with their standard errors, 0 for one seed.
-
-    Or medians, by `over_seeds`.
-    Columns `time` and `distance`, both 0 at the start, and those of `MEANS` that have been measured.
+    The error of one seed is 0. Columns `time` and `distance`, both 0 at the start, and those of `FOLLOWED`
+    that have been measured.
     """
-    known = [name for name in MEANS if name in table.columns]
+    known = [name for name in FOLLOWED if name in table.columns]
     asked = [VARIED] if VARIED in table.columns else []
     by = [*MODEL, PART, *asked, "pace", "learning_rate", "batch_size", "step"]
-    spread = [over_seeds.error(pl.col(n)).fill_null(0.0).alias(f"{n}_error") for n in known]
+    spread = [summary.error(pl.col(n)).fill_null(0.0).alias(f"{n}_error") for n in known]
     for name in by:
         if name not in table.columns:  # if only starts have been measured
             table = table.with_columns(pl.lit(None, pl.Float64).alias(name))
     means = table.group_by(by, maintain_order=True).agg(
-        *(over_seeds.centre(pl.col(name)) for name in known), *spread, pl.len().alias("seeds")
+        *(summary.centre(pl.col(name)) for name in known), *spread, pl.len().alias("seeds")
     )
     times, distances = [], []
     for row in means.iter_rows(named=True):
@@ -146,24 +132,27 @@ def mean_over_seeds(
     return means.with_columns(pl.Series("time", times), pl.Series("distance", distances))
 
 
-def _of_model(
-    rows: pl.DataFrame, model: tuple[str, int], axes: tuple[Axis, Axis], bars: str
-) -> tuple[Panel, Panel]:
-    (where, key), (time, distance) = (_title(*model), _key(*model)), axes
+def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Panel]:
+    key, where = (
+        f"{language.replace(' ', '-')}-{width}",
+        f"{language[0].upper()}{language[1:]}, width {width}",
+    )
     columns = [axis for axis in (TRACE, ACCURACY, LOSS, RAW_LOSS) if axis.column in rows.columns]
     # Where accuracy was not followed, it is in the table alone.
     over_time = [axis for axis in columns[:2] if not rows[axis.column].has_nulls()]
     charts = [
-        Lines(time, axis, BY_SCHEDULE, "pace", predicted="beginning", dashed=START) for axis in over_time
+        Lines(RELATIVE_TIME, axis, BY_SCHEDULE, "pace", predicted="beginning", dashed=START)
+        for axis in over_time
     ]
-    over_distance = [Lines(distance, axis, BY_SCHEDULE, "pace") for axis in (TRACE, *columns[2:])]
+    over_distance = [Lines(RELATIVE_DISTANCE, axis, BY_SCHEDULE, "pace") for axis in (TRACE, *columns[2:])]
     moved = rows.filter(pl.col(PART) != START)
     return (
         Panel(
             f"clock-{key}",
             f"Is there a single clock? {where}",
             "Trace and accuracy against τ = η²k̄ / 4B, where k̄ is the mean step of the averaged weights; "
-            f"the dashed line is the start. The control has hardly any noise, and so hardly any τ. {bars}",
+            "the dashed line is the start. The control has hardly any noise, and so hardly any τ. "
+            f"{MEDIAN.bars}",
             tuple(charts),
             with_beginning(rows),
             "stacked",
@@ -172,8 +161,12 @@ def _of_model(
         Panel(
             f"distance-{key}",
             f"Or is it the distance descended that matters? {where}",
-            "Without noise, descent would follow ηk, and all runs would lie on one curve here. " + bars,
-            (*over_distance, Table((Axis("pace", "schedule"), SEEDS, time, distance, *columns))),
+            "Without noise, descent would follow ηk, and all runs would lie on one curve here. "
+            + MEDIAN.bars,
+            (
+                *over_distance,
+                Table((Axis("pace", "schedule"), SEEDS, RELATIVE_TIME, RELATIVE_DISTANCE, *columns)),
+            ),
             moved,
             shows=("no-noise-no-fall",),
         ),

@@ -132,71 +132,83 @@ class EqualKnowledge:
 
         All have `followed` measured at their ends, and the polished ones `downstream` too.
         """
-        return tuple(
-            run
-            for architecture in self.architectures
-            for seed in seeds
-            for run in self._from_one_start(architecture, seed, tuple(followed), tuple(downstream))
-        )
+        found: list[PlannedRun] = []
+        for architecture in self.architectures:
+            for seed in seeds:
+                start = self._start(architecture, seed, followed)
+                branches = self._branches(start, followed)
+                ends = (*followed, *downstream)
+                found += [start, *branches, *(self._polished(branch, ends) for branch in branches)]
+        return tuple(found)
 
-    def _from_one_start(
+    def _start(
         self,
         architecture: PreLayerNormTransformer | GPT2Transformer,
         seed: int,
-        followed: tuple[AnyQuantity, ...],
-        downstream: tuple[AnyQuantity, ...],
-    ) -> tuple[PlannedRun, ...]:
-        width = architecture.shape.width
-        key = f"{self.name.replace(' ', '-')}-width-{width}-seed-{seed}"
-        start = PlannedRun(
-            name=f"{START}-{key}",
+        followed: Sequence[AnyQuantity],
+    ) -> PlannedRun:
+        width, last = architecture.shape.width, (self.start_steps,)
+        return PlannedRun(
+            name=f"{START}-{self.name.replace(' ', '-')}-width-{width}-seed-{seed}",
             language=self.language,
             architecture=architecture,
             update_rule=self.start,
             steps=self.start_steps,
             batch_size=self.batch_size,
             seed=seed,
-            checkpoint_steps=(self.start_steps,),
+            checkpoint_steps=last,
             saturated_from=self.start_steps,
-            measured=measured_at((self.start_steps,), *followed),
+            measured=measured_at(last, *followed),
             labels=(("language", self.name), ("width", width), (STAGE, START), ("branch", START)),
             objective=SoftLabels(self.predicted),
         )
 
-        def on(
-            origin: PlannedRun, stage: str, branch: str, steps: int, *quantities: AnyQuantity, **changes: Any
-        ) -> PlannedRun:
-            return continued(
-                origin,
-                origin.steps,
-                name=f"{stage}-{branch.replace(' ', '-')}-{key}",
-                steps=steps,
-                checkpoint_steps=(steps,),
-                saturated_from=steps,
-                measured=measured_at((steps,), *quantities),
-                labels=(("language", self.name), ("width", width), (STAGE, stage), ("branch", branch)),
-                **changes,
-            )
-
+    def _branches(self, start: PlannedRun, followed: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
         sgd: dict[str, Any] = {
             "update_rule": SGD(self.descent.learning_rate, warm_up_share=self.descent_warm_up),
             "batch_size": self.descent.batch_size,
             "averaging_horizon": self.descent.horizon,
         }
-        branches = (
-            on(start, BRANCH, FLATTENED, self.descent_steps, *followed, objective=self.predicted, **sgd),
-            on(start, BRANCH, CONTROL, self.descent_steps, *followed, **sgd),
-            on(start, BRANCH, SHARPENED, self.sharpened_steps, *followed, update_rule=self.sharpened),
+        steps, further = self.descent_steps, self.sharpened_steps
+        return (
+            _on(start, BRANCH, FLATTENED, steps, followed, objective=self.predicted, **sgd),
+            _on(start, BRANCH, CONTROL, steps, followed, **sgd),
+            _on(start, BRANCH, SHARPENED, further, followed, update_rule=self.sharpened),
         )
-        polish: dict[str, Any] = {
-            "update_rule": self.polished,
-            "batch_size": self.batch_size,
-            "averaging_horizon": None,
-            "objective": SoftLabels(self.predicted),
-        }
-        ends = (*followed, *downstream)
-        polished = (
-            on(each, POLISHED, branch, self.polished_steps, *ends, **polish)
-            for each, branch in zip(branches, (FLATTENED, CONTROL, SHARPENED), strict=True)
+
+    def _polished(self, branch: PlannedRun, measured: Sequence[AnyQuantity]) -> PlannedRun:
+        return _on(
+            branch,
+            POLISHED,
+            str(dict(branch.labels)["branch"]),
+            self.polished_steps,
+            measured,
+            update_rule=self.polished,
+            batch_size=self.batch_size,
+            averaging_horizon=None,
+            objective=SoftLabels(self.predicted),
         )
-        return (start, *branches, *polished)
+
+
+def _on(
+    origin: PlannedRun,
+    stage: str,
+    branch: str,
+    steps: int,
+    measured: Sequence[AnyQuantity],
+    **changes: Any,
+) -> PlannedRun:
+    """A run on from another's end, named and labelled by its stage and branch, measured at its own end."""
+    before = dict(origin.labels)
+    key = origin.name.removeprefix(f"{before[STAGE]}-").removeprefix(f"{before['branch']}-".replace(" ", "-"))
+    return continued(
+        origin,
+        origin.steps,
+        name=f"{stage}-{branch.replace(' ', '-')}-{key}",
+        steps=steps,
+        checkpoint_steps=(steps,),
+        saturated_from=steps,
+        measured=measured_at((steps,), *measured),
+        labels=tuple((before | {STAGE: stage, "branch": branch}).items()),
+        **changes,
+    )

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import polars as pl
 
@@ -115,10 +116,6 @@ class ShownTask:
         """Language and task."""
         return f"{self.language}, {self.label}"
 
-    def seeds(self, scale: Scale) -> tuple[int, ...]:
-        """The seeds of its runs."""
-        return scale.seeds
-
     def probe(self, sizes: MeasurementSizes) -> AccuracyQuantity:
         """The linear probe for the task."""
         return sizes.probe_of(self.task)
@@ -202,51 +199,19 @@ class ShownTask:
         return f"Chance {chance:.3f}, ceiling (the exact posterior) {ceiling:.3f}. "
 
 
-def task_a(scale: Scale) -> ShownTask:
-    """The grammar's symbol over the whole sentence."""
-    return _grammar_task(scale, "A", 0)
-
-
-def task_b(scale: Scale) -> ShownTask:
-    """The grammar's symbol over half of it."""
-    return _grammar_task(scale, "B", 1)
-
-
-def task_c(scale: Scale) -> ShownTask:
-    """The grammar's symbol over a quarter."""
-    return _grammar_task(scale, "C", 2)
-
-
-def task_6(scale: Scale) -> ShownTask:
-    """The hidden Markov model's earlier state."""
-    return _hidden_state_task(scale, "6", 0)
-
-
-def task_10(scale: Scale) -> ShownTask:
-    """The hidden Markov model's later state."""
-    return _hidden_state_task(scale, "10", 1)
-
-
-def first_text_task(scale: Scale) -> ShownTask:
-    """The causal language's task in place of QNLI."""
-    return _text_task(scale, 0)
-
-
-def second_text_task(scale: Scale) -> ShownTask:
-    """The causal language's task in place of SST-2."""
-    return _text_task(scale, 1)
-
-
-def _grammar_task(scale: Scale, letter: str, number: int) -> ShownTask:
-    runs, task = scale.grammar, scale.grammar.tasks[number]
+def grammar_task(scale: Scale, letter: Literal["A", "B", "C"]) -> ShownTask:
+    """The grammar's symbol over the whole sentence, over half of it, or over a quarter."""
+    runs, task = scale.grammar, scale.grammar.tasks["ABC".index(letter)]
     return ShownTask(f"pcfg-{letter.lower()}", "PCFG", f"task {letter} ({task})", runs, task)
 
 
-def _hidden_state_task(scale: Scale, papers: str, number: int) -> ShownTask:
-    runs, task = scale.hidden_markov, scale.hidden_markov.tasks[number]
+def hidden_state_task(scale: Scale, papers: Literal["6", "10"]) -> ShownTask:
+    """The hidden Markov model's earlier state, or its later one."""
+    runs, task = scale.hidden_markov, scale.hidden_markov.tasks[("6", "10").index(papers)]
     return ShownTask(f"hmm-{papers}", "HMM", f"task-{papers} ({task})", runs, task)
 
 
-def _text_task(scale: Scale, number: int) -> ShownTask:
-    runs, task = scale.causal_language, scale.causal_language.tasks[number]
+def text_task(scale: Scale, papers: Literal["QNLI", "SST-2"]) -> ShownTask:
+    """The causal language's task in the place of the paper's."""
+    runs, task = scale.causal_language, scale.causal_language.tasks[("QNLI", "SST-2").index(papers)]
     return ShownTask(f"causal-lm-{task}", "causal LM", task, runs, task)

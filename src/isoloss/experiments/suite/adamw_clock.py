@@ -11,7 +11,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.drift_panels import LOSS, RAW_LOSS, TRACE, mean_over_seeds, with_beginning
+from isoloss.experiments.drift_panels import LOSS, RAW_LOSS, TRACE, over_seeds, with_beginning
 from isoloss.experiments.drift_runs import plain
 from isoloss.experiments.drift_statistics import (
     by_model,
@@ -208,7 +208,7 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     """One curve over AdamW's time, several over SGD's; what descends; and where the clock fails."""
     if PART not in table.columns:
         return ()
-    means = mean_over_seeds(table, AdamWSchedule).with_columns(
+    means = over_seeds(table, AdamWSchedule).with_columns(
         time_over_batch=pl.col("time") / pl.col("batch_size")
     )
     moved, bars = (

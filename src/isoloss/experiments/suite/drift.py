@@ -8,7 +8,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_exponents import OverFalls, batch_exponent, bend, rate_exponent
-from isoloss.experiments.drift_panels import MEDIAN, drift_panels, leaving_panels
+from isoloss.experiments.drift_panels import drift_panels, leaving_panels
 from isoloss.experiments.drift_runs import (
     STABLE_RATE,
     DriftRuns,
@@ -273,7 +273,7 @@ def drift(scale: Scale, settings: DriftRuns) -> Experiment:
         ),
         runs=every_drift_run(scale, settings, measured),
         claims=CLAIMS,
-        panels=lambda table: (*drift_panels(table, RelativeSchedule, MEDIAN), *leaving_panels(table)),
+        panels=lambda table: (*drift_panels(table), *leaving_panels(table)),
         paper_numbers=(("gain as the trace falls along SGD", "1.6 (PCFG), 4.0 (HMM) percentage points"),),
     )
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.drift_panels import LOSS, TIME, TRACE, mean_over_seeds
+from isoloss.experiments.drift_panels import LOSS, TIME, TRACE, over_seeds
 from isoloss.experiments.drift_runs import DriftRuns, plain
 from isoloss.experiments.drift_statistics import MODEL, AnyClock, with_start
 from isoloss.experiments.experiment import Experiment
@@ -73,7 +73,7 @@ def limit_panels(table: pl.DataFrame, clock: AnyClock = Schedule, time: Axis = T
     """A panel for each varied setting: its arms, the law's curve behind them, and a sentence on the range."""
     if VARIED not in table.columns:
         return ()
-    means = mean_over_seeds(table.filter(pl.col(PART).is_in([DRIFT, VARIANT])), clock)
+    means = over_seeds(table.filter(pl.col(PART).is_in([DRIFT, VARIANT])), clock)
     found = distances(table)
     return tuple(
         _panel(varied, means, found.filter(pl.col(VARIED) == varied), time)

@@ -10,7 +10,7 @@ from isoloss.experiments.claims import (
     flatter_is_better_at_one_kl,
 )
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import ShownTask, task_6, task_a, task_b, task_c
+from isoloss.experiments.figures import ShownTask, grammar_task, hidden_state_task
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns
 from isoloss.experiments.statistics.rank_correlation import PartialSlope, Ranking
@@ -44,9 +44,14 @@ def flatter_is_better(task: ShownTask) -> tuple[Claim, Claim]:
 
 def figure_10(scale: Scale, descents: Descents) -> Experiment:
     """The figure's runs, claims and panels at a scale."""
-    of_figure_4 = task_c(scale).task
-    others = (task for task in (task_a(scale), task_b(scale)) if task.task != of_figure_4)
-    shown = (*((task, descents.grammar) for task in others), (task_6(scale), descents.hidden_markov))
+    of_figure_4 = grammar_task(scale, "C").task
+    others = (
+        task for task in (grammar_task(scale, "A"), grammar_task(scale, "B")) if task.task != of_figure_4
+    )
+    shown = (
+        *((task, descents.grammar) for task in others),
+        (hidden_state_task(scale, "6"), descents.hidden_markov),
+    )
     return Experiment(
         name="figure-10",
         title="Are flatter checkpoints of SGD better on other tasks too?",

@@ -13,10 +13,10 @@ from isoloss.experiments.figures import (
     STEP,
     ShownTask,
     entropy_of,
-    first_text_task,
+    grammar_task,
     loss_bars,
     probe_bars,
-    task_c,
+    text_task,
 )
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_KL, RANGE_OF_LOSS
@@ -29,7 +29,7 @@ PAPER = "“the pre-training loss does not improve” (Section 2.3; no number gi
 
 def figure_2(scale: Scale) -> Experiment:
     """The figure's runs, claims and panels at a scale."""
-    tasks = (task_c(scale), first_text_task(scale))
+    tasks = (grammar_task(scale, "C"), text_task(scale, "QNLI"))
     return Experiment(
         name="figure-2",
         gallery=5,
@@ -60,7 +60,7 @@ def figure_2(scale: Scale) -> Experiment:
 
 def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
     caption = (
-        f"{task.chance_and_ceiling(table)}One line per run, {len(task.seeds(scale))} seeds per width. Claims "
+        f"{task.chance_and_ceiling(table)}One line per run, {len(scale.seeds)} seeds per width. Claims "
         f"are judged on the checkpoints from the dashed line (step {task.runs.saturated_from:,}) on. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )

@@ -18,11 +18,11 @@ from isoloss.experiments.figures import (
     UNTRAINED,
     UNTRAINED_PROJECTED,
     ShownTask,
-    first_text_task,
+    grammar_task,
+    hidden_state_task,
     loss_bars,
     probe_bars,
-    task_10,
-    task_b,
+    text_task,
 )
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
@@ -53,7 +53,7 @@ SLOPE = "mean over seeds of the slope of probe accuracy per doubling of paramete
 
 def figure_3(scale: Scale) -> Experiment:
     """The figure's runs, claims and panels at a scale."""
-    tasks = (task_b(scale), task_10(scale), first_text_task(scale))
+    tasks = (grammar_task(scale, "B"), hidden_state_task(scale, "10"), text_task(scale, "QNLI"))
     better = tuple(
         claim
         for task, gain in zip(tasks, GAINS, strict=True)
@@ -190,7 +190,7 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
     last = task.last_rows(table)
     caption = (
         f"{task.chance_and_ceiling(table)}One dot per run at step {task.runs.steps:,}, one line for each of "
-        f"{len(task.seeds(scale))} seeds. The dashed line marks the width from which on the loss is "
+        f"{len(scale.seeds)} seeds. The dashed line marks the width from which on the loss is "
         f"saturated, that is, within {100 * LOSS_WINDOW:g} % of the lowest. Below: the same before "
         "any training; then accuracy when the features of all sizes have the same dimension, after and "
         "before training. Claims at equal KL subtract what there was before from what there is after. "

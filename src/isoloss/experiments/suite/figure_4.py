@@ -18,14 +18,14 @@ from isoloss.experiments.figures import (
     LOSS,
     TRACE,
     ShownTask,
+    grammar_task,
+    hidden_state_task,
     loss_bars,
     probe_bars,
-    task_10,
-    task_c,
     trace_bars,
 )
-from isoloss.experiments.grammar_runs import OTHER_SENTENCES
-from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, measured_at
+from isoloss.experiments.grammar_runs import continued
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import AnyRuns, ScaleName, runs_of_sizes, width_of
@@ -90,25 +90,25 @@ def descent_runs(
     if not chosen:
         widths = ", ".join(str(width_of(model)) for model in runs.architectures)
         raise BadInput(f"no model of width {descent.width} is there to continue; choose {widths}")
-    continued = descent.start == "last checkpoint"
     origins = runs_of_sizes(replace(runs, architectures=chosen[:1]), seeds, ())
+    begun = (
+        continued(origin, origin.steps) if descent.start == "last checkpoint" else origin
+        for origin in origins
+    )
     return tuple(
-        PlannedRun(
-            name=f"sgd-{origin.name}",
-            language=runs.language,
+        replace(
+            run,
+            name=f"sgd-{run.name}",
             architecture=replace(chosen[0], dropout=0.0),
             update_rule=descent.update_rule,
             steps=descent.steps,
             batch_size=descent.batch_size,
-            seed=origin.seed + OTHER_SENTENCES if continued else origin.seed,
             checkpoint_steps=descent.checkpoint_steps,
             saturated_from=descent.saturated_from,
             measured=measured,
-            labels=origin.labels,
-            continues=Continued(origin, origin.steps) if continued else None,
             averaging_horizon=descent.averaging_horizon,
         )
-        for origin in origins
+        for run in begun
     )
 
 
@@ -130,21 +130,12 @@ to less than half in that time while KL stayed where it was; the hidden Markov m
 and untried."""
 
 _STEPS = (1, *log_spaced_steps(1000, 8000, per_doubling=3))
-NIGHT = Descents(
-    grammar=replace(
-        LAPTOP.grammar,
-        width=32,
-        steps=8000,
-        checkpoint_steps=_STEPS,
-    ),
-    hidden_markov=replace(LAPTOP.hidden_markov, width=64, steps=8000, checkpoint_steps=_STEPS),
-)
+_LONGER = replace(_DESCENT, steps=8000, checkpoint_steps=_STEPS)
+NIGHT = Descents(grammar=replace(_LONGER, width=32), hidden_markov=replace(_LONGER, width=64))
 """Twice that time."""
 
-SMOKE = Descents(
-    grammar=DescentRuns(16, SGD(0.01), batch_size=32, steps=20, checkpoint_steps=(1, 10, 20)),
-    hidden_markov=DescentRuns(8, SGD(0.01), batch_size=32, steps=20, checkpoint_steps=(1, 10, 20)),
-)
+_SHORT = DescentRuns(16, SGD(0.01), batch_size=32, steps=20, checkpoint_steps=(1, 10, 20))
+SMOKE = Descents(grammar=_SHORT, hidden_markov=replace(_SHORT, width=8))
 _DESCENT_STEPS = tuple(15_000 * number for number in range(1, 9))
 PAPER = Descents(
     grammar=DescentRuns(1024, SGD(), 4096, 120_000, _DESCENT_STEPS, start="fresh weights"),
@@ -234,15 +225,13 @@ def drift_in_words(descent: DescentRuns) -> str:
 
 def start_in_words(descent: DescentRuns) -> str:
     """From where a run begins, for a page."""
-    match descent.start:
-        case "last checkpoint":
-            return (
-                "Here SGD starts from the last checkpoints of AdamW, without dropout or weight decay, so "
-                "that only the gradient of the loss and its noise move the models. The first checkpoint is "
-                "taken after one step and shows where SGD begins."
-            )
-        case "fresh weights":
-            return "Here too SGD starts from fresh weights, without dropout or weight decay."
+    if descent.start == "fresh weights":
+        return "Here too SGD starts from fresh weights, without dropout or weight decay."
+    return (
+        "Here SGD starts from the last checkpoints of AdamW, without dropout or weight decay, so that only "
+        "the gradient of the loss and its noise move the models. The first checkpoint is taken after one "
+        "step and shows where SGD begins."
+    )
 
 
 POINTS_PER_HALVING = 2.0
@@ -257,7 +246,10 @@ GAINS = ("1.6", "4.0")
 
 def figure_4(scale: Scale, descents: Descents) -> Experiment:
     """The figure's runs, claims and panels at a scale."""
-    shown = ((task_c(scale), descents.grammar), (task_10(scale), descents.hidden_markov))
+    shown = (
+        (grammar_task(scale, "C"), descents.grammar),
+        (hidden_state_task(scale, "10"), descents.hidden_markov),
+    )
     return Experiment(
         name="figure-4",
         gallery=7,

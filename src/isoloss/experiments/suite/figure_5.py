@@ -7,7 +7,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim, Question, flatter_is_better_at_one_kl
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import ACCURACY, BY_WIDTH, KL, TRACE, task_b
+from isoloss.experiments.figures import ACCURACY, BY_WIDTH, KL, TRACE, grammar_task
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
@@ -73,7 +73,7 @@ def figure_5(scale: Scale, compared: SizeComparison) -> Experiment:
     """The trace of every size in one parameter space, against accuracy on task B."""
     sizes = scale.sizes
     of_sizes = replace(scale, grammar=replace(scale.grammar, architectures=compared.architectures))
-    task = task_b(of_sizes)
+    task = grammar_task(of_sizes, "B")
     steps = task.runs.compared_steps
     exact, paper = (
         EnlargedTraceQuantity(compared.common, form, compared.sentences, sizes.seed + 2)

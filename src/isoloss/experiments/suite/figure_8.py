@@ -5,7 +5,7 @@ from dataclasses import replace
 from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Picture
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import OWN_TASK, second_text_task, task_6, task_a
+from isoloss.experiments.figures import OWN_TASK, grammar_task, hidden_state_task, text_task
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.suite.figure_3 import EXPERIMENT as FIGURE_3
 from isoloss.experiments.suite.figure_3 import PAPER, larger_is_better, size_panels
@@ -13,7 +13,7 @@ from isoloss.experiments.suite.figure_3 import PAPER, larger_is_better, size_pan
 
 def figure_8(scale: Scale) -> Experiment:
     """The figure's runs, claims and panels at a scale."""
-    tasks = (task_a(scale), task_6(scale), second_text_task(scale))
+    tasks = (grammar_task(scale, "A"), hidden_state_task(scale, "6"), text_task(scale, "SST-2"))
     return Experiment(
         name="figure-8",
         title="Are larger models better on other tasks too?",

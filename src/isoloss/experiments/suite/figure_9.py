@@ -23,11 +23,11 @@ from isoloss.experiments.figures import (
     SIZE,
     STEP,
     ShownTask,
-    first_text_task,
+    grammar_task,
+    hidden_state_task,
     loss_bars,
     probe_bars,
-    task_10,
-    task_b,
+    text_task,
 )
 from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.experiments.scale import Scale
@@ -47,7 +47,7 @@ COULD_HARDLY_FAIL = (
 
 def figure_9(scale: Scale) -> Experiment:
     """The figure's runs, claims and panels at a scale."""
-    tasks = (task_b(scale), task_10(scale), first_text_task(scale))
+    tasks = (grammar_task(scale, "B"), hidden_state_task(scale, "10"), text_task(scale, "QNLI"))
     return Experiment(
         name="figure-9",
         title="Does the KL divergence converge, as the loss does?",
@@ -90,7 +90,7 @@ def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, 
     steps = Panel(
         f"{task.key}-steps",
         f"{task.title}: over steps",
-        f"One line per run, {len(task.seeds(scale))} seeds per width. {of_loss}",
+        f"One line per run, {len(scale.seeds)} seeds per width. {of_loss}",
         (Lines(STEP, LOG_KL, BY_WIDTH, "run", marked=task.runs.saturated_from),),
         every,
         shows=(f"{task.key}-comes-to-rest-over-steps",),
