@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +10,7 @@ import polars as pl
 from jaxtyping import Float
 
 from isoloss.experiments.statistics.rank_correlation import complete_rows
-from isoloss.experiments.statistics.seed_bootstrap import FrameKey, Frames, Statistic
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, statistic_of
 
 
 @dataclass(frozen=True)
@@ -26,13 +25,8 @@ class MeanWithinRuns:
 
     def __call__(self, runs: Frames) -> float:
         """See the class."""
-        found = [_of_one_run(self.statistic, FrameKey(run)) for run in runs]
+        found = [statistic_of(self.statistic, run) for run in runs]
         return float(np.mean(found)) if found else float("nan")
-
-
-@lru_cache(maxsize=4096)
-def _of_one_run(statistic: Statistic, run: FrameKey) -> float:
-    return statistic([run.frame])
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 from scipy import stats
 
-from isoloss.experiments.statistics.seed_bootstrap import FrameKey, Frames, Statistic
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_seed, once_per_frames
 
 DIGITS = 12
 """Decimals that coefficients are rounded to, so that rounding alone never makes two of them differ."""
@@ -149,9 +148,9 @@ class PartialSlope:
 
     def __call__(self, runs: Frames) -> float:
         """See the class."""
-        groups: dict[object, list[FrameKey]] = {}
+        groups: dict[object, list[pl.DataFrame]] = {}
         for run in runs:
-            groups.setdefault(_group(self.within, FrameKey(run)), []).append(FrameKey(run))
+            groups.setdefault(_group(self.within, run), []).append(run)
         products = np.zeros((3, 3))
         for group in groups.values():
             products += _products(self, *group)
@@ -162,16 +161,16 @@ class PartialSlope:
         return float(np.linalg.solve(given, outcome)[0])
 
 
-@lru_cache(maxsize=4096)
-def _group(within: str, run: FrameKey) -> object:
-    return run.frame[within][0]
+@once_per_frames
+def _group(within: str, run: pl.DataFrame) -> object:
+    return run[within][0]
 
 
-@lru_cache(maxsize=4096)
-def _products(asked: PartialSlope, *runs: FrameKey) -> Float[np.ndarray, "3 3"]:
+@once_per_frames
+def _products(asked: PartialSlope, *runs: pl.DataFrame) -> Float[np.ndarray, "3 3"]:
     """Sums of squares and products of log2(of), log2(KL) and accuracy about their means in the group."""
     columns = (asked.of, "kl", asked.outcome, "loss")
-    of, kl, outcome, loss = complete_rows([run.frame for run in runs], columns)
+    of, kl, outcome, loss = complete_rows(runs, columns)
     if asked.window is not None and len(loss):
         near = loss <= (1 + asked.window) * loss.min()
         of, kl, outcome = of[near], kl[near], outcome[near]
@@ -200,17 +199,13 @@ class PooledInWindow:
 
     def __call__(self, runs: Frames) -> float:
         """See the class."""
-        by_seed: dict[int, list[FrameKey]] = {}
-        for run in runs:
-            by_seed.setdefault(run["seed"][0], []).append(FrameKey(run))
-        found = np.array([_of_seed(self, *runs_of_seed) for runs_of_seed in by_seed.values()])
+        found = np.array([_of_seed(self, *own) for own in by_seed(runs).values()])
         defined = found[np.isfinite(found)]
         return float(defined.mean()) if len(defined) else float("nan")
 
 
-@lru_cache(maxsize=4096)
-def _of_seed(asked: PooledInWindow, *runs: FrameKey) -> float:
-    frames = [run.frame for run in runs]
-    lowest = min(float(frame["loss"].to_numpy().min()) for frame in frames)
-    near = [frame.filter(pl.col("loss") <= (1 + asked.window) * lowest) for frame in frames]
+@once_per_frames
+def _of_seed(asked: PooledInWindow, *runs: pl.DataFrame) -> float:
+    lowest = min(float(run["loss"].to_numpy().min()) for run in runs)
+    near = [run.filter(pl.col("loss") <= (1 + asked.window) * lowest) for run in runs]
     return asked.statistic(near) if sum(map(len, near)) >= FEWEST else float("nan")

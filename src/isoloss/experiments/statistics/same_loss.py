@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 import polars as pl
 from scipy.optimize import isotonic_regression
 
 from isoloss.errors import BadInput
-from isoloss.experiments.statistics.seed_bootstrap import FrameKey, Frames, Statistic
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames
 from isoloss.measurements.matched_losses import (
     MatchedCheckpoint,
     MatchedLosses,
@@ -71,18 +70,14 @@ class SameLoss:
         return replace(self.losses, points=points).verdict.answer
 
 
+@once_per_frames
 def at_same_loss(run: pl.DataFrame, reference: pl.DataFrame) -> SameLoss | None:
     """The two runs at the same loss; None if their checkpoints have none in common. See `matched_losses`."""
-    return _at_same_loss(FrameKey(run), FrameKey(reference))
-
-
-@lru_cache(maxsize=512)
-def _at_same_loss(run: FrameKey, reference: FrameKey) -> SameLoss | None:
-    losses = matched_losses((run.frame, reference.frame))
+    losses = matched_losses((run, reference))
     if losses is None:
         return None
     here, there = losses.points
-    return SameLoss(RunAtLoss(run.frame, here), RunAtLoss(reference.frame, there), losses)
+    return SameLoss(RunAtLoss(run, here), RunAtLoss(reference, there), losses)
 
 
 def matched_losses(runs: Sequence[pl.DataFrame]) -> MatchedLosses | None:
@@ -129,14 +124,10 @@ def pairs_at_same_loss(runs: Sequence[pl.DataFrame], rule: str, reference: str) 
             yield found
 
 
+@once_per_frames
 def rule_and_seed(run: pl.DataFrame) -> tuple[str, int | None]:
     """What a run is labelled with: its update rule, and its seed."""
-    return _rule_and_seed(FrameKey(run))
-
-
-@lru_cache(maxsize=2048)
-def _rule_and_seed(run: FrameKey) -> tuple[str, int | None]:
-    return run.frame["rule"][0], run.frame["seed"][0]
+    return run["rule"][0], run["seed"][0]
 
 
 def mean_at_same_loss(rule: str, reference: str, column: str, compare: Comparison) -> Statistic:
@@ -166,18 +157,14 @@ def percentage_points(value: float, reference: float) -> float:
     return 100 * (value - reference)
 
 
-def curve(frame: pl.DataFrame, column: str, error: str) -> StepCurve:
+@once_per_frames
+def curve(run: pl.DataFrame, column: str, error: str) -> StepCurve:
     """A column of a run's frame, with its error and its number of sentences, over the steps."""
-    return _curve(FrameKey(frame), column, error)
-
-
-@lru_cache(maxsize=2048)
-def _curve(run: FrameKey, column: str, error: str) -> StepCurve:
     names = ("step", column, error, f"{column}_sentences")
-    columns = (run.frame[name].to_list() for name in names)
+    columns = (run[name].to_list() for name in names)
     rows = sorted(row for row in zip(*columns, strict=True) if None not in row)
     return StepCurve(
-        str(run.frame["run"][0]), tuple(row[0] for row in rows), tuple(Estimate(*row[1:]) for row in rows)
+        str(run["run"][0]), tuple(row[0] for row in rows), tuple(Estimate(*row[1:]) for row in rows)
     )
 
 
@@ -242,7 +229,7 @@ class MeanAtSameStep:
         named = [(run, *rule_and_seed(run)) for run in runs]
         references = {seed: run for run, rule, seed in named if rule == self.reference}
         found = [
-            _of_pair(self, FrameKey(run), FrameKey(references[seed]))
+            _of_pair(self, run, references[seed])
             for run, rule, seed in named
             if rule == self.rule and seed in references
         ]
@@ -250,10 +237,10 @@ class MeanAtSameStep:
         return float(np.mean(defined)) if defined else float("nan")
 
 
-@lru_cache(maxsize=4096)
-def _of_pair(asked: MeanAtSameStep, run: FrameKey, reference: FrameKey) -> float | None:
+@once_per_frames
+def _of_pair(asked: MeanAtSameStep, run: pl.DataFrame, reference: pl.DataFrame) -> float | None:
     """The mean over the pair's steps, the same in all resamples that have its seed; None without any."""
-    pairs = at_same_steps(run.frame, reference.frame, (asked.column, "loss"), asked.window)
+    pairs = at_same_steps(run, reference, (asked.column, "loss"), asked.window)
     values = [asked.compare(row[asked.column], row[f"{asked.column}_reference"]) for row in pairs]
     return float(np.mean(values)) if values else None
 

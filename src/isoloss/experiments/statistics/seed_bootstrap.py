@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from itertools import chain, combinations_with_replacement
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import polars as pl
@@ -20,8 +21,12 @@ Statistic = Callable[[Frames], float]
 """From the runs' frames to one number, which may be nan where they do not settle it."""
 
 
-class FrameKey:
-    """A run's frame as a cache's key, by identity: resamples by seeds hold the same frames again."""
+P = ParamSpec("P")
+Found = TypeVar("Found")
+
+
+class _FrameKey:
+    """A run's frame as a cache's key, by identity."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self.frame = frame
@@ -30,7 +35,33 @@ class FrameKey:
         return id(self.frame)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FrameKey) and self.frame is other.frame
+        return isinstance(other, _FrameKey) and self.frame is other.frame
+
+
+def once_per_frames(function: Callable[P, Found]) -> Callable[P, Found]:
+    """The function, computed once for the same frames: resamples by seeds hold them again."""
+    of_frames: Any = function
+
+    @lru_cache(maxsize=4096)
+    def of_keys(*keys: Any, **named: Any) -> Found:
+        found: Found = of_frames(*(key.frame if isinstance(key, _FrameKey) else key for key in keys), **named)
+        return found
+
+    @wraps(function)
+    def cached(*given: P.args, **named: P.kwargs) -> Found:
+        return of_keys(
+            *(_FrameKey(each) if isinstance(each, pl.DataFrame) else each for each in given), **named
+        )
+
+    return cached
+
+
+def by_seed(runs: Frames) -> dict[object, list[pl.DataFrame]]:
+    """The runs of each seed; those of frames without the column under None."""
+    found: dict[object, list[pl.DataFrame]] = {}
+    for run in runs:
+        found.setdefault(run["seed"][0] if "seed" in run.columns else None, []).append(run)
+    return found
 
 
 DRAWS = 200
@@ -245,15 +276,12 @@ class MedianOverSeeds:
 
     def __call__(self, runs: Frames) -> float:
         """See the class."""
-        by_seed: dict[object, list[FrameKey]] = {}
-        for run in runs:
-            seed = run["seed"][0] if "seed" in run.columns else None
-            by_seed.setdefault(seed, []).append(FrameKey(run))
-        found = [_of_one_seed(self.statistic, tuple(own)) for own in by_seed.values()]
+        found = [statistic_of(self.statistic, *own) for own in by_seed(runs).values()]
         known = [value for value in found if math.isfinite(value)]
         return float(np.median(known)) if known else math.nan
 
 
-@lru_cache(maxsize=4096)
-def _of_one_seed(statistic: Statistic, runs: tuple[FrameKey, ...]) -> float:
-    return statistic([run.frame for run in runs])
+@once_per_frames
+def statistic_of(statistic: Statistic, *runs: pl.DataFrame) -> float:
+    """The statistic of these runs alone."""
+    return statistic(runs)

@@ -1,8 +1,7 @@
 """Statistics over model sizes: how a column changes with size at the same loss, and how sizes differ."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -10,7 +9,7 @@ from jaxtyping import Float
 
 from isoloss.experiments.statistics.along_runs import Scaled, theil_sen_slope
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, RunAtLoss, matched_losses
-from isoloss.experiments.statistics.seed_bootstrap import FrameKey, Frames, Statistic
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_seed, once_per_frames
 
 
 @dataclass(frozen=True)
@@ -30,15 +29,14 @@ class SlopeOverSizes:
 
     def __call__(self, runs: Frames) -> float:
         """See the class."""
-        slopes = [_slope(self, *map(FrameKey, by_width)) for by_width in _by_seed(runs)]
+        slopes = [_slope(self, *by_width) for by_width in _by_width(runs)]
         defined = [slope for slope in slopes if slope is not None]
         return float(np.mean(defined)) if defined else float("nan")
 
 
-@lru_cache(maxsize=1024)
-def _slope(asked: SlopeOverSizes, *by_width: FrameKey) -> float | None:
+@once_per_frames
+def _slope(asked: SlopeOverSizes, *runs: pl.DataFrame) -> float | None:
     """One seed's slope, the same in all resamples that have the seed; None without a common loss."""
-    runs = [key.frame for key in by_width]
     values = (
         _at_last_step(asked.of.column, runs) if asked.at_one_step else _at_one_loss(asked.of.column, runs)
     )
@@ -146,8 +144,6 @@ class OfNarrowest:
         return self.statistic([run for run in runs if run["width"][0] == least])
 
 
-def _by_seed(runs: Frames) -> Iterator[list[pl.DataFrame]]:
+def _by_width(runs: Frames) -> list[list[pl.DataFrame]]:
     """The runs of each seed, smallest width first."""
-    seeds = dict.fromkeys(run["seed"][0] for run in runs)
-    for seed in seeds:
-        yield sorted((run for run in runs if run["seed"][0] == seed), key=lambda run: run["width"][0])
+    return [sorted(own, key=lambda run: run["width"][0]) for own in by_seed(runs).values()]
