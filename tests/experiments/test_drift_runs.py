@@ -30,7 +30,7 @@ def test_every_pace_has_its_checkpoints_at_the_same_times() -> None:
         assert run.architecture.dropout == 0
         assert run.averaging_horizon == schedule.horizon
     schedules = len(LAPTOP.schedules) + 1
-    assert len(runs) == (schedules + 1) * len(LAPTOP.widths) * len(LAPTOP.own_seeds)
+    assert len(runs) == (schedules + 1) * len(LAPTOP.widths) * len(scale.seeds)
 
 
 def test_rates_and_batches_are_told_apart_by_three_rates_with_two_batches_each() -> None:

@@ -162,7 +162,8 @@ class DriftRuns:
     Its checkpoints are at the first `control_checkpoints` of its twin's steps. At the second time, the fall
     of the trace predicted from derivatives is measured on `rate_sentences` sentences, for the first pace from
     models of the first width (0: not at all). By the first three paces alone go models of the first width on
-    `other_languages`, by name. `own_seeds` replace the scale's. Raises BadInput if these cannot be compared.
+    `other_languages`, by name. Raises BadInput if these
+    cannot be compared.
     """
 
     widths: tuple[int, ...]
@@ -172,7 +173,6 @@ class DriftRuns:
     control_factor: int = 32
     rate_sentences: int = 0
     other_languages: tuple[tuple[str, LanguagePlan], ...] = ()
-    own_seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.schedules)) < max(2, len(self.schedules)):
@@ -296,7 +296,7 @@ def every_drift_run(scale: Scale, settings: DriftRuns, measured: Measured) -> tu
         for run in drift_runs(
             drift,
             replace(scale.grammar, language=plan),
-            settings.own_seeds or scale.seeds,
+            scale.seeds,
             measured,
         )
     )

@@ -113,7 +113,6 @@ class RealTextRuns:
     """`followed` is Figures 2's and 4's run, `compared` Tables 1's and 2's runs on BookCorpus.
 
     The tasks are in the form of SST-2, QNLI and RTE; the last two are measured where they are at hand.
-    `own_seeds` replace the scale's if given.
     """
 
     followed: CorpusRuns
@@ -123,7 +122,6 @@ class RealTextRuns:
     questions: TaskSource
     entailment: TaskSource
     sizes: TextSizes
-    own_seeds: tuple[int, ...] | None = None
 
     @property
     def tasks(self) -> tuple[ComparedTask, ...]:

@@ -199,7 +199,6 @@ independent. η²/B differ twelvefold."""
 
 LAPTOP = DriftRuns(
     widths=(32,),
-    own_seeds=tuple(range(651, 657)),
     schedules=SIX,
     times=(0.3, 1.0, 2.5, 6.0, 16.0),
     control_checkpoints=3,
@@ -214,7 +213,6 @@ claims."""
 
 NIGHT = replace(
     LAPTOP,
-    own_seeds=tuple(range(751, 771)),
     times=(*LAPTOP.times, 40.0),
     rate_sentences=1000,
     other_languages=(
@@ -230,7 +228,6 @@ over seeds."""
 PAPER = replace(
     LAPTOP,
     widths=(512, 1024),
-    own_seeds=None,
     schedules=tuple(replace(schedule, batch_size=8 * schedule.batch_size) for schedule in SIX),
     rate_sentences=1000,
 )
@@ -285,6 +282,7 @@ def _with_rates(scale: Scale, text: str) -> Experiment:
 EXPERIMENT = Design(
     lambda scale: drift(scale, AT[scale.name]),
     registered="b3601f09ccc695dac1eb841d72f4768839fe710a",
+    seeds={"laptop": tuple(range(651, 657)), "night": tuple(range(751, 771))},
     earlier_seeds={
         "laptop": ((111, 112, 113, 114, 115), (171, 172, 173, 174, 175)),
         "night": (tuple(range(241, 251)), tuple(range(251, 261))),

@@ -169,9 +169,6 @@ def _sgd(rate: float) -> SGD:
 LIMIT_SEEDS = 3
 """Number of seeds."""
 
-OWN_SEEDS: dict[ScaleName, tuple[int, ...]] = {"night": (251, 252, 253)}
-"""Instead of the scale's first."""
-
 CHANGED: dict[ScaleName, Schedule] = {
     "smoke": Schedule(0.4, 8),
     "laptop": Schedule(0.2, 32),
@@ -184,7 +181,7 @@ CHANGED: dict[ScaleName, Schedule] = {
 
 def drift_limits(scale: Scale, short: DriftRuns) -> Experiment:
     """The law's curve from a few runs of the drift in short, and the arms from the same starts."""
-    sizes, seeds = scale.sizes, OWN_SEEDS.get(scale.name, scale.seeds)
+    sizes = scale.sizes
     quantities = (sizes.loss(), sizes.trace())
     variants = limit_variants(CHANGED[scale.name])
     branches = (
@@ -204,7 +201,7 @@ def drift_limits(scale: Scale, short: DriftRuns) -> Experiment:
             "its fall, the tolerance claimed for the drift experiment's own runs. Nothing here is a claim: "
             "the experiment looks for where the law breaks down, and each panel says what was found.",
         ),
-        runs=branched_runs(scale.grammar, short.widths, seeds[:LIMIT_SEEDS], branches, quantities),
+        runs=branched_runs(scale.grammar, short.widths, scale.seeds[:LIMIT_SEEDS], branches, quantities),
         panels=limit_panels,
     )
 
@@ -254,6 +251,7 @@ SETTINGS: dict[ScaleName, DriftRuns] = {
 
 EXPERIMENT = Design(
     lambda scale: drift_limits(scale, SETTINGS[scale.name]),
+    seeds={"night": (251, 252, 253)},
     earlier_seeds={"laptop": ((111, 112, 113),), "night": ((241, 242, 243),)},
     takes_a_language=True,
     picture=Picture(

@@ -38,7 +38,7 @@ class LongerRuns:
     """The compared size trained longer by the grammar's rule, with its batches and seeds, to `steps`.
 
     `train` and so on are the sizes of the splits for fine-tuning a checkpoint; `noises` are in units of the
-    weights' deviation before pre-training. `own_seeds` replace the grammar's. Raises BadInput if the training
+    weights' deviation before pre-training. Raises BadInput if the training
     split is too small for the warm-up of fine-tuning.
     """
 
@@ -50,7 +50,6 @@ class LongerRuns:
     test: int
     noise_sentences: int
     noises: tuple[float, float, float] = (0.3, 1.0, 3.0)
-    own_seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         self.fine_tuning.steps(self.train)
@@ -76,7 +75,6 @@ LAPTOP = LongerRuns(
     validation=500,
     test=2000,
     noise_sentences=300,
-    own_seeds=tuple(range(681, 686)),
 )
 """Nearly six times as long as saturation takes. Seeds 171 to 175 were fine-tuned on [CLS]'s vector, at 1e-3
 for 10 epochs, to an accuracy below that of frozen probes: masked words leave that vector untrained, and 500
@@ -89,7 +87,6 @@ NIGHT = replace(
     LAPTOP,
     steps=32_000,
     checkpoint_steps=(8000, *log_spaced_steps(16_000, 32_000, per_doubling=6)),
-    own_seeds=tuple(range(781, 801)),
 )
 """Eight times as long as saturation takes; longer does not fit into the night. Seeds 241 to 250 left open an
 effect which, by the spread between them, 15 would decide; hence twenty others, and again twenty with the
@@ -166,7 +163,7 @@ def longer_runs(scale: Scale, longer: LongerRuns) -> tuple[PlannedRun, ...]:
             measured=measured_at(steps, *quantities),
             averaging_horizon=grammar.averaging_horizon,
         )
-        for seed in longer.own_seeds or scale.seeds
+        for seed in scale.seeds
     )
 
 
@@ -264,6 +261,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
 EXPERIMENT = Design(
     lambda scale: longer_training(scale, AT[scale.name]),
     registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    seeds={"laptop": tuple(range(681, 686)), "night": tuple(range(781, 801))},
     earlier_seeds={
         "laptop": ((111, 112, 113, 114, 115), (171, 172, 173, 174, 175)),
         "night": (tuple(range(241, 251)), tuple(range(401, 421))),

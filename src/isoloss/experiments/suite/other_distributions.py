@@ -99,7 +99,6 @@ def other_distributions(scale: Scale) -> Experiment:
             "other-distributions changes the probabilities of a grammar's rules, and the language is no "
             "grammar; give one, or leave that experiment out"
         )
-    scale = scale.with_seeds(SEEDS.get(scale.name))
     task, sizes = scale.grammar.tasks[1], scale.sizes
     probe = sizes.probe_of(task)
     examples = sizes.examples_of(task)
@@ -146,6 +145,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 EXPERIMENT = Design(
     other_distributions,
     registered="72089dd49eef8592396e8c4b754ac0977fa6e341",
+    seeds=SEEDS,
     takes_a_language=True,
     picture=Picture("trace", "Accuracy where a probe was not trained, over the trace"),
 )

@@ -12,6 +12,7 @@ from isoloss.experiments.figures import TRACE
 from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.real_text import ADAMW, BARE, SAM_RULE, ComparedTask, compared_runs, majority
+from isoloss.experiments.shared.real_text_settings import SEEDS
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
     doublings,
@@ -79,7 +80,7 @@ def real_text_algorithms(scale: Scale) -> Experiment:
             "This is a separate experiment from Tables 1 and 2: its texts have to be downloaded, and its "
             "claims are corrected for multiple testing among themselves.",
         ),
-        runs=compared_runs(settings, settings.own_seeds or scale.seeds, measured),
+        runs=compared_runs(settings, scale.seeds, measured),
         references=tuple(majority(runs, task.source, sizes, (("rule", "majority"),)) for task in tasks),
         claims=claims_of(tasks),
         panels=lambda table: _panels(table, axes),
@@ -243,6 +244,7 @@ def _of_task(task: ComparedTask) -> tuple[Claim, Claim]:
 EXPERIMENT = Design(
     real_text_algorithms,
     registered="b498bd11b1dfc342db1e68a9863f45335559777e",
+    seeds=SEEDS,
     earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
     of_the_paper=True,
     headline="worse-without-regularisation-sst-2",

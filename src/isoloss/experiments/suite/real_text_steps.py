@@ -9,6 +9,7 @@ from isoloss.experiments.figures import BY_SEED, STEP, TRACE
 from isoloss.experiments.planned_run import measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.real_text import TextSizes, followed_runs, majority
+from isoloss.experiments.shared.real_text_settings import SEEDS
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.measurements.quantity import AnyQuantity
@@ -59,7 +60,6 @@ def real_text_steps(scale: Scale) -> Experiment:
     """The runs, claims and panel at a scale."""
     settings = scale.real_text
     runs, sizes, task = settings.followed, settings.sizes, settings.sentiment
-    seeds = settings.own_seeds or scale.seeds
     quantities: list[AnyQuantity] = [sizes.loss(), sizes.trace(), sizes.probe_of(task, ACCURACY)]
     if sizes.fine_tuning is not None:
         quantities.append(sizes.accuracy_of(task, FINE_TUNED))
@@ -79,10 +79,10 @@ def real_text_steps(scale: Scale) -> Experiment:
             "This is a separate experiment from Figures 2 and 4: its texts have to be downloaded, and its "
             "claims are corrected for multiple testing among themselves.",
         ),
-        runs=followed_runs(runs, seeds, measured),
+        runs=followed_runs(runs, scale.seeds, measured),
         references=(majority(runs, task, sizes),),
         claims=CLAIMS,
-        panels=lambda table: _panels(table, sizes, len(seeds)),
+        panels=lambda table: _panels(table, sizes, len(scale.seeds)),
         paper_numbers=(
             ("SST-2, from step 400,000 to 1,400,000", "+1.25 percentage points"),
             ("trace, from step 400,000 to 1,400,000", "−0.67"),
@@ -124,6 +124,7 @@ def _sequences(rows: pl.DataFrame, quantity: str) -> str:
 EXPERIMENT = Design(
     real_text_steps,
     registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    seeds=SEEDS,
     earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
     of_the_paper=True,
 )
