@@ -11,7 +11,7 @@ import polars as pl
 
 from isoloss.experiments.statistics.along_runs import RANGE_OF_KL, MeanWithinRuns, divergence_over_entropy
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
-from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic
+from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic, by_seed
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Region, Verdict, below, holm_adjusted, holm_levels
@@ -222,10 +222,8 @@ WHY_WINDOW = "four times the paper's 0.12 %, and about what its losses lie above
 
 def gap_at_the_end(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of the largest minus the smallest final loss of a seed's runs, over their mean."""
-    last: dict[int, list[float]] = {}
-    for run in runs:
-        last.setdefault(run["seed"][0], []).append(run["loss"][-1])
-    gaps = [float(np.ptp(losses) / np.mean(losses)) for losses in last.values() if len(losses) > 1]
+    last = ([run["loss"][-1] for run in own] for own in by_seed(runs).values())
+    gaps = [float(np.ptp(losses) / np.mean(losses)) for losses in last if len(losses) > 1]
     return float(np.mean(gaps)) if gaps else float("nan")
 
 

@@ -206,9 +206,13 @@ def excess_loss(runs: Sequence[pl.DataFrame], rated: Rated = in_own_units) -> fl
     rows = rated(runs)
     if rows.is_empty():
         return math.nan
-    excess = float((rows["raw_loss"] - rows["loss"]).sum())
-    predicted = float((rows["learning_rate"] * rows["trace"] / (4 * rows["batch_size"])).sum())
-    return math.log2(excess / predicted) if excess > 0 and predicted > 0 else math.nan
+    return excess_over(rows["learning_rate"] * rows["trace"] / (4 * rows["batch_size"]), rows)
+
+
+def excess_over(predicted: pl.Series, rows: pl.DataFrame) -> float:
+    """log2 of the excess loss of raw over averaged weights, over that predicted; sums over the rows."""
+    excess, expected = float((rows["raw_loss"] - rows["loss"]).sum()), float(predicted.sum())
+    return math.log2(excess / expected) if excess > 0 and expected > 0 else math.nan
 
 
 def points_per_halving(runs: Sequence[pl.DataFrame]) -> float:

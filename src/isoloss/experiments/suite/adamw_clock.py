@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import permutations
+from itertools import permutations, starmap
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ from isoloss.experiments.drift_statistics import (
     change_of_loss,
     curves,
     distance_between_schedules,
+    excess_over,
     halvings_of_trace,
     steps_apart,
     with_start,
@@ -81,9 +82,8 @@ def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
     if table.is_empty():
         return math.nan
     rows = table.filter(pl.col(PART) == DRIFT)
-    excess = float((rows["raw_loss"] - rows["loss"]).sum())
-    predicted = float((rows["learning_rate"] * rows["root_fisher"] / (4 * rows["batch_size"].sqrt())).sum())
-    return math.log2(excess / predicted) if excess > 0 and predicted > 0 else math.nan
+    predicted = rows["learning_rate"] * rows["root_fisher"] / (4 * rows["batch_size"].sqrt())
+    return excess_over(predicted, rows)
 
 
 CLAIMS = (
@@ -211,11 +211,10 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     means = over_seeds(table, AdamWSchedule).with_columns(
         time_over_batch=pl.col("time") / pl.col("batch_size")
     )
-    moved, bars = (
-        means.filter(pl.col(PART) == DRIFT),
-        "Dots are means over seeds, error bars their standard errors.",
+    started, both = (
+        means.filter(pl.col(PART).is_in(parts)) for parts in ([START, DRIFT], [START, DRIFT, SGD_PART])
     )
-    both = means.filter(pl.col(PART).is_in([START, DRIFT, SGD_PART]))
+    bars = "Dots are means over seeds, error bars their standard errors."
     return (
         Panel(
             "clock",
@@ -226,7 +225,7 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
                 Lines(TIME, axis, BY_SCHEDULE, "pace", predicted="beginning", dashed=START)
                 for axis in (TRACE, ROOT)
             ),
-            with_beginning(means.filter(pl.col(PART).is_in([START, DRIFT]))),
+            with_beginning(started),
             "stacked",
             ("one-clock", "batch-does-not-matter"),
         ),
@@ -238,7 +237,7 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
                 Lines(SGD_TIME, TRACE, BY_SCHEDULE, "pace"),
                 Table((Axis("pace", "pace"), Axis("seeds", "seeds"), TIME, TRACE, ROOT, LOSS, RAW_LOSS)),
             ),
-            moved,
+            means.filter(pl.col(PART) == DRIFT),
         ),
         Panel(
             "what-descends",
@@ -269,12 +268,7 @@ SMOKE = AdamWClockRuns(
 LAPTOP = AdamWClockRuns(
     width=32,
     seeds=(151, 152, 153, 154, 155),
-    schedules=(
-        AdamWSchedule(1e-3, 32),
-        AdamWSchedule(2e-3, 128),
-        AdamWSchedule(4e-3, 512),
-        AdamWSchedule(4e-3, 1024),
-    ),
+    schedules=tuple(starmap(AdamWSchedule, ((1e-3, 32), (2e-3, 128), (4e-3, 512), (4e-3, 1024)))),
     times=(1e-3, 2e-3, 4e-3),
     changed=AdamWSchedule(4e-3, 512),
     sgd=Schedule(0.2, 32),
@@ -298,12 +292,7 @@ NIGHT = replace(
 PAPER = AdamWClockRuns(
     width=512,
     seeds=(21, 22, 23),
-    schedules=(
-        AdamWSchedule(1e-3, 256),
-        AdamWSchedule(1e-3, 1024),
-        AdamWSchedule(2e-3, 1024),
-        AdamWSchedule(2e-3, 4096),
-    ),
+    schedules=tuple(starmap(AdamWSchedule, ((1e-3, 256), (1e-3, 1024), (2e-3, 1024), (2e-3, 4096)))),
     times=(1e-3, 2e-3, 4e-3),
     changed=AdamWSchedule(2e-3, 1024),
     sgd=Schedule(0.2, 256),

@@ -17,7 +17,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import runs_of_sizes
 from isoloss.experiments.shared.real_text import ComparedTask
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_seed
 from isoloss.experiments.teacher import TeachersLanguage
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.generated_words import Policy
@@ -79,8 +79,7 @@ class GainOverWidths:
     def __call__(self, runs: Frames) -> float:
         """See the class."""
         slopes = []
-        for seed in dict.fromkeys(run["seed"][0] for run in runs):
-            own = [run for run in runs if run["seed"][0] == seed]
+        for own in by_seed(runs).values():
             widths = np.log2([run["width"][0] for run in own])
             slopes.append(theil_sen_slope(widths, np.array([self.gain.of(run) for run in own])))
         return float(np.mean(slopes)) if slopes else math.nan

@@ -26,6 +26,7 @@ from isoloss.experiments.statistics.same_loss import (
     percentage_points,
     rows_at_same_loss,
 )
+from isoloss.experiments.statistics.seed_bootstrap import by_seed
 from isoloss.experiments.suite.table_1 import AT_ONE_STEP, at_one_step_and_one_kl
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
 from isoloss.results.verdict import above, below
@@ -42,9 +43,7 @@ def flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
     Only a seed's own pairs are ranked together, since they share AdamW's run. A seed with too few of them to
     be ranked counts as if it had not been run. nan if there are none.
     """
-    seeds = dict.fromkeys(run["seed"][0] for run in runs)
-    each = (_flatter_is_better([run for run in runs if run["seed"][0] == seed]) for seed in seeds)
-    found = [ranking for ranking in each if math.isfinite(ranking)]
+    found = [value for value in map(_flatter_is_better, by_seed(runs).values()) if math.isfinite(value)]
     return float(np.mean(found)) if found else math.nan
 
 
