@@ -42,16 +42,16 @@ def once_per_frames(function: Callable[P, Found]) -> Callable[P, Found]:
     """The function, computed once for the same frames: resamples by seeds hold them again."""
     of_frames: Any = function
 
-    @lru_cache(maxsize=4096)
-    def of_keys(*keys: Any, **named: Any) -> Found:
-        found: Found = of_frames(*(key.frame if isinstance(key, _FrameKey) else key for key in keys), **named)
-        return found
+    def of_keys(*keys: Any, **named: Any) -> Any:
+        return of_frames(*(key.frame if isinstance(key, _FrameKey) else key for key in keys), **named)
+
+    held: Any = lru_cache(maxsize=4096)(of_keys)
 
     @wraps(function)
     def cached(*given: P.args, **named: P.kwargs) -> Found:
-        return of_keys(
-            *(_FrameKey(each) if isinstance(each, pl.DataFrame) else each for each in given), **named
-        )
+        keys = (_FrameKey(each) if isinstance(each, pl.DataFrame) else each for each in given)
+        found: Found = held(*keys, **named)
+        return found
 
     return cached
 
