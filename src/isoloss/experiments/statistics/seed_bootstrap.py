@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from itertools import chain, combinations_with_replacement
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -21,8 +21,8 @@ Statistic = Callable[[Frames], float]
 """From the runs' frames to one number, which may be nan where they do not settle it."""
 
 
-P = ParamSpec("P")
-Found = TypeVar("Found")
+OfFrames = TypeVar("OfFrames", bound=Callable[..., Any])
+"""A function of runs' frames, among other arguments."""
 
 
 class _FrameKey:
@@ -38,22 +38,20 @@ class _FrameKey:
         return isinstance(other, _FrameKey) and self.frame is other.frame
 
 
-def once_per_frames(function: Callable[P, Found]) -> Callable[P, Found]:
+def once_per_frames(function: OfFrames) -> OfFrames:
     """The function, computed once for the same frames: resamples by seeds hold them again."""
-    of_frames: Any = function
 
     def of_keys(*keys: Any, **named: Any) -> Any:
-        return of_frames(*(key.frame if isinstance(key, _FrameKey) else key for key in keys), **named)
+        return function(*(key.frame if isinstance(key, _FrameKey) else key for key in keys), **named)
 
-    held: Any = lru_cache(maxsize=4096)(of_keys)
+    held = lru_cache(maxsize=4096)(of_keys)
 
     @wraps(function)
-    def cached(*given: P.args, **named: P.kwargs) -> Found:
+    def cached(*given: Any, **named: Any) -> Any:
         keys = (_FrameKey(each) if isinstance(each, pl.DataFrame) else each for each in given)
-        found: Found = held(*keys, **named)
-        return found
+        return held(*keys, **named)
 
-    return cached
+    return cast("OfFrames", cached)
 
 
 def by_seed(runs: Frames) -> dict[object, list[pl.DataFrame]]:
