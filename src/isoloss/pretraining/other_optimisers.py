@@ -15,6 +15,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
 from isoloss.pretraining.descent import (
     AdamW,
+    Decay,
     Descent,
     GradientRule,
     check_moments,
@@ -24,6 +25,7 @@ from isoloss.pretraining.descent import (
     plain_rule,
 )
 from isoloss.pretraining.update_rule import Training
+from isoloss.results.store import ONLY_WHEN_CHANGED
 
 
 def pytorch_optimizer() -> ModuleType:
@@ -74,9 +76,9 @@ class SOAP:
     """Adam in the slowly turning eigenbasis of Shampoo's preconditioner (Vyas et al. 2024).
 
     The bases are updated every `basis_steps` steps; a dimension above 10,000 (a large vocabulary) keeps the
-    identity. The first step only initialises the preconditioner and leaves the weights unchanged. Weight
-    decay as in `AdamW`, on matrices only. State: two numbers per parameter, and 2 (a² + b²) for an a x b
-    matrix.
+    identity. The first step only initialises the preconditioner and leaves the weights unchanged. The rate's
+    `decay` as in `AdamW`; weight decay too, on matrices only. State: two numbers per parameter, and
+    2 (a² + b²) for an a x b matrix.
     """
 
     learning_rate: float = 1e-3
@@ -85,6 +87,7 @@ class SOAP:
     second_beta: float = 0.95
     weight_decay: float = 0.01
     basis_steps: int = 10
+    decay: Decay = field(default="none", metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         check_moments(
@@ -103,7 +106,7 @@ class SOAP:
             betas=(self.first_beta, self.second_beta),
             precondition_frequency=self.basis_steps,
         )
-        return Descent([optimiser], self.warm_up_steps, training.steps)
+        return Descent([optimiser], self.warm_up_steps, training.steps, self.decay)
 
     def build(self, training: Training) -> GradientRule:
         """See `UpdateRuleSettings.build`."""
