@@ -31,6 +31,7 @@ from isoloss.experiments.figures import (
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, STANDARDISED, MeasurementSizes, Scale
+from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import (
     FLATTENING,
     IMPROVEMENT,
@@ -120,6 +121,18 @@ CLAIMS = (
         statistic=IMPROVEMENT,
     ),
 )
+WITH_MORE_SEEDS = (
+    "sizes-have-one-kl",
+    "near-the-law",
+    "trace-ranks-better-in-the-window",
+    "flatter-is-better-at-one-kl",
+)
+"""Claims that seven seeds leave open, or decide otherwise from set to set; `same_verdict` judges them. On
+sets of seven of twenty seeds (761 to 780) each of the others had one verdict on all."""
+
+LAPTOP_STEPS = (1000, 2000, 2828, 3447, 4202, 5657)
+"""The checkpoints that are measured: fewer than in other experiments, so that more seeds have the time."""
+
 REFERENCE = "chance and ceiling"
 HELD_AGAINST = (
     ("chance_accuracy", "chance"),
@@ -135,10 +148,13 @@ OF_STANDARDISED = Axis(STANDARDISED, "accuracy, standardised features", f"{STAND
 
 def figure_1(scale: Scale) -> Experiment:
     """The figure's runs, claims and panels at a scale."""
+    at_laptop = scale.name == "laptop"
     task = scale.grammar.tasks[1]
-    steps, probe = scale.grammar.checkpoint_steps, scale.sizes.probe_of(task)
+    steps = LAPTOP_STEPS if at_laptop else scale.grammar.checkpoint_steps
+    probe = scale.sizes.probe_of(task)
     measured = measured_at(steps, scale.sizes.loss(), scale.sizes.trace(), probe)
-    beside = tuple(MeasuredAt(q, (scale.grammar.steps,)) for q in scale.sizes.probes_beside(task))
+    besides = () if at_laptop else scale.sizes.probes_beside(task)
+    beside = tuple(MeasuredAt(quantity, (scale.grammar.steps,)) for quantity in besides)
     untrained = tuple((f"of width {model.shape.width}", model) for model in scale.grammar.architectures)
     return Experiment(
         name="figure-1",
@@ -158,7 +174,7 @@ def figure_1(scale: Scale) -> Experiment:
             PlannedReference(REFERENCE, scale.grammar.language, TaskReference(probe)),
             *control_references(scale.grammar.language, probe, untrained),
         ),
-        claims=CLAIMS,
+        claims=tuple(claim for claim in CLAIMS if not (at_laptop and claim.name in WITH_MORE_SEEDS)),
         panels=lambda table: _panels(table, scale),
         paper_numbers=(("losses", "3.204 to 3.208 nats"),),
     )
@@ -210,7 +226,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
             vertical + of_trace,
             (trace,),
             dots,
-            shows=("flatter-is-better-at-one-kl",),
+            shows=() if scale.name == "laptop" else ("flatter-is-better-at-one-kl",),
         ),
         *_over_examples(every, scale.sizes),
     )
@@ -258,12 +274,19 @@ def _reference(table: pl.DataFrame) -> str:
     return f"{', '.join(told)}. ".capitalize() if told else ""
 
 
+SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(421, 428))}
+
 EXPERIMENT = Design(
     figure_1,
     registered="27fdafd885163a6a8cbcc119f3528bb3b57f3113",
-    seeds=FRESH_SEEDS,
+    seeds=SEEDS,
     earlier_seeds={
-        "laptop": (tuple(range(111, 116)), tuple(range(171, 176)), tuple(range(621, 626))),
+        "laptop": (
+            tuple(range(111, 116)),
+            tuple(range(171, 176)),
+            tuple(range(621, 626)),
+            tuple(range(631, 636)),
+        ),
         "night": (tuple(range(201, 211)), tuple(range(241, 251))),
     },
     takes_a_language=True,

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -11,47 +12,66 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.equal_knowledge import STAGE
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
-from isoloss.experiments.scale import FRESH_SEEDS, Scale, scale_named
+from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
-from isoloss.experiments.suite.figure_1 import figure_1
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
+from isoloss.experiments.suite.figure_1 import CLAIMS, SEEDS, WITH_MORE_SEEDS, figure_1
 from isoloss.experiments.suite.flatten_polish import flatten_polish
 from isoloss.panels import Axis, Panel, Table
 from isoloss.results.verdict import Verdict
 
-SEEDS_A_SET = 5
+SEEDS_A_SET = {"figure-1": 7, "flatten-polish": 5}
 """As many as the main command has."""
 ORDERS = 4
 """Of the seeds, each of which is cut into disjoint sets."""
 STANDS = 0.95
 """The share of sets with one verdict from which on a claim's is said to stand."""
 
-NIGHT_SEEDS = tuple(range(761, 781))
-"""Of those of the polished models, whose runs are the same."""
+NIGHT_SEEDS = tuple(range(441, 461))
 
 
 def same_verdict(scale: Scale) -> Experiment:
     """Figure 1 and the polished models as at laptop scale, with the seeds of a night."""
     settings = scale if scale.name == UNJUDGED else scale_named("laptop").with_seeds(scale.seeds)
     figure, polished = figure_1(settings), flatten_polish(settings, settings.seeds)
+    of_figure, of_polished = SEEDS_A_SET["figure-1"], SEEDS_A_SET["flatten-polish"]
     return Experiment(
         name="same-verdict",
         title="Would other seeds give the same verdicts?",
-        question=Question.MATERIAL,
+        question=Question.FLATNESS,
         text=(
-            f"At laptop scale each claim is judged on {SEEDS_A_SET} seeds. Here the same runs are made with "
-            f"more, cut into disjoint sets of {SEEDS_A_SET}, and the claims are judged on each set as there: "
-            "a verdict that turns with the seeds says little. “Inconclusive” is a verdict too: some "
-            "claims need a night's seeds.",
+            f"At laptop scale the claims of Figure 1 are judged on {of_figure} seeds, those about polished "
+            f"models on {of_polished}. Here the same runs are made with more, cut into disjoint sets of as "
+            "many, and the claims are judged on each set as there: a verdict that turns with the seeds says "
+            "little. “Inconclusive” is a verdict too.",
+            "Claims of Figure 1 that so few seeds do not decide are judged here, on all of them.",
         ),
         runs=(*figure.runs, *polished.runs),
-        claims=(),
+        claims=tuple(
+            replace(claim, statistic=OfFigure1(claim.statistic))
+            for claim in CLAIMS
+            if claim.name in WITH_MORE_SEEDS
+        ),
         panels=lambda table: _panels(table, figure.claims, polished.claims),
     )
 
 
-def sets_of_seeds(
-    seeds: Sequence[int], size: int = SEEDS_A_SET, orders: int = ORDERS
-) -> tuple[frozenset[int], ...]:
+@dataclass(frozen=True)
+class OfFigure1:
+    """A statistic of Figure 1's runs alone."""
+
+    statistic: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        return self.statistic([run for run in runs if not _is_polished(run)])
+
+
+def _is_polished(run: pl.DataFrame) -> bool:
+    return STAGE in run.columns and run[STAGE][0] is not None
+
+
+def sets_of_seeds(seeds: Sequence[int], size: int, orders: int = ORDERS) -> tuple[frozenset[int], ...]:
     """Disjoint sets of `size` seeds from each of several random orders of them; the rest of an order is left.
 
     >>> [sorted(each) for each in sets_of_seeds((1, 2, 3, 4, 5), size=2, orders=1)]
@@ -77,17 +97,14 @@ def verdicts_on_sets(
     return counts
 
 
-def verdicts(
-    table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Claim], size: int = SEEDS_A_SET
-) -> pl.DataFrame:
-    """A row a premise or effect: how often it got which verdict on sets of seeds, the commonest's share."""
+def verdicts(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Claim]) -> pl.DataFrame:
+    """A row a premise or effect: how often it got which verdict on sets of as many seeds as at laptop."""
     frames = judged_runs(table)
-    is_polished = [STAGE in frame.columns and frame[STAGE][0] is not None for frame in frames]
     rows = []
     for name, claims, own in (("figure-1", figure, False), ("flatten-polish", polished, True)):
-        of_these = [frame for frame, polish in zip(frames, is_polished, strict=True) if polish is own]
+        of_these = [frame for frame in frames if _is_polished(frame) is own]
         seeds = sorted({frame["seed"][0] for frame in of_these})
-        counts = verdicts_on_sets(claims, of_these, sets_of_seeds(seeds, size))
+        counts = verdicts_on_sets(claims, of_these, sets_of_seeds(seeds, SEEDS_A_SET[name]))
         rows += [_row(name, claim, counts[claim.name]) for claim in claims if claim.name in counts]
     return pl.DataFrame(rows)
 
@@ -96,23 +113,23 @@ def findings(table: pl.DataFrame) -> tuple[str, ...]:
     """How many claims of both experiments have one verdict whatever the seeds, and which do not."""
     settings = scale_named("laptop")
     claims = figure_1(settings).claims, flatten_polish(settings).claims
-    judged, on_more = (verdicts(table, *claims, size) for size in (SEEDS_A_SET, 2 * SEEDS_A_SET))
-    return (standing(judged, SEEDS_A_SET), standing(on_more, 2 * SEEDS_A_SET), *turning(judged))
+    judged = verdicts(table, *claims)
+    return (standing(judged), *turning(judged))
 
 
-def standing(judged: pl.DataFrame, size: int) -> str:
-    """How many rows of `verdicts` have one verdict on nearly all sets of `size` seeds, and which.
+def standing(judged: pl.DataFrame) -> str:
+    """How many rows of `verdicts` have one verdict on nearly all sets of seeds, and which.
 
     >>> row = {"sets": 4, "share": 1.0, "supported": 4, "not supported": 0, "inconclusive": 0}
-    >>> standing(pl.DataFrame([row]), 5)
-    '1 of 1 premises and effects have one verdict on at least 95 % of 4 sets of 5 seeds: 1 supported.'
+    >>> standing(pl.DataFrame([row]))
+    '1 of 1 premises and effects have one verdict on at least 95 % of the sets of seeds: 1 supported.'
     """
     share = {str(verdict): pl.col(str(verdict)) / pl.col("sets") for verdict in Verdict}
     numbers = {verdict: judged.filter(each >= STANDS).height for verdict, each in share.items()}
     by_verdict = ", ".join(f"{number} {verdict}" for verdict, number in numbers.items() if number) or "none"
     return (
         f"{sum(numbers.values())} of {judged.height} premises and effects have one verdict on at least "
-        f"{100 * STANDS:.0f} % of {max(judged['sets'].to_list())} sets of {size} seeds: {by_verdict}."
+        f"{100 * STANDS:.0f} % of the sets of seeds: {by_verdict}."
     )
 
 
@@ -142,9 +159,7 @@ def _panels(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Cla
         return ()
     judged = verdicts(table, figure, polished)
     columns = tuple(Axis(name, title) for name, title in _TITLES.items())
-    return (
-        Panel("sets", "Verdicts on sets of seeds", standing(judged, SEEDS_A_SET), (Table(columns),), judged),
-    )
+    return (Panel("sets", "Verdicts on sets of seeds", standing(judged), (Table(columns),), judged),)
 
 
 _TITLES = {
@@ -170,5 +185,8 @@ def _row(experiment: str, claim: Claim, counts: Counter[Verdict]) -> dict[str, s
 
 
 EXPERIMENT = Design(
-    same_verdict, seeds={"laptop": FRESH_SEEDS["laptop"], "night": NIGHT_SEEDS}, findings=findings
+    same_verdict,
+    seeds={"laptop": SEEDS["laptop"], "night": NIGHT_SEEDS},
+    earlier_seeds={"night": (tuple(range(761, 781)),)},
+    findings=findings,
 )
