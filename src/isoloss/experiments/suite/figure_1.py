@@ -278,7 +278,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(
 
 EXPERIMENT = Design(
     figure_1,
-    registered="27fdafd885163a6a8cbcc119f3528bb3b57f3113",
+    registered="fcfb99604f3600360287e760cdf9c5fd2345dbd6",
     seeds=SEEDS,
     earlier_seeds={
         "laptop": (

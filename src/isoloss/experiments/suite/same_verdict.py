@@ -186,6 +186,7 @@ def _row(experiment: str, claim: Claim, counts: Counter[Verdict]) -> dict[str, s
 
 EXPERIMENT = Design(
     same_verdict,
+    registered="fcfb99604f3600360287e760cdf9c5fd2345dbd6",
     seeds={"laptop": SEEDS["laptop"], "night": NIGHT_SEEDS},
     earlier_seeds={"night": (tuple(range(761, 781)),)},
     findings=findings,
