@@ -94,10 +94,10 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     result = shown["result"]
     asked, link = _experiment(result["name"]).title, f"[{result['name']}](#{result['name']})"
     claims = [*of_kind(result, "effect"), *of_kind(result, "premise")]
+    if "findings" in shown:
+        return f"- *{asked}* {shown['findings'][0]} {link}"
     if not claims:
-        otherwise = "All claims were withdrawn; what was measured is shown."
-        said = next(iter(shown.get("findings", ())), otherwise)
-        return f"- *{asked}* {said} {link}"
+        return f"- *{asked}* All claims were withdrawn; what was measured is shown. {link}"
     named = {claim["name"]: claim for claim in claims}
     answer = named.get(builtin_designs()[result["name"]].headline, claims[0])
     sentence, _, measured, _, _ = cells(answer)
@@ -126,11 +126,10 @@ def _section(scales: list[dict[str, Any]]) -> str:
     picture = [f"![{shown.shows}]({picture_name(name, scale)})\n"] if shown else []
     parts = [f"## {name}\n", f"**{experiment.title}**\n", *picture]
     kinds = {kind: _table(scales, kind) for kind in ("effect", "premise")}
+    parts += [_found(each) for each in scales if "findings" in each]
     if kinds["effect"]:
         parts.append(kinds["effect"])
-    elif all("findings" in each for each in scales):
-        parts += map(_found, scales)
-    elif not kinds["premise"]:
+    elif not kinds["premise"] and not any("findings" in each for each in scales):
         parts.append("All claims on these runs have been withdrawn: below, with the reason.\n")
     if kinds["premise"]:
         parts += ["Premises, each judged by itself:\n", kinds["premise"]]

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from results_kept import ROOT, cells, largest_current, of_kind, seeds_of
+from results_kept import ROOT, cells, largest_current, seeds_of
 
 README, DRIFT_PAGE = ROOT / "README.md", ROOT / "docs" / "drift.md"
 PLACES = {
@@ -26,10 +26,6 @@ FINDINGS = (
                 "{verdict}, {measured}."
             ),
             "one-kl": "What is left to learn, the KL, hardly moves either: {verdict}, {measured}.",
-            "flatter-is-better-at-one-kl": (
-                "Where as much is left to learn, flatter checkpoints are more accurate: "
-                "{verdict}, {measured}."
-            ),
         },
     ),
     (
@@ -66,22 +62,29 @@ FINDINGS = (
 DRIFT_CLAIMS = ("trace-falls", "loss-stands", "one-clock", "no-noise-no-fall")
 """The claims whose verdicts stand beside the drift's pictures."""
 
-ROWS = 6
-"""The most effects that README's table has."""
+ROWS = {
+    "figure-1": ("later-is-flatter", "later-is-better"),
+    "flatten-polish": (
+        "noise-flattens",
+        "flatter-is-no-better",
+        "noise-harms-the-sharper",
+        "rounding-harms-the-sharper",
+    ),
+}
+"""The effects in README's table, by experiment."""
 
 MORE = (
-    "Brackets: 95 % intervals over seeds, corrected for a figure's number of effects. [What we found](docs/"
-    "what-we-found.md) has premises and limits; `make docs` builds the [documentation](docs/index.md)."
+    "Brackets: 95 % intervals over seeds, corrected for an experiment's number of effects. [What we found]"
+    "(docs/what-we-found.md) has premises and limits; `make docs` builds the [documentation](docs/index.md)."
 )
 
-IN_WORDS = {2: "two", 3: "three", 5: "five", 10: "ten", 15: "fifteen"}
+IN_WORDS = {2: "two", 3: "three", 5: "five", 7: "seven", 10: "ten", 15: "fifteen", 20: "twenty", 30: "thirty"}
 
 
 def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
-    """README's text with its findings, and Figure 1's table, in their places."""
-    first = [each for each in kept if each["result"]["name"] == "figure-1"]
+    """README's text with its findings, and the table of what `make reproduce` gave, in their places."""
     told = textwrap.fill(MORE, 125, break_on_hyphens=False)
-    table = f"{readme_table(first)}\n{told}\n"
+    table = f"{readme_table(kept)}\n{told}\n"
     return _placed(_placed(readme, "found", findings(kept, "docs/what-we-found.md")), "table", table)
 
 
@@ -105,24 +108,17 @@ def _said(words: str, claim: dict[str, Any]) -> str:
 
 
 def readme_table(kept: Sequence[dict[str, Any]]) -> str:
-    """The first effects that are tested, for README: one experiment's results, a column a scale.
-
-    Scales whose results are of other claims than the first one's, those of an earlier round, are left out.
-    """
-    names = [[claim["name"] for claim in _tested(each)] for each in kept]
-    shown = [each for each, own in zip(kept, names, strict=True) if own == names[0]]
-    scales = [f"{each['scale']}, {_in_words(len(seeds_of(each['result'])))} seeds" for each in shown]
-    rows = [f"| | the paper | {' | '.join(scales)} |", "|---|---|" + "---|" * len(shown)]
-    for claims in list(zip(*map(_tested, shown), strict=True))[:ROWS]:
-        said = [cells(claim) for claim in claims]
-        here = [f"{measured}: {verdict}" for _, _, measured, _, verdict in said]
-        rows.append(f"| {' | '.join([*said[0][:2], *here])} |")
+    """The effects that `make reproduce` shows best: the paper's words, and ours at laptop scale."""
+    rows = ["| | the paper | laptop |", "|---|---|---|"]
+    for name, effects in ROWS.items():
+        result = next(
+            each["result"] for each in kept if each["result"]["name"] == name and each["scale"] == "laptop"
+        )
+        claims = {claim["name"]: claim for claim in result["claims"]}
+        for effect in effects:
+            sentence, paper, measured, _, verdict = cells(claims[effect])
+            rows.append(f"| {sentence} | {paper} | {measured}: {verdict} |")
     return "\n".join(rows) + "\n"
-
-
-def _tested(kept: dict[str, Any]) -> list[dict[str, Any]]:
-    """The effects of a result that were not withdrawn."""
-    return [claim for claim in of_kind(kept["result"], "effect") if not claim.get("withdrawn")]
 
 
 def drift_verdicts(kept: dict[str, Any]) -> str:

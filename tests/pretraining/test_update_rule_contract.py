@@ -2,7 +2,6 @@
 
 import copy
 import math
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -185,12 +184,3 @@ def test_sam_refuses_batches_of_one(tmp_path: Path) -> None:
     specification = replace(small(), update_rule=RULES["SAM"], language_digest=LANGUAGE.digest, batch_size=1)
     with pytest.raises(BadInput, match="batches of at least 2"):
         pretrain(specification, LANGUAGE, tmp_path)
-
-
-@pytest.mark.parametrize("settings", [RULES["Lion"], RULES["SOAP"], RULES["Sophia"]])
-def test_what_needs_the_package_says_how_to_get_it(
-    settings: UpdateRuleSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pytorch_optimizer", None)
-    with pytest.raises(BadInput, match=r"isoloss\[optimisers\]"):
-        built(settings)

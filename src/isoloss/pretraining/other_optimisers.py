@@ -29,13 +29,8 @@ from isoloss.results.store import ONLY_WHEN_CHANGED
 
 
 def pytorch_optimizer() -> ModuleType:
-    """The package. Raises BadInput, saying how to install it, if it is missing."""
-    try:
-        return importlib.import_module("pytorch_optimizer")
-    except ImportError as error:
-        raise BadInput(
-            "Lion, SOAP and Sophia need the package pytorch-optimizer; pip install 'isoloss[optimisers]'"
-        ) from error
+    """The package, imported where one of its optimisers is wanted, since that takes a second."""
+    return importlib.import_module("pytorch_optimizer")
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ def figure_1(scale: Scale) -> Experiment:
     return Experiment(
         name="figure-1",
         gallery=0,
-        title="Does flatness tell the better of two models at the same pre-training loss?",
+        title="At the same pre-training loss, are later checkpoints flatter and better?",
         question=Question.FLATNESS,
         text=(
             "The paper pre-trains transformers of several sizes on sentences of a grammar whose exact "
@@ -280,6 +280,7 @@ EXPERIMENT = Design(
     figure_1,
     registered="fcfb99604f3600360287e760cdf9c5fd2345dbd6",
     seeds=SEEDS,
+    headline="later-is-better",
     earlier_seeds={
         "laptop": (
             tuple(range(111, 116)),
