@@ -20,11 +20,10 @@ from isoloss.experiments.cost import (
     run_throughput,
     this_machine,
 )
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, SettingsGroup
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.paper_settings import SettingsGroup, settings_of
+from isoloss.experiments.paper_settings import settings_of
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.scale import scale_named
 from isoloss.models.transformers import Shape
 from isoloss.progress import Progress
 
@@ -44,7 +43,7 @@ def print_dry_run(
         measured_on = request.device if request.measure else None
         rows = cost_rows(experiments, runs, machine, measured_on, progress)
     # Only that scale is meant to be the paper's.
-    groups = settings_of(scale_named("paper"), experiments) if request.scale == "paper" else ()
+    groups = settings_of(experiments) if request.scale == "paper" else ()
     if request.json:
         content = {**cost_as_json(rows, machine), "settings": settings_as_rows(groups)}
         print(json.dumps(content, indent=2))
