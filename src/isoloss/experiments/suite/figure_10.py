@@ -2,13 +2,7 @@
 
 from dataclasses import replace
 
-from isoloss.experiments.claims import (
-    ASSOCIATION,
-    WHY_ASSOCIATION,
-    Claim,
-    Question,
-    flatter_is_better_at_one_kl,
-)
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.descents import (
     DESCENTS,
     Descents,
@@ -19,6 +13,7 @@ from isoloss.experiments.descents import (
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ShownTask, grammar_task, hidden_state_task
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION, flatter_is_better_at_one_kl
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns
 from isoloss.experiments.statistics.rank_correlation import PartialSlope, Ranking
 from isoloss.experiments.suite.figure_4 import EXPERIMENT as FIGURE_4

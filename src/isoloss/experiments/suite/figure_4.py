@@ -1,6 +1,6 @@
 """Figures 4 and 10: along SGD from a saturated model, the trace of the Hessian falls and accuracy rises."""
 
-from isoloss.experiments.claims import Claim, Question, flatter_is_better_at_one_kl
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.descents import (
     DESCENTS,
     DescentRuns,
@@ -13,10 +13,11 @@ from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ShownTask, grammar_task, hidden_state_task
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl, later_is_better, later_is_flatter
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, IMPROVEMENT_BY_FLATTENING
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
 from isoloss.experiments.suite.figure_2 import one_kl_over_steps, one_loss_over_steps
-from isoloss.results.verdict import above, below
+from isoloss.results.verdict import above
 
 
 def drift_in_words(descent: DescentRuns) -> str:
@@ -95,23 +96,18 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
     return (
         one_loss_over_steps(task, "“after the validation pre-training loss converges” (Section 4)"),
         one_kl_over_steps(task),
-        Claim(
-            name=f"{task.key}-flatter",
-            sentence=f"{task.title}: along SGD the trace of the Hessian falls.",
-            paper="“a clear decreasing trend”, as Theorem 3.3 predicts (Section 4; no number given)",
-            measure="mean over runs of the Theil-Sen slope of log2(trace) per doubling of steps",
-            unit="doublings per doubling",
-            claimed=below(0.0),
-            statistic=task.statistic(FLATTENING),
+        later_is_flatter(
+            f"{task.key}-flatter",
+            f"{task.title}: along SGD the trace of the Hessian falls.",
+            "“a clear decreasing trend”, as Theorem 3.3 predicts (Section 4; no number given)",
+            task.statistic(FLATTENING),
         ),
-        Claim(
-            name=f"{task.key}-better",
-            sentence=f"{task.title}: along SGD accuracy rises.",
-            paper=paper_gain,
-            measure="mean over runs of the Theil-Sen slope of accuracy per doubling of steps",
-            unit="percentage points per doubling",
-            claimed=above(0.0),
-            statistic=task.statistic(IMPROVEMENT),
+        later_is_better(
+            f"{task.key}-better",
+            f"{task.title}: along SGD accuracy rises.",
+            paper_gain,
+            task.statistic(IMPROVEMENT),
+            of="accuracy",
         ),
         Claim(
             name=f"{task.key}-better-by-two-points",

@@ -4,13 +4,14 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question, flatter_is_better_at_one_kl
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment, SettingsGroup, settings_group
 from isoloss.experiments.figures import ACCURACY, BY_WIDTH, KL, TRACE, grammar_task
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, NIGHT_WIDTHS
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
 from isoloss.experiments.statistics.along_runs import in_doublings
