@@ -11,7 +11,7 @@ from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import (
     FEWEST_AVERAGED,
-    Pace,
+    Clock,
     checkpoint_steps,
     first_step,
     mean_step,
@@ -167,7 +167,7 @@ class DriftRuns:
     """
 
     widths: tuple[int, ...]
-    schedules: tuple[Pace, ...]
+    schedules: tuple[Clock, ...]
     times: tuple[float, ...]
     control_checkpoints: int
     control_factor: int = 32
@@ -200,13 +200,13 @@ class DriftRuns:
         )
 
     @property
-    def control(self) -> Pace:
+    def control(self) -> Clock:
         """The pace of the control."""
         twin: Any = self.schedules[0]  # paces are dataclasses, which their protocol cannot say
-        slower: Pace = replace(twin, batch_size=self.control_factor * twin.batch_size)
+        slower: Clock = replace(twin, batch_size=self.control_factor * twin.batch_size)
         return slower
 
-    def steps(self, schedule: Pace) -> tuple[int, ...]:
+    def steps(self, schedule: Clock) -> tuple[int, ...]:
         """The steps of the checkpoints of one of `schedules`.
 
         Raises BadInput if the pace is so fast that two times give the same step.
@@ -264,12 +264,12 @@ def drift_runs(
     return (*(start.measured for start in origins), *descents)
 
 
-def plain(schedule: Pace, steps: tuple[int, ...]) -> Branch:
-    """SGD as in the theorem: no momentum, decay, warm-up or dropout."""
+def plain(schedule: Clock, steps: tuple[int, ...]) -> Branch:
+    """The clock's own rule, such as SGD without momentum, decay, warm-up or dropout, as in the theorem."""
     return Branch(DRIFT, schedule, schedule.rule, steps, str(schedule), schedule.key)
 
 
-def _control(schedule: Pace, steps: tuple[int, ...]) -> Branch:
+def _control(schedule: Clock, steps: tuple[int, ...]) -> Branch:
     return replace(plain(schedule, steps), part=CONTROL, variant=f"control, {schedule}")
 
 

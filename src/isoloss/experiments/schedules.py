@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput
-from isoloss.pretraining.descent import SGD
+from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 FEWEST_AVERAGED = 200
@@ -43,22 +43,17 @@ class Clock(Protocol):
         """A name without spaces."""
         ...
 
+    @property
+    def rule(self) -> UpdateRuleSettings:
+        """How its runs are trained."""
+        ...
+
     def time(self, step: int) -> float:
         """The time of the averaged weights of that step."""
         ...
 
     def step_at(self, time: float) -> int:
         """The first step whose averaged weights have that time."""
-        ...
-
-
-@runtime_checkable
-class Pace(Clock, Protocol):
-    """A clock whose runs are plain SGD."""
-
-    @property
-    def rule(self) -> UpdateRuleSettings:
-        """How SGD is run at this rate."""
         ...
 
 
@@ -182,6 +177,11 @@ class AdamWSchedule:
     def key(self) -> str:
         """See `Clock`."""
         return Schedule(self.learning_rate, self.batch_size).key
+
+    @property
+    def rule(self) -> AdamW:
+        """AdamW without decay, its rate rising until the second moment is known."""
+        return AdamW(self.learning_rate, SECOND_MOMENT_STEPS, weight_decay=0.0)
 
     @property
     def time_per_step(self) -> float:
