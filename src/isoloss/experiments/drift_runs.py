@@ -13,7 +13,6 @@ from isoloss.experiments.schedules import (
     FEWEST_AVERAGED,
     Clock,
     checkpoint_steps,
-    first_step,
     mean_step,
     rates_and_batches,
 )
@@ -132,14 +131,6 @@ class RelativeSchedule:
     def time(self, step: int) -> float:
         """Of the averaged weights of that step."""
         return self.time_per_step * mean_step(step, self.horizon)
-
-    def step_at(self, time: float) -> int:
-        """The first step whose averaged weights have that time.
-
-        >>> RelativeSchedule(1.0, 64).step_at(6.0), RelativeSchedule(0.25, 16).step_at(6.0)
-        (568, 2034)
-        """
-        return first_step(self, time, 2 * self.horizon + round(time / self.time_per_step))
 
 
 def relative_schedules(text: str) -> tuple[RelativeSchedule, ...]:

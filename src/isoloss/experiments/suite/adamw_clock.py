@@ -21,7 +21,7 @@ from isoloss.experiments.drift_statistics import (
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import DRIFT, PART, START, Branch, branched_runs
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.schedules import AdamWSchedule, Schedule, checkpoint_steps
+from isoloss.experiments.schedules import AdamWSchedule, Schedule, checkpoint_steps, first_step
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.drift_limits import Variant, limit_panels
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
@@ -135,7 +135,7 @@ class AdamWClockRuns:
     @property
     def branches(self) -> tuple[Branch, ...]:
         """The paces, and SGD."""
-        sgd = plain(self.sgd, (self.sgd.step_at(self.sgd_time),))
+        sgd = plain(self.sgd, (first_step(self.sgd, self.sgd_time),))
         named = replace(sgd, part=SGD_PART, variant=f"SGD, {self.sgd}")
         return (*(plain(each, checkpoint_steps(each, self.times)) for each in self.schedules), named)
 
