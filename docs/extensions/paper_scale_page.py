@@ -5,8 +5,10 @@ A test compares the two, so that no setting of the paper's scale can change with
 
 from pathlib import Path
 
-from isoloss.experiments.paper_settings import PaperSetting, SettingsGroup, settings_of
-from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.design import every_experiment
+from isoloss.experiments.experiment import PaperSetting, SettingsGroup
+from isoloss.experiments.paper_settings import settings_of
+from isoloss.experiments.scale import scale_named
 
 PAGE = Path(__file__).parent.parent / "paper-scale.md"
 INTRODUCTION = """\
@@ -24,9 +26,9 @@ what only its preprint or its authors' released code says is marked so.
 """
 
 
-def paper_scale_page(scale: Scale) -> str:
+def paper_scale_page() -> str:
     """The page's text."""
-    return "\n".join([INTRODUCTION, *map(_section, settings_of(scale))])
+    return "\n".join([INTRODUCTION, *map(_section, settings_of(every_experiment(scale_named("paper"))))])
 
 
 def _section(group: SettingsGroup) -> str:
@@ -39,4 +41,4 @@ def _row(setting: PaperSetting) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(paper_scale_page(scale_named("paper")))
+    PAGE.write_text(paper_scale_page())

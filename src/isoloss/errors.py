@@ -30,15 +30,17 @@ class Terminated(KeyboardInterrupt):
     """The process was told to end (SIGTERM): like Ctrl-C, but work elsewhere may continue without it."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], alike: float = 0.6) -> str:
     """A question to append to a sentence about an unknown name; empty if no known name is similar.
+
+    `alike` is difflib's ratio of characters, from 0 to 1, from which a name counts as similar.
 
     >>> did_you_mean("flatnes", ["flatness", "compare"])
     "; did you mean 'flatness'?"
     >>> did_you_mean("zebra", ["flatness", "compare"])
     ''
     """
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(name, known, n=1, cutoff=alike)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

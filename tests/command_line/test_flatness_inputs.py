@@ -178,7 +178,6 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
         (["gpt2", "--text", "text.txt", "--one-mask"], "leave the options of masks out"),
         (["bert", "--text", "text.txt", "--sentences", "-3"], "--sentences must be at least 2, not -3"),
         (["bert", "--text", "one.txt"], "one.txt has a single sentence, but an error bar takes two"),
-        (["./nowhere", "--text", "one.txt"], "one.txt has a single sentence"),
         (["bert", "--token-ids", "one.jsonl"], "one.jsonl has a single sentence"),
         (["bert", "--text", "text.txt", "--seed", "-1"], "--seed must be from 0"),
         (["bert", "--text", "text.txt", "--device", "toaster"], "the device 'toaster' cannot be used"),

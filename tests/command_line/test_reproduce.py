@@ -138,10 +138,30 @@ def test_a_dry_run_can_time_the_models_themselves(
         assert family["not_measured"] is None
         assert family["hours_measured"] > 0 < family["share_measured"]
     assert reproduce_experiments(ReproduceOptions(names[:1], "smoke", None, dry_run=True, measure=True)) == 0
-    assert "hours measured here" in " ".join(capsys.readouterr().out.split())
+    assert "hours measured" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(BadInput, match=r"--measure goes with --dry-run"):
         reproduce(ReproduceOptions(names, "smoke", None, measure=True))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_of_costs_has_a_line_a_row_that_fits(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    asked = ["reproduce", "figure-1", "table-1", "--scale", "smoke", "--dry-run"]
+    assert run(asked) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    titles = lines[1].split()
+    assert {"model", "runs", "here"} <= set(titles)
+    assert [line for line in lines[2:9] if line[0] != " "] == ["figure-1", "table-1", "all of them"]
+    assert any(line.startswith("not shown: ") for line in lines)
+    assert run([*asked, "--wide"]) == 0
+    wide = capsys.readouterr().out
+    assert "operations" in wide.splitlines()[1]
+    assert "(--wide)" not in wide
+    assert run(["reproduce", "figure-1", "--wide"]) == 2
 
 
 def test_a_model_too_large_to_time_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import pytest
 from called import run
 
 from hand_made_runs import write_measurement, write_names, write_run
-from isoloss.command_line import runs as runs_command
 from isoloss.executors.job import Job, Outcome
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
@@ -61,7 +60,7 @@ def test_damaged_names_are_told_with_what_they_cost(
 
 
 def test_runs_are_a_line_each(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["runs", str(results), "--where", "width>=32", "--sort", "loss"]) == 0
+    assert run(["runs", str(results), "--where", "width>=32", "--sort", "loss", "--wide"]) == 0
     titles, *rows, _, last = capsys.readouterr().out.splitlines()
     assert titles.split() == ["name", "run", "seed", "steps", "loss", "trace", "architecture"]
     assert ["aabb2222" in rows[0], "aaaa1111" in rows[1], len(rows)] == [True, True, 2]
@@ -83,30 +82,32 @@ def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: pytest.C
     assert [line.split()[0] for line in lines] == named
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120, 240])
 def test_lines_of_runs_fit_the_terminal(
     width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What has no room is named at the end, and `--wide` and a pipe leave nothing out."""
+    """What has no room is named, and `--wide` leaves nothing out; a pipe has a terminal's 80 columns."""
     write_run(tmp_path, "aaaa1111", width=32, loss=LOSS, trace={40: [5.0, 6.0]})
     write_run(tmp_path, "bbbb2222", width=64, rule="SGD", loss=LOSS, trace={40: [5000.0, 6000.0]})
     write_names(tmp_path, "figure-1", {"aaaa1111": "width-32-of-a-very-long-name-that-has-no-end-seed-621"})
     write_names(tmp_path, "figure-2", {"bbbb2222": "width-64-seed-621"})
     asked = ["runs", str(tmp_path)]
-    assert run(asked) == 0
-    piped = capsys.readouterr().out
-    assert "no-end" in piped
-    assert "SGD" in piped
-    monkeypatch.setattr(runs_command, "stdout_width", lambda: width)
+    monkeypatch.setenv("COLUMNS", str(width))
     assert run(asked) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert max(len(line) for line in lines if " of " not in line and "--wide" not in line) <= width
-    assert width == 60 or max(map(len, lines)) <= width
+    assert max(map(len, lines)) <= width
     assert [line for line in lines if not line.startswith(" ")][:2] == ["figure-1", "figure-2"]
     assert {"loss", "trace"} <= set(lines[0].split())
-    assert ("--wide shows everything" in lines[-1]) == (width < 100)
+    assert lines[1].strip() != lines[3].strip()
+    assert any(line.startswith("not shown: ") for line in lines) == (width < 200)
+    monkeypatch.delenv("COLUMNS")
+    if width == 80:
+        piped = subprocess.run([sys.executable, "-m", "isoloss", *asked], capture_output=True, text=True)
+        assert piped.stdout.splitlines() == lines
     assert run([*asked, "--wide"]) == 0
-    assert capsys.readouterr().out == piped
+    wide = capsys.readouterr().out
+    assert "no-end" in wide
+    assert "SGD" in wide
 
 
 def test_of_one_quantity_the_plainest_number_is_shown(
@@ -176,9 +177,10 @@ def test_show_tells_everything(results: Path, capsys: pytest.CaptureFixture[str]
 def test_compare_begins_with_a_conclusion(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare-runs", "aaaa", "aabb", "--results", str(results)]) == 0
     first, *lines = capsys.readouterr().out.splitlines()
-    assert first.startswith("At step 40, aabb2222 has, beside aaaa1111: lower loss (-0.5")
+    assert first.startswith("At step 40, aabb2222 has, compared with aaaa1111: lower loss (-0.5")
     assert first.endswith(" nats).")
-    assert len([line for line in lines if "│   40 │ loss " in line]) == 1  # at the last step alone
+    assert len([line for line in lines if "│ loss " in line]) == 1  # at the last step alone
+    assert "aabb2222 minus aaaa1111, at step 40" in [line.strip() for line in lines]
     assert "1 more rows, of other quantities and steps, with --all" in lines
 
 

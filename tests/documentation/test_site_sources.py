@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.design import builtin_designs
-from isoloss.experiments.scale import scale_named
 from page_blocks import ROOT, links
 
 
@@ -81,7 +80,7 @@ def test_no_setting_of_the_papers_scale_has_changed_unseen() -> None:
     """If one was changed on purpose, `make paper-scale` rewrites the page."""
     from paper_scale_page import PAGE, paper_scale_page
 
-    assert PAGE.read_text() == paper_scale_page(scale_named("paper"))
+    assert PAGE.read_text() == paper_scale_page()
 
 
 @pytest.mark.parametrize(

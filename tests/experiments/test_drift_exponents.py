@@ -14,7 +14,7 @@ from isoloss.experiments.drift_exponents import (
     bend,
     rate_exponent,
 )
-from isoloss.experiments.schedules import Pace
+from isoloss.experiments.schedules import Clock
 from isoloss.experiments.statistics.seed_bootstrap import MedianOverSeeds
 from isoloss.experiments.suite.drift import CLAIMS
 
@@ -48,13 +48,13 @@ def test_with_traces_as_uncertain_as_measured_ones_claims_tell_laws_apart() -> N
 def test_resistance_and_finite_steps_are_read_off() -> None:
     """The trace falls by 1 / (1 + B / 250r) at most, and by steps of η (1 + η)."""
 
-    def resisted(schedule: Pace, step: int) -> float:
+    def resisted(schedule: Clock, step: int) -> float:
         rate, batch = schedule.learning_rate, schedule.batch_size
         floor = 1 / (1 + batch / (250 * rate))
         fallen = floor * (1 - math.exp(-schedule.time(step) / 4 / floor))
         return START_TRACE * 2**-fallen
 
-    def hurried(schedule: Pace, step: int) -> float:
+    def hurried(schedule: Clock, step: int) -> float:
         return START_TRACE * 2 ** -((schedule.time(step) * (1 + schedule.learning_rate)) ** 0.5)
 
     deepening = OverFalls(batch_exponent, deepening=True)

@@ -21,7 +21,7 @@ from isoloss.experiments.drift_statistics import (
     speed_over_theory,
     with_start,
 )
-from isoloss.experiments.schedules import Pace, Schedule
+from isoloss.experiments.schedules import Clock, Schedule
 from isoloss.experiments.suite.drift import AT, CLAIMS
 from isoloss.experiments.suite.drift_limits import SETTINGS
 
@@ -31,20 +31,20 @@ RELATIVE = AT["laptop"]
 START_TRACE, START_LOSS, START_ACCURACY, LARGEST = 16.0, 1.4, 0.85, 4.0
 
 
-def by_tau(schedule: Pace, step: int) -> float:
+def by_tau(schedule: Clock, step: int) -> float:
     return START_TRACE / (1 + 20 * schedule.time(step)) ** 0.5
 
 
-def by_distance(schedule: Pace, step: int) -> float:
+def by_distance(schedule: Clock, step: int) -> float:
     return START_TRACE / (1 + schedule.learning_rate * step / 50) ** 0.5
 
 
-def by_tau_without_the_batch(schedule: Pace, step: int) -> float:
+def by_tau_without_the_batch(schedule: Clock, step: int) -> float:
     return by_tau(replace(schedule, batch_size=64), step)
 
 
 def runs(
-    trace: Callable[[Pace, int], float],
+    trace: Callable[[Clock, int], float],
     *,
     points: float = 0.0,
     excess: float = 1.0,

@@ -1,28 +1,21 @@
-from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from isoloss.errors import BadInput
 from isoloss.experiments.design import every_experiment
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.paper_settings import settings_of
-from isoloss.experiments.scale import Scale, scale_named
-
-
-@cache
-def scale() -> Scale:
-    return scale_named("paper")
+from isoloss.experiments.scale import scale_named
 
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    return {experiment.name: experiment for experiment in every_experiment(scale())}
+    return {experiment.name: experiment for experiment in every_experiment(scale_named("paper"))}
 
 
 @cache
 def titles(*names: str) -> set[str]:
-    groups = settings_of(scale(), [experiments()[name] for name in names])
+    groups = settings_of([experiments()[name] for name in names])
     return {group.title.split(" (")[0] for group in groups}
 
 
@@ -47,16 +40,10 @@ def test_rules_and_languages_bring_their_own() -> None:
 
 
 def test_every_setting_says_all_three_and_none_twice() -> None:
-    for group in settings_of(scale()):
+    for group in settings_of(list(experiments().values())):
         settings = group.settings
         assert len({setting.name for setting in settings}) == len(settings)
         for setting in settings:
             for said in (setting.name, setting.paper, setting.ours, setting.why):
                 assert said.strip()
                 assert "|" not in said  # the columns of a table
-
-
-def test_a_language_of_another_kind_is_refused() -> None:
-    other = replace(scale(), grammar=replace(scale().grammar, language=scale().hidden_markov.language))
-    with pytest.raises(BadInput, match="no PCFG"):
-        settings_of(other)

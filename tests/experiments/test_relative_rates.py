@@ -12,7 +12,7 @@ from isoloss.experiments.drift_runs import (
     relative_schedules,
 )
 from isoloss.experiments.languages import headline_grammar
-from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.schedules import Schedule, first_step
 from isoloss.measurements.derived_traces import StableRateQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.loading import load_masked_language_model
@@ -81,7 +81,7 @@ def test_a_run_that_goes_on_keeps_the_rate_of_its_start(start: Path, whole: Path
 @pytest.mark.parametrize("schedule", [RelativeSchedule(0.5, 64), RelativeSchedule(0.125, 48)])
 def test_the_step_of_a_time_is_the_first_that_has_reached_it(schedule: RelativeSchedule) -> None:
     for time in (0.06, 0.15, 0.4, 5.0):
-        step = schedule.step_at(time)
+        step = first_step(schedule, time)
         assert schedule.time(step - 1) < time <= schedule.time(step)
 
 

@@ -8,6 +8,7 @@ from isoloss.experiments.schedules import (
     AdamWSchedule,
     Schedule,
     checkpoint_steps,
+    first_step,
     mean_step,
     rates_and_batches,
 )
@@ -25,7 +26,7 @@ def test_the_mean_step_is_the_average_of_the_steps_themselves(horizon: int) -> N
 @pytest.mark.parametrize("schedule", [Schedule(0.4, 128), Schedule(0.1, 32), Schedule(0.03, 8)])
 def test_the_step_of_a_time_is_the_first_that_has_reached_it(schedule: Schedule) -> None:
     for time in (0.003, 0.0125, 0.2, 2.0):
-        step = schedule.step_at(time)
+        step = first_step(schedule, time)
         assert schedule.time(step - 1) < time <= schedule.time(step)
 
 

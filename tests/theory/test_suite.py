@@ -9,6 +9,7 @@ from isoloss.errors import BadInput
 from isoloss.panels import Axis, Categories, Colour, Dots, Landscape, Lines, Panel, Table
 from isoloss.progress import silent
 from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.statement_names import STATEMENTS
 from isoloss.theory.suite import (
     SUITE,
     PlannedStatement,
@@ -64,6 +65,10 @@ def test_a_statement_is_read_back_as_it_was(tmp_path):
     assert replace(read, panels=(), findings=()) == replace(written, panels=(), findings=())
     content = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
     assert [finding["verdict"] for finding in content["findings"]] == ["not supported", "supported"]
+
+
+def test_the_names_that_are_told_without_the_programs_are_theirs():
+    assert tuple(entry.name for entry in SUITE) == STATEMENTS
 
 
 def test_a_table_of_lists_is_refused_and_nothing_is_written(tmp_path):

@@ -155,6 +155,7 @@ def compare(options: CompareOptions) -> int:
 
 def _check(options: CompareOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
+    from isoloss.models.hub_names import refuse_absent
     from isoloss.results.checkpoint import refuse_named_twice
 
     if len(options.models) < 2:
@@ -180,6 +181,7 @@ def _check(options: CompareOptions) -> None:
     if options.output.suffix != ".html":
         raise BadInput(f"--output names an HTML file, such as comparison.html, not {options.output}")
     refuse_unwritable(options.output)
+    refuse_absent(*options.models)
 
 
 def _check_what_torch_knows(options: CompareOptions) -> None:

@@ -1,7 +1,7 @@
 """`isoloss compare-runs`: what differs between two runs, sentence by sentence if possible."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -118,23 +118,22 @@ def _print(
         console.print("nothing is measured for both runs on the same sentences at the same step")
         return
     named = [(quantity_in_words(each.record), each) for each in wholes] if every else list(main.items())
-    shown = [each for _, each in named]
-    where = "" if loss is None else f" at a loss of {loss:.5g} nats"
-    table = Table(title=f"{names[1]} minus {names[0]}{where}", title_justify="left")
-    for heading in ("step", "quantity", *names, "difference"):
+    at = {each.steps for _, each in named}
+    title = _title(names, at) + ("" if loss is None else f", {_at(loss)}")
+    table = Table(title=title, title_justify="left")
+    for heading in (*(("step",) if len(at) > 1 else ()), "quantity", *names, "difference"):
         table.add_column(heading, justify="left" if heading == "quantity" else "right", overflow="fold")
-    if mixed := len({each.paired for each in shown}) > 1:
-        table.add_column("error")
     for name, each in named:
         numbers = [as_text(e.value, e.standard_error) for e in (each.first, each.second, each.difference)]
-        error = [_PAIRED[each.paired]] if mixed else []
-        table.add_row(_steps(each), name, *numbers, *error)
+        table.add_row(*([_steps(each)] if len(at) > 1 else []), name, *numbers)
     console.print(table)
-    if len(wholes) > len(shown):
-        console.print(f"{len(wholes) - len(shown)} more rows, of other quantities and steps, with --all")
-    if not all(each.paired for each in shown):
+    if len(wholes) > len(named):
+        console.print(f"{len(wholes) - len(named)} more rows, of other quantities and steps, with --all")
+    unpaired = list(dict.fromkeys(name for name, each in named if not each.paired))
+    if unpaired:
         console.print(
-            "not paired: no values per sentence are stored, so the two errors are taken as independent"
+            f"not paired: {', '.join(unpaired)}; no values per sentence are stored, so the two errors are "
+            "taken as independent"
         )
 
 
@@ -174,12 +173,23 @@ def _conclusion(names: Sequence[str], main: Mapping[str, "Difference"], loss: fl
             said.append(f"{'higher' if value > 0 else 'lower'} {short} ({number})")
         else:
             said.append(f"no clear difference in {short} ({number})")
-    (step,) = {_steps(each) for each in list(main.values())[-1:]}
-    where = f"At step {step}" if loss is None else f"At a loss of {loss:.5g} nats"
-    return f"{where}, {names[1]} has, beside {names[0]}: {'; '.join(said)}."
+    last = list(main.values())[-1]
+    where = f"at step {_steps(last)}" if loss is None else _at(loss)
+    return f"{where.capitalize()}, {names[1]} has, compared with {names[0]}: {'; '.join(said)}."
 
 
-_PAIRED = {True: "paired", False: "not paired"}
+def _at(loss: float) -> str:
+    return f"at a loss of {loss:.5g} nats"
+
+
+def _title(names: Sequence[str], at: Collection[tuple[float, float]]) -> str:
+    """What is taken from what, and at which steps if all rows are of the same."""
+    if len(at) != 1:
+        return f"{names[1]} minus {names[0]}"
+    ((first, second),) = at
+    if first == second:
+        return f"{names[1]} minus {names[0]}, at step {first:,.0f}"
+    return f"{names[1]} at step {second:,.0f} minus {names[0]} at step {first:,.0f}"
 
 
 def _steps(difference: "Difference") -> str:

@@ -1,14 +1,16 @@
 """The output of `isoloss reproduce --dry-run`: the cost of pre-training before it starts."""
 
 import json
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
 
+from isoloss.command_line.plain_table import PlainTable
 from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.terminal import progress_display, table_console
+from isoloss.command_line.terminal import progress_display, stdout_width, table_console
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import (
     A100,
@@ -20,16 +22,33 @@ from isoloss.experiments.cost import (
     run_throughput,
     this_machine,
 )
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, SettingsGroup
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.paper_settings import SettingsGroup, settings_of
+from isoloss.experiments.paper_settings import settings_of
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.scale import scale_named
 from isoloss.models.transformers import Shape
 from isoloss.progress import Progress
 
 Row = dict[str, Any]
 
+
+MEASURED = "hours measured"
+LEAST_FIRST = (
+    "operations",
+    "GB of memory",
+    "H100 minutes a seed",
+    "parameters",
+    "A100 hours",
+    "GB on disk",
+    "steps",
+    "of the rate",
+    "rule",
+)
+"""The columns that are left out where a line is too narrow, in this order."""
+CONTINUED = "continued by others"
+"""In place of an experiment, for runs that none has planned for itself."""
+WIDEST = 100
+"""Characters in a line of text that has no other limit."""
 
 SECONDS_A_FAMILY = 5.0
 """How long a family's steps are timed, in addition to building its model and one slower first step."""
@@ -44,12 +63,12 @@ def print_dry_run(
         measured_on = request.device if request.measure else None
         rows = cost_rows(experiments, runs, machine, measured_on, progress)
     # Only that scale is meant to be the paper's.
-    groups = settings_of(scale_named("paper"), experiments) if request.scale == "paper" else ()
+    groups = settings_of(experiments) if request.scale == "paper" else ()
     if request.json:
         content = {**cost_as_json(rows, machine), "settings": settings_as_rows(groups)}
         print(json.dumps(content, indent=2))
         return
-    print_cost(rows, machine, request.scale)
+    print_cost(rows, machine, request.scale, None if request.wide else stdout_width())
     if groups:
         print_settings(groups)
 
@@ -112,33 +131,26 @@ def cost_as_json(rows: Sequence[Row], machine: Device) -> dict[str, Any]:
     return {"families": rows, "total": _total(rows), "assumed": _assumed(machine)}
 
 
-def print_cost(rows: Sequence[Row], machine: Device, scale: str) -> None:
-    """The rows and their sum on stdout: operations, hours, gigabytes, and their assumptions."""
-    table = Table(title=f"Cost of pre-training, {scale} scale", caption=_assumed(machine))
-    measured = any("hours_measured" in row for row in rows)
-    for name in ("experiment", "model", "rule"):
-        table.add_column(name, no_wrap=True)
-    numbers = (
-        "parameters",
-        "runs",
-        "operations",
-        "hours here",
-        "hours on A100",
-        "minutes a seed on H100",
-        "GB of memory",
-        "GB on disk",
-        *(("hours measured here", "share of the rate") if measured else ()),
-    )
-    for name in ("steps", *numbers):
-        table.add_column(name, justify="right", no_wrap=" " not in name)
+def print_cost(rows: Sequence[Row], machine: Device, scale: str, width: int | None) -> None:
+    """The rows and their sum on stdout: operations, hours, gigabytes, and their assumptions.
+
+    A line a row of at most `width` characters, with the columns that fit; None for all of them.
+    """
+    print(f"Cost of pre-training, {scale} scale")
+    groups: dict[str, list[dict[str, str]]] = {}
     for row in rows:
-        named = (row["experiment"], row["model"], row["rule"], f"{row['steps']:,}")
-        table.add_row(*named, *_numbers(row), *(_measured_numbers(row) if measured else ()))
-    table.add_section()
-    table.add_row("all", "", "", "", *_numbers(_total(rows)))
-    table_console().print(table)
+        cells = {"model": row["model"], "rule": row["rule"], "steps": f"{row['steps']:,}"}
+        own = _numbers(row) | (_measured_numbers(row) if "hours_measured" in row else {})
+        groups.setdefault(row["experiment"] or CONTINUED, []).append(cells | own)
+    groups["all of them"] = [{"model": "", **_numbers(_total(rows))}]
+    columns = list(dict.fromkeys(name for each in groups.values() for row in each for name in row))
+    table = PlainTable(groups, columns, set(columns) - {"model", "rule"}, LEAST_FIRST)
+    for line in table.lines(width):
+        print(line)
+    for line in textwrap.wrap(_assumed(machine), width or WIDEST):
+        print(line)
     for reason in dict.fromkeys(row["not_measured"] for row in rows if row.get("not_measured")):
-        table_console().print(f"Not measured: {reason}")
+        print(f"Not measured: {reason}")
 
 
 def _family(run: PlannedRun) -> tuple[object, ...]:
@@ -153,19 +165,25 @@ def _model(run: PlannedRun) -> str:
     return f"{name} {settings.width} × {layers}" if layers and hasattr(settings, "width") else name
 
 
-def _numbers(row: Row) -> list[str]:
-    parameters = f"{row['parameters'] / 1e6:.3g} M" if "parameters" in row else ""
-    memory = _three_digits(row["memory_gigabytes"]) if "memory_gigabytes" in row else ""
-    a_seed = _three_digits(row["minutes_a_run_h100"]) if "minutes_a_run_h100" in row else ""
-    times = map(_three_digits, (row["hours_here"], row["hours_a100"]))
-    shown = (parameters, f"{row['runs']:,}", f"{row['operations']:.2e}", *times, a_seed)
-    return [*shown, memory, _three_digits(row["disk_gigabytes"])]
+def _numbers(row: Row) -> dict[str, str]:
+    """A row's cells, or those of the sum, by their columns' names."""
+    three = {key: _three_digits(value) for key, value in row.items() if isinstance(value, float)}
+    return {
+        "parameters": f"{row['parameters'] / 1e6:.3g} M" if "parameters" in row else "",
+        "runs": f"{row['runs']:,}",
+        "operations": f"{row['operations']:.2e}",
+        "hours here": three["hours_here"],
+        "A100 hours": three["hours_a100"],
+        "H100 minutes a seed": three.get("minutes_a_run_h100", ""),
+        "GB of memory": three.get("memory_gigabytes", ""),
+        "GB on disk": three["disk_gigabytes"],
+    }
 
 
-def _measured_numbers(row: Row) -> tuple[str, str]:
+def _measured_numbers(row: Row) -> dict[str, str]:
     if row["hours_measured"] is None:
-        return "not measured", ""
-    return _three_digits(row["hours_measured"]), f"{row['share_measured']:.0%}"
+        return {MEASURED: "not measured"}
+    return {MEASURED: _three_digits(row["hours_measured"]), "of the rate": f"{row['share_measured']:.0%}"}
 
 
 def _three_digits(value: float) -> str:

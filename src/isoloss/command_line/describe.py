@@ -13,6 +13,7 @@ from isoloss.command_line.options import (
     MaximumLength,
     Number,
     language_argument,
+    refuse_missing_language,
     refuse_no_error_bar,
     refuse_unwritable,
     report_cost_of_one_position_each,
@@ -52,11 +53,12 @@ def describe(options: DescribeOptions) -> None:
     page = options.output or Path(f"{options.language.stem}.html")
     if page.suffix != ".html":
         raise BadInput(f"--output {page} is no page; give a name that ends in .html")
+    refuse_missing_language(options.language)
     refuse_no_error_bar(options.sentences)
+    seed = usable_seed(options.seed)
     with starting("describe"):
         from isoloss.measurements.entropy import usual_sentences
 
-    seed = usable_seed(options.seed)
     if page.parent.exists():  # otherwise it is made
         refuse_unwritable(page)
     described = language_argument(options.language, options.maximum_length, options.longest)

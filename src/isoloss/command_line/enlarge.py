@@ -9,6 +9,7 @@ import tyro
 from rich.table import Table
 
 from isoloss.command_line.terminal import progress_display, starting, table_console
+from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
     from isoloss.models.enlarged_checkpoint import EnlargedCheckpoint
@@ -39,6 +40,7 @@ class EnlargeOptions:
 
 def enlarge(options: EnlargeOptions) -> None:
     """Write a wider and deeper checkpoint that computes the same scores (paper B.4)."""
+    _check(options)
     with starting("enlarge"):
         from isoloss.models.enlarged_checkpoint import enlarge_checkpoint
         from isoloss.models.enlarging import Enlargement, exact_form, paper_form
@@ -57,6 +59,18 @@ def enlarge(options: EnlargeOptions) -> None:
         print(json.dumps({"out": str(options.out), **asdict(enlarged)}, allow_nan=False))
     else:
         _show(enlarged, options.out)
+
+
+def _check(options: EnlargeOptions) -> None:
+    """Refuse what can be refused without torch, which takes long to import."""
+    if not (options.checkpoint / "config.json").is_file():
+        raise BadInput(
+            f"{options.checkpoint} holds no model: it has no config.json; name a checkpoint's folder"
+        )
+    if options.out.exists() or options.out.is_symlink():
+        raise BadInput(f"{options.out} exists already; name a folder that does not, or delete it")
+    if (options.width, options.layers) == (1, 0):
+        raise BadInput("width 1 and 0 layers more change nothing; ask for a larger model")
 
 
 def _show(enlarged: "EnlargedCheckpoint", out: Path) -> None:

@@ -12,6 +12,7 @@ from isoloss.command_line.options import (
     MaximumLength,
     Number,
     language_argument,
+    refuse_missing_language,
     refuse_no_error_bar,
     report_cost_of_one_position_each,
     usable_seed,
@@ -40,11 +41,12 @@ class EntropyOptions:
 
 def entropy(options: EntropyOptions) -> None:
     """Estimate the entropy of masked words and of next words, the lowest losses a model can reach."""
+    refuse_missing_language(options.language)
+    refuse_no_error_bar(options.sentences)
+    seed = usable_seed(options.seed)
     with starting("entropy"):
         from isoloss.measurements.entropy import language_entropy, usual_sentences
 
-    refuse_no_error_bar(options.sentences)
-    seed = usable_seed(options.seed)
     drawn_from = language_argument(options.language, options.maximum_length, options.longest)
     n = usual_sentences(drawn_from) if options.sentences is None else options.sentences
     report_cost_of_one_position_each(drawn_from, n)

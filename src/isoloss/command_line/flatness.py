@@ -161,6 +161,7 @@ def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
 
 def _check(options: FlatnessOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
+    from isoloss.models.hub_names import refuse_absent
     from isoloss.results.checkpoint import refuse_named_twice
 
     if not options.models:
@@ -168,6 +169,7 @@ def _check(options: FlatnessOptions) -> None:
     refuse_named_twice(options.models)
     refuse_unknown_quantities(options.quantity)
     check_measured_text(options, "flatness.html")
+    refuse_absent(*options.models)
     if not options.quantity:
         raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
     if options.parameters is not None:

@@ -63,11 +63,16 @@ class InspectOptions:
 
 def inspect(options: InspectOptions) -> int:
     """Print a few lines per model, or JSON. Raises BadInput for one that cannot be read or measured."""
+    from isoloss.models.hub_names import refuse_absent
+
     if options.length is not None:
         refuse_below(2, options.length, "--length")
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
     refuse_unknown_device(options.device)
+    if options.budget is not None:
+        bytes_in(options.budget)
+    refuse_absent(*options.models)
     with starting("inspect"):
         import torch
 

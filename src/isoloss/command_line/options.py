@@ -195,6 +195,15 @@ def repeated_command(command: str, request: Any) -> str:
     return " ".join(words)
 
 
+def refuse_missing_language(path: Path) -> None:
+    """Raise BadInput if there is no such file, before what reads it is imported."""
+    if not path.exists():
+        raise BadInput(
+            f"there is no file {path}; name a language's file: a grammar in NLTK's notation, or JSON as "
+            "`isoloss language` writes it"
+        )
+
+
 def language_argument(path: Path, maximum_length: int | None, longest: int) -> "Language":
     """The language of a file, whose content determines the kind.
 

@@ -13,6 +13,7 @@ from isoloss.command_line.options import (
     Longest,
     MaximumLength,
     language_argument,
+    refuse_missing_language,
     report_cost_of_all_positions,
 )
 from isoloss.command_line.terminal import progress_display, starting, table_console
@@ -45,6 +46,7 @@ class ProbabilitiesOptions:
 
 def probabilities(options: ProbabilitiesOptions) -> None:
     """Show the exact probability of every word of a sentence, as a masked word and as the next word."""
+    refuse_missing_language(options.language)
     with starting("probabilities"):
         language = language_argument(options.language, options.maximum_length, options.longest)
     found = sentence_probabilities(language, options.sentence)

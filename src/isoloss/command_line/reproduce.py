@@ -86,6 +86,8 @@ class ReproduceOptions:
     """Print the cost in operations, hours and gigabytes, and stop."""
     measure: bool = False
     """With --dry-run, train each model on --device for a few seconds and estimate the hours from that."""
+    wide: bool = False
+    """With --dry-run, print every column, however long the lines."""
     json: bool = False
     """Print the claims and all numbers as JSON on stdout."""
 
@@ -126,6 +128,8 @@ def _check(options: ReproduceOptions) -> None:
             raise BadInput(f"{option} is for --on {place}; leave it out with --on {options.on}")
     if options.measure and not (options.dry_run and options.on == "local"):
         raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")
+    if options.wide and not options.dry_run:
+        raise BadInput("--wide is for the table of --dry-run; leave it out")
 
 
 def command_again(request: ReproduceOptions, experiment: "Experiment", run: "PlannedRun") -> str:

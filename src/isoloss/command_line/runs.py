@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.conf import Positional
 
+from isoloss.command_line.plain_table import PlainTable, Row
 from isoloss.command_line.show import report_damage, run_as_json
-from isoloss.command_line.terminal import starting, stdout_width, without_middle
+from isoloss.command_line.terminal import starting, stdout_width
 
 if TYPE_CHECKING:
     from isoloss.stored_runs.stored_run import StoredRun
@@ -22,10 +24,9 @@ SHORTEST_NAME = 8
 _OFTEN_ALIKE = ("architecture", "rule", "objective", "state")
 _NUMBERS = ("seed", "steps", "loss", "trace")
 _LEAST_FIRST = ("also in", "objective", "architecture", "rule", "run", "seed", "steps")
-"""The columns that are left out where the terminal is too narrow, in this order, before any number."""
+"""The columns that are left out where a line is too narrow, in this order, before any number."""
 
 _SETTINGS_LAST = ("rule", "objective", "architecture", "also in")
-GAP, SHORTEST_CELL = "  ", 12
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class RunsOptions:
     descending: bool = False
     """Sort in descending order."""
     wide: bool = False
-    """Print every column, however long the lines; as always where the output is no terminal."""
+    """Print every column, however long the lines."""
     json: bool = False
     """Print JSON: {"runs": [...]}."""
 
@@ -77,20 +78,17 @@ def runs(options: RunsOptions) -> int:
     alike = [name for name in _OFTEN_ALIKE if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     groups = _groups(chosen, rows, by_experiment=options.sort is None)
     columns = [name for name in _columns(groups) if name not in alike]
+    numbers = {name for name in columns if name in _NUMBERS or name.startswith("accuracy")}
+    table = PlainTable(groups, columns, numbers, _LEAST_FIRST, of_no_group="of no experiment")
     width = None if options.wide else stdout_width()
-    shown = columns if width is None else _that_fit(columns, groups, width)
-    for line in _lines(groups, shown, width):
+    for line in table.lines(width):
         print(line)
     # What all runs share is printed once instead of as a column.
     if older := sum(is_older(run.folder) for run in chosen):
-        print(f"{older} of them, of an older isoloss, have no digests: damage cannot be detected")
+        told = f"{older} of them, of an older isoloss, have no digests: damage cannot be detected"
+        print(textwrap.fill(told, width or len(told)))
     print(", ".join([f"{len(chosen)} of {len(every)} runs", *(rows[0][name] for name in alike)]))
-    if hidden := [name for name in columns if name not in shown]:
-        print(f"not shown for lack of room: {', '.join(hidden)}; --wide shows everything")
     return code
-
-
-Row = dict[str, str]
 
 
 def _groups(runs: Sequence["StoredRun"], rows: Sequence[Row], *, by_experiment: bool) -> dict[str, list[Row]]:
@@ -108,47 +106,6 @@ def _columns(groups: Mapping[str, list[Row]]) -> list[str]:
     """A column for each value that any run has: numbers first, then settings."""
     found = dict.fromkeys(name for rows in groups.values() for row in rows for name in row)
     return sorted(found, key=_SETTINGS_LAST.__contains__)
-
-
-def _width_of(column: str, groups: Mapping[str, list[Row]]) -> int:
-    return max(len(column), *(len(row.get(column, "")) for rows in groups.values() for row in rows))
-
-
-def _that_fit(columns: Sequence[str], groups: Mapping[str, list[Row]], width: int) -> list[str]:
-    """The columns but for those that a line has no room for: what is least asked for first, then the last."""
-    shown = list(columns)
-    widths = {name: _width_of(name, groups) for name in columns}
-    widths["name"] = min(widths.get("name", 0), SHORTEST_CELL)
-    while len(shown) > 1 and sum(widths[name] + len(GAP) for name in shown) > width:
-        shown.remove(next((name for name in _LEAST_FIRST if name in shown), shown[-1]))
-    return shown
-
-
-def _lines(groups: Mapping[str, list[Row]], columns: Sequence[str], width: int | None) -> Iterator[str]:
-    """The titles of the columns, then a line a run below its experiment; only a name is ever cut."""
-    if not columns:
-        return
-    widths = {name: _width_of(name, groups) for name in columns}
-    indent = GAP if any(groups) else ""
-    if width is not None:
-        others = sum(widths[name] + len(GAP) for name in columns if name != "name")
-        widths["name"] = min(widths["name"], max(1, width - len(indent) - others))
-    yield _line({name: name for name in columns}, widths, indent)
-    for experiment, rows in groups.items():
-        if experiment:
-            yield experiment
-        elif indent:
-            yield "of no experiment"
-        yield from (_line(row, widths, indent) for row in rows)
-
-
-def _line(row: Row, widths: Mapping[str, int], indent: str) -> str:
-    cells = []
-    for name, width in widths.items():
-        text = without_middle(row.get(name, ""), width)
-        right = name in _NUMBERS or name.startswith("accuracy")
-        cells.append(text.rjust(width) if right else text.ljust(width))
-    return f"{indent}{GAP.join(cells)}".rstrip()
 
 
 def _row(run: "StoredRun") -> Row:

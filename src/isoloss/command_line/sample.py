@@ -13,6 +13,7 @@ from isoloss.command_line.options import (
     Longest,
     MaximumLength,
     language_argument,
+    refuse_missing_language,
     refuse_too_many,
     usable_seed,
 )
@@ -50,15 +51,17 @@ class SampleOptions:
 
 def sample(options: SampleOptions) -> None:
     """Sample sentences from a language, one per line."""
+    refuse_missing_language(options.language)
+    if options.sentences < 1:
+        raise BadInput(f"--sentences {options.sentences} draws nothing; draw at least 1")
+    refuse_too_many(options.sentences)
+    seed = usable_seed(options.seed)
     with starting("sample"):
         import torch
 
         from isoloss.languages.causal_lm import CausalLM
 
-    if options.sentences < 1:
-        raise BadInput(f"--sentences {options.sentences} draws nothing; draw at least 1")
-    refuse_too_many(options.sentences)
-    generator = torch.Generator().manual_seed(usable_seed(options.seed))
+    generator = torch.Generator().manual_seed(seed)
     drawn_from = language_argument(options.language, options.maximum_length, options.longest)
     at_once = PIECE_OF_A_MODEL if isinstance(drawn_from, CausalLM) else PIECE
     pieces = (min(at_once, options.sentences - done) for done in range(0, options.sentences, at_once))

@@ -221,8 +221,11 @@ def _allocation_file(options: SensitivityOptions) -> Path:
 
 def _check(options: SensitivityOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
+    from isoloss.models.hub_names import refuse_absent
+
     check_measured_text(options, "sensitivity.html")
     _check_changes(options)
+    refuse_absent(options.model, *([] if options.replacement is None else [options.replacement]))
 
 
 def _check_changes(options: SensitivityOptions) -> None:

@@ -173,9 +173,9 @@ def table_console() -> Console:
     return _Table(highlight=False, width=None if sys.stdout.isatty() else LINE)
 
 
-def stdout_width() -> int | None:
-    """Characters in a line of the terminal; None where standard output is none, and lines may be long."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def stdout_width() -> int:
+    """Characters in a line of the terminal; where standard output is none, of COLUMNS, or 80."""
+    return shutil.get_terminal_size().columns
 
 
 def without_middle(name: str, longest: int) -> str:

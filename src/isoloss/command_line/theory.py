@@ -5,8 +5,13 @@ from typing import Annotated
 
 import tyro
 
-from isoloss.command_line.options import Folder, Number
+from isoloss.command_line.options import Folder, Number, refuse_below
 from isoloss.command_line.terminal import starting
+from isoloss.errors import BadInput
+from isoloss.theory.statement_names import statements_named
+
+SIZED = "theorem-5.1"
+"""The statement whose size may be chosen."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,18 @@ class TheoryOptions:
 
 def theory(options: TheoryOptions) -> int:
     """Carry out the request; returns the exit code."""
+    _check(options)
     with starting("theory"):
         from isoloss.command_line.theory_request import run_theory
     return run_theory(options)
+
+
+def _check(options: TheoryOptions) -> None:
+    """Refuse what can be refused without torch, which takes long to import."""
+    if options.name is not None:
+        statements_named(options.name)
+    if (options.length is not None or options.samples is not None) and options.name != SIZED:
+        raise BadInput(f"--length and --samples are for one statement: isoloss theory {SIZED}")
+    for number, option in ((options.processes, "--processes"), (options.samples, "--samples")):
+        if number is not None:
+            refuse_below(1, number, option)

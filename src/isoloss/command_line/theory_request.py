@@ -16,7 +16,6 @@ from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.terminal import print_failures, progress_display
 from isoloss.command_line.theory import TheoryOptions
 from isoloss.device import usable_cores
-from isoloss.errors import BadInput
 from isoloss.executors.job import Job, Notice
 from isoloss.executors.runner import run_jobs
 from isoloss.experiments.design import Changes, other_experiments
@@ -31,7 +30,6 @@ from isoloss.theory.finding import Entry, Finding, Statement
 from isoloss.theory.suite import SUITE, PlannedStatement, named, statement_content
 
 _STYLES = {Verdict.SUPPORTED: "green", Verdict.NOT_SUPPORTED: "red", Verdict.INCONCLUSIVE: "yellow"}
-SIZED = "theorem-5.1"
 LONGEST_CURVE = 16
 """Numbers of strings on the curve up to --samples, each of which is simulated."""
 
@@ -39,10 +37,8 @@ LONGEST_CURVE = 16
 def run_theory(request: TheoryOptions) -> int:
     """Carry out the request; returns 0 if all was computed, whatever the verdicts, 1 if some was not.
 
-    Raises BadInput for a name, a number or a combination that is impossible, before any work.
+    Raises BadInput for a length that is impossible, before any work.
     """
-    if request.processes is not None and request.processes < 1:
-        raise BadInput(f"--processes must be at least 1, not {request.processes}")
     planned, whole = planned_statements(request), _whole(request)
     folder = whole.folder / THEORY
     for damage in filter(None, (statement.damage(folder) for statement in planned)):
@@ -95,8 +91,6 @@ def _whole(request: TheoryOptions) -> ReproduceOptions:
 def planned_statements(request: TheoryOptions) -> Sequence[PlannedStatement]:
     """The requested statements, with their settings."""
     entries = SUITE if request.name is None else named(request.name)
-    if (request.length is not None or request.samples is not None) and request.name != SIZED:
-        raise BadInput(f"--length and --samples are for one statement: isoloss theory {SIZED}")
     return [PlannedStatement(entry, _settings(entry, request)) for entry in entries]
 
 

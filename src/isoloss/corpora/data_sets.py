@@ -22,7 +22,7 @@ from isoloss.corpora.labelled_texts import (
 )
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.errors import BadInput, IsolossError
-from isoloss.models.hub import hub_is_reachable
+from isoloss.models.hub_names import hub_is_reachable
 from isoloss.progress import Progress
 
 PARQUET = "refs/convert/parquet"

@@ -1,4 +1,4 @@
-"""Claims about a set of runs, each with a computed verdict, and the claims that experiments share."""
+"""Claims about a set of runs, each with a computed verdict."""
 
 import math
 from collections.abc import Sequence
@@ -6,15 +6,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
-import numpy as np
 import polars as pl
 
-from isoloss.experiments.statistics.along_runs import RANGE_OF_KL, MeanWithinRuns, divergence_over_entropy
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
-from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic, by_seed
+from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
-from isoloss.results.verdict import Region, Verdict, below, holm_adjusted, holm_levels
+from isoloss.results.verdict import Region, Verdict, holm_adjusted, holm_levels
 
 CONFIDENCE = 0.95
 """Probability, at least, that none of one figure's effects is called supported or not supported wrongly; of
@@ -187,123 +184,3 @@ def decided_in_one_family(judgements: Sequence[Judgement]) -> int:
 def _p_value(claim: Claim, estimate: Estimate) -> float:
     """An interval excludes all bounds of a region if it excludes the nearest one."""
     return max(estimate.p_value(bound, claim.limit, claim.lowest) for bound in claim.claimed.bounds)
-
-
-ASSOCIATION = 0.25
-"""Smallest difference of rank correlations, and smallest rank correlation, that counts as “much better” or
-as an association."""
-WHY_ASSOCIATION = (
-    "half of the way from no association to a strong one (Spearman 0.5); the paper shows a far larger one "
-    "and gives no number"
-)
-UNDECIDABLE = "undecidable by design"
-"""Of a claim that no measurement could fulfil, or fail, whatever accuracy follows; see `claim_ranges`."""
-KL_WINDOW = 0.25
-"""Widest spread of KL(distribution || model), in doublings, that still counts as one KL."""
-WHY_KL_WINDOW = (
-    "accuracy fell by 3.7 percentage points for each doubling of KL within AdamW's runs of an earlier round, "
-    "so that it then moves by less than one"
-)
-FALL_OF_ONE_KL = 1 - 2**-KL_WINDOW
-"""The same as a share of KL by which it falls."""
-SLOPE_AT_ONE_KL = -1.0
-"""Smallest slope, in percentage points per doubling of the trace, that counts as an effect of flatness."""
-WHY_SLOPE = (
-    "about a quarter of what accuracy fell by for each doubling of KL within AdamW's runs of an earlier round"
-)
-LOSSES_IN_PAPER = "losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)"
-KL_IN_PAPER = (
-    "“Even with the log of the KL divergence [...] the models are saturating” (A.7; no number given)"
-)
-DIVERGENCE_WINDOW = 0.004
-"""Largest share of the entropy that counts as having converged as the paper's models did."""
-WHY_WINDOW = "four times the paper's 0.12 %, and about what its losses lie above its entropy"
-
-
-def gap_at_the_end(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of the largest minus the smallest final loss of a seed's runs, over their mean."""
-    last = ([run["loss"][-1] for run in own] for own in by_seed(runs).values())
-    gaps = [float(np.ptp(losses) / np.mean(losses)) for losses in last if len(losses) > 1]
-    return float(np.mean(gaps)) if gaps else float("nan")
-
-
-def premise_of_loss(
-    name: str,
-    sentence: str,
-    paper: str,
-    measure: str,
-    statistic: Statistic,
-    bound: float = LOSS_WINDOW,
-    reason: str = WHY_WINDOW,
-    unit: str = "",
-) -> Claim:
-    """A premise on the loss or what it hides: `statistic`, which cannot be below 0, is below `bound`."""
-    return Claim(
-        name=name,
-        answers=Question.LOSS,
-        sentence=sentence,
-        paper=paper,
-        measure=measure,
-        unit=unit,
-        claimed=below(bound),
-        statistic=statistic,
-        kind="premise",
-        reason=reason,
-        lowest=0.0,
-    )
-
-
-def final_loss_is_one(name: str, models: str) -> Claim:
-    """The premise that a seed's runs end at one loss; `models` in words, such as "models of all decays"."""
-    return premise_of_loss(
-        name,
-        sentence=f"At the end {models} have the same pre-training loss.",
-        paper=LOSSES_IN_PAPER,
-        measure="mean over seeds of largest minus smallest loss at the last checkpoint, over their mean",
-        statistic=gap_at_the_end,
-        reason="four times the paper's 0.12 %",
-    )
-
-
-def one_kl(name: str, whose: str, statistic: Statistic = RANGE_OF_KL) -> Claim:
-    """The premise that within a run KL stays what it is; `whose` begins the sentence, such as "PCFG: "."""
-    sentence = f"{whose}Within a run, after saturation, KL(distribution || model) no longer changes."
-    measure = "mean over runs of log2(largest / smallest KL) of the run's checkpoints"
-    window = (KL_WINDOW, WHY_KL_WINDOW, "doublings")
-    return premise_of_loss(name, sentence, KL_IN_PAPER, measure, statistic, *window)
-
-
-def sizes_have_one_kl(name: str, whose: str, statistic: Statistic) -> Claim:
-    """The premise that models of all sizes end at one KL."""
-    sentence = f"{whose}At the end KL(distribution || model) is the same for models of all sizes."
-    measure = "log2(largest / smallest) of the widths' mean KL at the last checkpoint"
-    window = (KL_WINDOW, WHY_KL_WINDOW, "doublings")
-    return premise_of_loss(name, sentence, KL_IN_PAPER, measure, statistic, *window)
-
-
-def flatter_is_better_at_one_kl(name: str, sentence: str, among: str, statistic: Statistic) -> Claim:
-    """That at one KL accuracy rises as the trace falls; `among` are the regression's points, in words."""
-    return Claim(
-        name=name,
-        answers=Question.FLATNESS,
-        sentence=sentence,
-        paper="flatness explains what the loss does not (Section 4; no number given at one KL)",
-        measure=f"slope of accuracy over log2(trace) beside log2(KL), by least squares over {among}",
-        unit="percentage points per doubling of the trace",
-        claimed=below(SLOPE_AT_ONE_KL),
-        statistic=statistic,
-        reason=WHY_SLOPE,
-    )
-
-
-def final_loss_is_near(name: str) -> Claim:
-    """The premise that runs end near the distribution, as those of the paper do."""
-    return premise_of_loss(
-        name,
-        sentence="At the end of training, KL(distribution || model) is small beside the entropy.",
-        paper="losses 3.204 to 3.208 over an entropy of 3.196 nats: 0.25 to 0.38 % (Figures 1 and 2)",
-        measure="mean over runs of KL(distribution || model) at the last checkpoint, over its entropy",
-        statistic=MeanWithinRuns(divergence_over_entropy),
-        bound=DIVERGENCE_WINDOW,
-        reason="the largest share in the paper",
-    )

@@ -11,9 +11,8 @@ from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import (
     FEWEST_AVERAGED,
-    Pace,
+    Clock,
     checkpoint_steps,
-    first_step,
     mean_step,
     rates_and_batches,
 )
@@ -133,14 +132,6 @@ class RelativeSchedule:
         """Of the averaged weights of that step."""
         return self.time_per_step * mean_step(step, self.horizon)
 
-    def step_at(self, time: float) -> int:
-        """The first step whose averaged weights have that time.
-
-        >>> RelativeSchedule(1.0, 64).step_at(6.0), RelativeSchedule(0.25, 16).step_at(6.0)
-        (568, 2034)
-        """
-        return first_step(self, time, 2 * self.horizon + round(time / self.time_per_step))
-
 
 def relative_schedules(text: str) -> tuple[RelativeSchedule, ...]:
     """Shares of the stable rate and batches in the notation of the command line.
@@ -167,7 +158,7 @@ class DriftRuns:
     """
 
     widths: tuple[int, ...]
-    schedules: tuple[Pace, ...]
+    schedules: tuple[Clock, ...]
     times: tuple[float, ...]
     control_checkpoints: int
     control_factor: int = 32
@@ -200,13 +191,13 @@ class DriftRuns:
         )
 
     @property
-    def control(self) -> Pace:
+    def control(self) -> Clock:
         """The pace of the control."""
         twin: Any = self.schedules[0]  # paces are dataclasses, which their protocol cannot say
-        slower: Pace = replace(twin, batch_size=self.control_factor * twin.batch_size)
+        slower: Clock = replace(twin, batch_size=self.control_factor * twin.batch_size)
         return slower
 
-    def steps(self, schedule: Pace) -> tuple[int, ...]:
+    def steps(self, schedule: Clock) -> tuple[int, ...]:
         """The steps of the checkpoints of one of `schedules`.
 
         Raises BadInput if the pace is so fast that two times give the same step.
@@ -264,12 +255,12 @@ def drift_runs(
     return (*(start.measured for start in origins), *descents)
 
 
-def plain(schedule: Pace, steps: tuple[int, ...]) -> Branch:
-    """SGD as in the theorem: no momentum, decay, warm-up or dropout."""
+def plain(schedule: Clock, steps: tuple[int, ...]) -> Branch:
+    """The clock's own rule, such as SGD without momentum, decay, warm-up or dropout, as in the theorem."""
     return Branch(DRIFT, schedule, schedule.rule, steps, str(schedule), schedule.key)
 
 
-def _control(schedule: Pace, steps: tuple[int, ...]) -> Branch:
+def _control(schedule: Clock, steps: tuple[int, ...]) -> Branch:
     return replace(plain(schedule, steps), part=CONTROL, variant=f"control, {schedule}")
 
 

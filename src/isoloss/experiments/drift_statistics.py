@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, permutations
 
 import numpy as np
 import polars as pl
@@ -183,9 +183,41 @@ def share_that_falls_without_noise(
     return _mean(shares)
 
 
+def lag_of_larger_batches(runs: Sequence[pl.DataFrame], clock: AnyClock = Schedule) -> float:
+    """Mean log2 of how many times more steps a larger batch takes to a trace, over log2 of the batch ratio.
+
+    Over all pairs of paces with the same learning rate, and their checkpoints; 1 by SGD's clock.
+    """
+    found = curves(runs, DRIFT, clock=clock)
+    ratios = [
+        ratio / math.log2(large.schedule.batch_size / small.schedule.batch_size)
+        for own in by_model(found)
+        for small, large in permutations(own, 2)
+        if small.schedule.learning_rate == large.schedule.learning_rate
+        and small.schedule.batch_size < large.schedule.batch_size
+        for ratio in steps_apart(small, large)
+    ]
+    return float(np.mean(ratios)) if ratios else math.nan
+
+
+def root_before_trace(runs: Sequence[pl.DataFrame], part: str, beside: str) -> float:
+    """By how many halvings more (Σ √H_ii)² falls than the trace, along `part` minus along `beside`.
+
+    From the start to the last checkpoint. Both differences are 0 if all curvatures shrink alike.
+    """
+
+    def ahead(branch: str) -> float:
+        root, trace = (
+            [curve.fallen[-1] for curve in curves(runs, branch, of=of)] for of in ("root_fisher", "trace")
+        )
+        return 2 * float(np.mean(root)) - float(np.mean(trace)) if root else math.nan
+
+    return ahead(part) - ahead(beside)
+
+
 def in_own_units(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The checkpoints of all paces, whose learning rates are what they are."""
-    table = with_start(runs)
+    table = with_start(runs, ())
     return table if table.is_empty() else table.filter(pl.col(PART) == DRIFT)
 
 
@@ -207,6 +239,15 @@ def excess_loss(runs: Sequence[pl.DataFrame], rated: Rated = in_own_units) -> fl
     if rows.is_empty():
         return math.nan
     return excess_over(rows["learning_rate"] * rows["trace"] / (4 * rows["batch_size"]), rows)
+
+
+def adamw_excess_loss(runs: Sequence[pl.DataFrame]) -> float:
+    """The same along AdamW, over α Σ √H_ii / 4√B."""
+    table = in_own_units(runs)
+    if table.is_empty():
+        return math.nan
+    predicted = table["learning_rate"] * table["root_fisher"] / (4 * table["batch_size"].sqrt())
+    return excess_over(predicted, table)
 
 
 def excess_over(predicted: pl.Series, rows: pl.DataFrame) -> float:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,14 @@ import polars as pl
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.languages import CorpusPlan, LanguagePlan
-from isoloss.experiments.planned_run import Continued, Labels, PlannedRun
+from isoloss.experiments.planned_run import Labels, PlannedRun
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import AnyQuantity, Subject
 from isoloss.measurements.references import UNTRAINED, WORDS, ControlQuantity, Untrained, Words
-from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import (
     Architecture,
-    GPT2Transformer,
-    PostLayerNormTransformer,
-    PreLayerNormTransformer,
 )
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.tokens import vocabulary_settings
 from isoloss.panels import Panel
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
@@ -111,11 +106,31 @@ def control_references(
     return (PlannedReference(f"{WORDS}{suffix}", language, words, labels), *untrained)
 
 
-WithTokens = PreLayerNormTransformer | PostLayerNormTransformer | GPT2Transformer | LSTM
-"""The architectures whose number of tokens can be set."""
-
 Facts = tuple[tuple[str, str], ...]
 """Names and values, in words."""
+
+
+@dataclass(frozen=True)
+class PaperSetting:
+    """One setting: what the paper says, what is done at its scale, and why, where they differ."""
+
+    name: str
+    paper: str
+    ours: str
+    why: str = "as the paper says"
+
+
+@dataclass(frozen=True)
+class SettingsGroup:
+    """The settings of one subject."""
+
+    title: str
+    settings: tuple[PaperSetting, ...]
+
+
+def settings_group(title: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]) -> SettingsGroup:
+    """The settings of these rows, the fields of a `PaperSetting` each."""
+    return SettingsGroup(title, tuple(PaperSetting(*row) for row in rows))
 
 
 @dataclass(frozen=True)
@@ -125,7 +140,8 @@ class Experiment:
     `text` says what the paper shows and what is done here, one string per paragraph. `panels` receives the
     experiment's table (see `experiment_table`), which may lack rows and, if nothing has been measured,
     columns. `pilot_seeds` were used to choose the scale and must not be among the runs' seeds.
-    `paper_numbers` are those given in the paper's text. `registered` is the commit that fixed the claims.
+    `paper_numbers` are those given in the paper's text, `paper_settings` its settings that only experiments
+    like this one have. `registered` is the commit that fixed the claims.
     The pictures of experiments with a `gallery` are the first that a site shows, in that order. `title` is
     the part of `question` that `panels` and `claims` answer.
     """
@@ -140,6 +156,7 @@ class Experiment:
     pilot_seeds: tuple[int, ...] = ()
     settings: Facts = ()
     paper_numbers: Facts = ()
+    paper_settings: tuple[SettingsGroup, ...] = ()
     question: Question = Question.MATERIAL
     registered: str = ""
     gallery: int | None = None
@@ -155,50 +172,6 @@ class Experiment:
         """Its panels; none of those that show measurements while there are none."""
         measures = bool(self.runs or self.references)
         return () if measures and table.is_empty() else self.panels(table)
-
-
-def with_tokens(experiment: Experiment, tokens: int) -> Experiment:
-    """The same with models of languages that have so many tokens, such as `WHOLE_TOKENIZER`.
-
-    Students of a causal model have all of their teacher's as they are, and models of text their tokenizer's.
-    Raises BadInput where a language has more words, or an architecture no number of tokens.
-    """
-    references = tuple(
-        replace(
-            reference,
-            quantity=_control_with_tokens(reference.quantity, tokens),
-        )
-        if isinstance(reference.quantity, ControlQuantity)
-        else reference
-        for reference in experiment.references
-    )
-    runs = tuple(_run_with_tokens(run, tokens) for run in experiment.runs)
-    return replace(experiment, runs=runs, references=references)
-
-
-def _control_with_tokens(quantity: ControlQuantity, tokens: int) -> ControlQuantity:
-    if not isinstance(quantity.control, Untrained):
-        return quantity
-    architecture = _with_tokens(quantity.control.architecture, tokens)
-    return replace(quantity, control=replace(quantity.control, architecture=architecture))
-
-
-def _run_with_tokens(run: PlannedRun, tokens: int) -> PlannedRun:
-    if isinstance(run.language, CorpusPlan):
-        return run
-    vocabulary_settings(run.language.words, tokens)
-    before = run.continues
-    return replace(
-        run,
-        architecture=_with_tokens(run.architecture, tokens),
-        continues=Continued(_run_with_tokens(before.run, tokens), before.step) if before else None,
-    )
-
-
-def _with_tokens(architecture: Architecture, tokens: int) -> Architecture:
-    if not isinstance(architecture, WithTokens):
-        raise BadInput(f"a {type(architecture).__name__} has no number of tokens to set; leave --tokens out")
-    return architecture if architecture.tokens is not None else replace(architecture, tokens=tokens)
 
 
 def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]:

@@ -171,29 +171,29 @@ def small_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[Planned
     )
 
 
+def compared_runs(scale: Scale, quantities: Sequence[AnyQuantity], since: int = 0) -> tuple[PlannedRun, ...]:
+    """AdamW's runs as long as other rules', measured at the checkpoints from step `since` on."""
+    compared = scale.compared
+    steps = tuple(step for step in compared.checkpoint_steps if step >= since)
+    runs = replace(
+        scale.grammar,
+        architectures=(compared_model(scale),),
+        steps=compared.steps,
+        checkpoint_steps=compared.checkpoint_steps,
+        saturated_from=steps[0],
+        most_seeds=(),
+    )
+    return runs_of_sizes(runs, scale.seeds, measured_at(steps, *quantities))
+
+
 def rule_runs(
     scale: Scale, rules: Rules, quantities: Sequence[AnyQuantity], since: int = 0
 ) -> tuple[PlannedRun, ...]:
     """Each rule with each seed at that size, measured at the checkpoints from step `since` on."""
-    grammar, compared = scale.grammar, scale.compared
-    steps = tuple(step for step in compared.checkpoint_steps if step >= since)
     return tuple(
-        PlannedRun(
-            name=f"{name}-seed-{seed}",
-            language=grammar.language,
-            architecture=grammar.architectures[compared.size],
-            update_rule=rule,
-            steps=compared.steps,
-            batch_size=grammar.batch_size,
-            seed=seed,
-            checkpoint_steps=compared.checkpoint_steps,
-            saturated_from=steps[0],
-            measured=measured_at(steps, *quantities),
-            labels=(("rule", name),),
-            averaging_horizon=grammar.averaging_horizon,
-        )
+        replace(run, name=f"{name}-seed-{run.seed}", update_rule=rule, labels=(("rule", name),))
         for name, rule in rules
-        for seed in scale.seeds
+        for run in compared_runs(scale, quantities, since)
     )
 
 

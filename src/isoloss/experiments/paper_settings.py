@@ -1,34 +1,27 @@
 """The paper's settings beside a scale's own, one setting per line, with the reasons for differences."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
-from isoloss.errors import BadInput
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, SettingsGroup, settings_group
 from isoloss.experiments.languages import (
     GRAMMAR_ENTROPY,
     GRAMMAR_LENGTH,
     HMM_ENTROPY,
     CorpusPlan,
-    ReadyLanguage,
 )
 from isoloss.experiments.paper_training_settings import (
-    Rows,
-    adversary_rows,
-    descent_rows,
-    enlarging_rows,
-    fine_tuning_rows,
-    measurement_rows,
-    probe_rows,
-    training_rows,
-    transformer_rows,
+    adversary_settings,
+    fine_tuning_settings,
+    measurement_settings,
+    parameters_with_bert,
+    probe_settings,
+    training_settings,
+    transformer_settings,
 )
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import AnyRuns
-from isoloss.experiments.suite.table_3 import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.languages.hmm import HMM
 from isoloss.languages.paper_grammar import mean_length
 from isoloss.languages.pcfg import PCFG
@@ -43,12 +36,14 @@ SENTENCES = 1000
 """Number of sentences for a language's entropy, which takes seconds."""
 
 
-def grammar_rows(scale: Scale) -> Rows:
+def grammar_settings(scale: Scale) -> SettingsGroup:
     """The grammar (A.1)."""
     runs = scale.grammar
-    language = _ready(runs, PCFG)
+    language = runs.language.language(Path(), silent)
+    assert isinstance(language, PCFG)
     a, b, c = runs.tasks
-    return (
+    return settings_group(
+        "PCFG (A.1)",
         ("words", "200", f"{len(language.vocabulary)}"),
         ("symbols", "50", f"{len(language.grammar.symbols) - 1} below the start symbol"),
         (
@@ -88,12 +83,14 @@ def grammar_rows(scale: Scale) -> Rows:
     )
 
 
-def hidden_markov_rows(scale: Scale) -> Rows:
+def hidden_markov_settings(scale: Scale) -> SettingsGroup:
     """The hidden Markov model and its LSTMs (A.1, A.4)."""
     runs = scale.hidden_markov
-    language = _ready(runs, HMM)
+    language = runs.language.language(Path(), silent)
+    assert isinstance(language, HMM)
     widths = ", ".join(f"{model.width} × {model.layers}" for model in runs.architectures)
-    return (
+    return settings_group(
+        "HMM (A.1, A.4)",
         ("words, states", "200, 100", f"{len(language.vocabulary)}, {len(language.initial)}"),
         ("words a sentence", "16", f"{language.maximum_length}"),
         (
@@ -124,10 +121,11 @@ def hidden_markov_rows(scale: Scale) -> Rows:
     )
 
 
-def causal_language_rows(scale: Scale) -> Rows:
+def causal_language_settings(scale: Scale) -> SettingsGroup:
     """OPT's language (A.1)."""
     runs = scale.causal_language
-    return (
+    return settings_group(
+        "OPT (A.1)",
         ("language", "OPT-125M, its 2,000 most frequent tokens", f"{runs.language.words:,} tokens"),
         (
             "words a sentence",
@@ -156,12 +154,13 @@ def causal_language_rows(scale: Scale) -> Rows:
     )
 
 
-def real_text_rows(scale: Scale) -> Rows:
+def real_text_settings(scale: Scale) -> SettingsGroup:
     """Corpora and the models on them (A.2, Section 4)."""
     followed, compared = scale.real_text.followed, scale.real_text.compared
     shape = followed.architecture.shape
-    count = parameters(shape, BERT_TOKENS, BERT_POSITIONS) / 1e6
-    return (
+    count = parameters_with_bert(shape) / 1e6
+    return settings_group(
+        "Real text (A.2, Section 4)",
         ("corpora", "OpenWebText, BookCorpus", f"{followed.corpus_name}; {compared.corpus_name}"),
         ("masked", "15 %", f"{followed.objective.share:.0%}"),
         (
@@ -177,53 +176,20 @@ def real_text_rows(scale: Scale) -> Rows:
     )
 
 
-AnyLanguage = TypeVar("AnyLanguage", PCFG, HMM)
-
-
-def _ready(runs: AnyRuns, kind: type[AnyLanguage]) -> AnyLanguage:
-    language = runs.language.language(Path(), silent) if isinstance(runs.language, ReadyLanguage) else None
-    if not isinstance(language, kind):
-        raise BadInput(f"the scale's language is no {kind.__name__}; ask at the scale paper")
-    return language
-
-
 @cache
 def _entropy(language: PCFG | HMM) -> str:
     found = masked_entropy(language, SENTENCES, seed=0)
     return f"{found.value:.3f} ± {found.standard_error:.3f} nats over {SENTENCES:,} sentences"
 
 
-SAME = "as the paper says"
-
-
-@dataclass(frozen=True)
-class PaperSetting:
-    """One setting: what the paper says, what a scale does, and why."""
-
-    name: str
-    paper: str
-    ours: str
-    why: str = SAME
-
-
-@dataclass(frozen=True)
-class SettingsGroup:
-    """The settings of one subject."""
-
-    title: str
-    settings: tuple[PaperSetting, ...]
-
-
-def settings_of(scale: Scale, experiments: Sequence[Experiment] | None = None) -> tuple[SettingsGroup, ...]:
-    """All settings that the paper gives or leaves open; of some experiments, those on which one depends.
-
-    Raises BadInput for a scale whose languages are of other kinds than the paper's.
-    """
-    return tuple(
-        SettingsGroup(title, tuple(PaperSetting(*row) for row in rows(scale)))
-        for title, rows, concerns in GROUPS
-        if experiments is None or any(concerns(scale, each) for each in experiments)
+def settings_of(experiments: Sequence[Experiment]) -> tuple[SettingsGroup, ...]:
+    """The settings that the paper gives or leaves open and on which one of the experiments depends."""
+    scale = scale_named("paper")
+    shared = (
+        settings(scale) for settings, concerns in SHARED if any(concerns(scale, e) for e in experiments)
     )
+    own = (group for experiment in experiments for group in experiment.paper_settings)
+    return tuple({group.title: group for group in (*shared, *own)}.values())
 
 
 def _trained_on(experiment: Experiment, *runs: AnyRuns) -> bool:
@@ -239,42 +205,16 @@ def _measures(experiment: Experiment, *kinds: type) -> bool:
     )
 
 
-GROUPS: tuple[tuple[str, Callable[[Scale], Rows], Callable[[Scale, Experiment], bool]], ...] = (
-    ("PCFG (A.1)", grammar_rows, lambda at, e: _trained_on(e, at.grammar)),
-    ("HMM (A.1, A.4)", hidden_markov_rows, lambda at, e: _trained_on(e, at.hidden_markov)),
-    ("OPT (A.1)", causal_language_rows, lambda at, e: _trained_on(e, at.causal_language)),
-    (
-        "Real text (A.2, Section 4)",
-        real_text_rows,
-        lambda _, e: any(isinstance(run.language, CorpusPlan) for run in e.runs),
-    ),
-    (
-        "Transformers (A.4, Table 3)",
-        transformer_rows,
-        lambda at, e: e.name == "table-3" or _trained_on(e, at.grammar),
-    ),
-    (
-        "Pre-training (A.5)",
-        training_rows,
-        lambda at, e: _trained_on(e, at.grammar, at.hidden_markov, at.causal_language),
-    ),
-    ("SGD (B.2)", descent_rows, lambda _, e: e.name in ("figure-4", "figure-10")),
-    (
-        "Sizes that are enlarged to one (B.3, B.4, Table 4)",
-        enlarging_rows,
-        lambda _, e: e.name in ("figure-5", "table-4"),
-    ),
-    (
-        "The adversary (A.5, Table 1)",
-        adversary_rows,
-        lambda _, e: any(isinstance(run.update_rule, Adversarial) for run in e.runs),
-    ),
-    (
-        "Loss and trace (A.5, B.1)",
-        measurement_rows,
-        lambda _, e: _measures(e, ExactLossQuantity, TraceQuantity),
-    ),
-    ("Linear probe (A.5)", probe_rows, lambda _, e: _measures(e, LinearProbe)),
-    ("Fine-tuning (A.5)", fine_tuning_rows, lambda _, e: _measures(e, FineTuning)),
+SHARED: tuple[tuple[Callable[[Scale], SettingsGroup], Callable[[Scale, Experiment], bool]], ...] = (
+    (grammar_settings, lambda at, e: _trained_on(e, at.grammar)),
+    (hidden_markov_settings, lambda at, e: _trained_on(e, at.hidden_markov)),
+    (causal_language_settings, lambda at, e: _trained_on(e, at.causal_language)),
+    (real_text_settings, lambda _, e: any(isinstance(run.language, CorpusPlan) for run in e.runs)),
+    (transformer_settings, lambda at, e: _trained_on(e, at.grammar)),
+    (training_settings, lambda at, e: _trained_on(e, at.grammar, at.hidden_markov, at.causal_language)),
+    (adversary_settings, lambda _, e: any(isinstance(run.update_rule, Adversarial) for run in e.runs)),
+    (measurement_settings, lambda _, e: _measures(e, ExactLossQuantity, TraceQuantity)),
+    (probe_settings, lambda _, e: _measures(e, LinearProbe)),
+    (fine_tuning_settings, lambda _, e: _measures(e, FineTuning)),
 )
-"""Title, settings, and whether an experiment depends on them."""
+"""Settings, and whether an experiment depends on them, by what it trains or measures."""

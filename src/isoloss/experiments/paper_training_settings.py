@@ -1,29 +1,38 @@
 """The paper's models, training and measurements beside a scale's own, a row a setting."""
 
+from isoloss.experiments.experiment import SettingsGroup, settings_group
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import width_of
-from isoloss.experiments.suite.figure_4 import DESCENTS
-from isoloss.experiments.suite.figure_5 import AT as SIZES_COMPARED
-from isoloss.experiments.suite.longer_training import AT as LONGER
-from isoloss.experiments.suite.table_3 import BERT_POSITIONS, BERT_TOKENS, parameters
-from isoloss.models.transformers import TABLE_4_PRINTED_INNER
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.models.transformers import WHOLE_TOKENIZER, PreLayerNormTransformer, Shape, parameter_count
 
-Rows = tuple[tuple[str, str, str] | tuple[str, str, str, str], ...]
-"""Name, the paper's, ours and, where they differ or the paper leaves it open, why."""
+BERT_POSITIONS = 512
+"""BERT's longest input (Devlin et al. 2019)."""
 
 
-def transformer_rows(scale: Scale) -> Rows:
+def parameters_with_bert(shape: Shape) -> int:
+    """Of a `PreLayerNormTransformer` with BERT's vocabulary and positions; the paper names its sizes by them.
+
+    >>> parameters_with_bert(Shape(64, 1, 1, 256))
+    2071354
+    """
+    model = PreLayerNormTransformer(shape, tokens=WHOLE_TOKENIZER)
+    return parameter_count(model, words=1, maximum_length=BERT_POSITIONS - 1)
+
+
+def transformer_settings(scale: Scale) -> SettingsGroup:
     """Table 3."""
     shapes = [model.shape for model in scale.grammar.architectures]
-    counts = [parameters(shape, BERT_TOKENS, BERT_POSITIONS) / 1e6 for shape in shapes]
-    return (
+    counts = [parameters_with_bert(shape) / 1e6 for shape in shapes]
+    return settings_group(
+        "Transformers (A.4, Table 3)",
         ("width × layers", "Table 3", ", ".join(f"{shape.width} × {shape.layers}" for shape in shapes)),
         (
             "names",
             "2M to 730M",
-            f"{counts[0]:.1f}M to {counts[-1]:.0f}M with BERT's {BERT_TOKENS:,} tokens",
+            f"{counts[0]:.1f}M to {counts[-1]:.0f}M with BERT's {WHOLE_TOKENIZER:,} tokens",
             "the paper counts the tokens of its tokenizer; models here have the language's own words; "
-            f"--tokens {BERT_TOKENS} gives them all",
+            f"--tokens {WHOLE_TOKENIZER} gives them all",
         ),
         (
             "layer norm",
@@ -34,11 +43,12 @@ def transformer_rows(scale: Scale) -> Rows:
     )
 
 
-def training_rows(scale: Scale) -> Rows:
+def training_settings(scale: Scale) -> SettingsGroup:
     """AdamW (A.5)."""
     runs = scale.grammar
     rule = runs.update_rule
-    return (
+    return settings_group(
+        "Pre-training (A.5)",
         ("AdamW's rate", "1e-3, constant", f"{rule.learning_rate:g}, constant"),
         (
             "warm-up",
@@ -66,53 +76,20 @@ def training_rows(scale: Scale) -> Rows:
     )
 
 
-def descent_rows(scale: Scale) -> Rows:
-    """SGD (B.2)."""
-    grammar, chain = DESCENTS[scale.name].grammar, DESCENTS[scale.name].hidden_markov
-    return (
-        ("start", "pre-training with SGD", grammar.start),
-        ("rate", "1e-3", f"{grammar.update_rule.learning_rate:g}"),
-        ("warm-up", "12 % of the steps", f"{grammar.update_rule.warm_up_share:.0%}"),
-        ("models", "235M on the PCFG, 67M on the HMM", f"width {grammar.width}, width {chain.width}"),
-        ("steps", "not given", f"{grammar.steps:,}", "those of AdamW"),
-        (
-            "drift time η²k/4B",
-            "not given; (1e-3)² · 120,000 / (4 · 4,096) = 7.3e-06",
-            f"{grammar.drift_time:.1e}",
-            "by Theorem 3.3 nothing measurable moves in that time: the page of Figure 4 says so",
-        ),
-    )
-
-
-def enlarging_rows(scale: Scale) -> Rows:
-    """Table 4."""
-    compared = SIZES_COMPARED[scale.name]
-    shapes = [model.shape for model in compared.architectures]
-    return (
-        ("width × layers", "Table 4", ", ".join(f"{shape.width} × {shape.layers}" for shape in shapes)),
-        (
-            "inner widths",
-            ", ".join(map(str, TABLE_4_PRINTED_INNER)),
-            ", ".join(str(shape.inner_width) for shape in shapes),
-            "four times the width, as B.4 says: only so the last has the 950M that the paper names",
-        ),
-        ("enlarged to", "the largest", f"{compared.common.width} × {compared.common.layers}"),
-    )
-
-
-def adversary_rows(scale: Scale) -> Rows:
+def adversary_settings(scale: Scale) -> SettingsGroup:
     """The adversarial algorithm (A.5)."""
     rule, size = scale.compared.adversary, scale.grammar.architectures[scale.compared.size]
     small = scale.compared.small.shape
-    small_count = parameters(small, BERT_TOKENS, BERT_POSITIONS) / 1e6
+    small_count = parameters_with_bert(small) / 1e6
     low, high = rule.loss_window
-    return (
+    return settings_group(
+        "The adversary (A.5, Table 1)",
         ("model", "235M", f"width {width_of(size)}"),
         (
             "small model beside it",
             "9M (preprint)",
             f"width {small.width} × {small.layers}: {small_count:.1f}M",
-            f"the nearest of Tables 3 and 4 with BERT's {BERT_TOKENS:,} tokens",
+            f"the nearest of Tables 3 and 4 with BERT's {WHOLE_TOKENIZER:,} tokens",
         ),
         (
             "tasks attacked",
@@ -135,10 +112,11 @@ def adversary_rows(scale: Scale) -> Rows:
     )
 
 
-def measurement_rows(scale: Scale) -> Rows:
+def measurement_settings(scale: Scale) -> SettingsGroup:
     """Loss and trace (A.5, B.1)."""
     sizes = scale.sizes
-    return (
+    return settings_group(
+        "Loss and trace (A.5, B.1)",
         (
             "loss",
             "entropy + KL from the exact distribution, 1e6 sentences",
@@ -155,10 +133,11 @@ def measurement_rows(scale: Scale) -> Rows:
     )
 
 
-def probe_rows(scale: Scale) -> Rows:
+def probe_settings(scale: Scale) -> SettingsGroup:
     """The linear probe (A.5)."""
     sizes, probe = scale.sizes, scale.sizes.probe
-    return (
+    return settings_group(
+        "Linear probe (A.5)",
         (
             "examples",
             "100,000",
@@ -178,10 +157,11 @@ def probe_rows(scale: Scale) -> Rows:
     )
 
 
-def fine_tuning_rows(scale: Scale) -> Rows:
+def fine_tuning_settings(_scale: Scale) -> SettingsGroup:
     """Fine-tuning (A.5)."""
-    settings = LONGER[scale.name].fine_tuning
-    return (
+    settings = FineTuningSettings()
+    return settings_group(
+        "Fine-tuning (A.5)",
         ("AdamW's rate", "1e-4", f"{settings.learning_rate:g}"),
         ("warm-up, epochs", "200 steps, 10", f"{settings.warm_up_steps} steps, {settings.epochs}"),
         ("minibatch", "not given", f"{settings.batch_size}", "that of Devlin et al. 2019"),

@@ -28,7 +28,7 @@ from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
 from isoloss.panels import Axis, Colour, Dots, Panel, Table
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.polishing import Polished
-from isoloss.results.verdict import above, below, within
+from isoloss.results.verdict import Region, above, below, within
 
 ACCURACY_100, ACCURACY_300, STANDARDISED_300 = "accuracy_100", "accuracy_300", f"{STANDARDISED}_300"
 OTHER_TASK = "other_task_accuracy"
@@ -38,56 +38,39 @@ SET_APART = "none: the paper compares checkpoints, and does not set flatness apa
 BETTER = "+1.6 and +4.0 percentage points as the trace falls (Section 4)"
 BY_BRANCH = Colour("branch", "branch")
 START = "start"
+A_QUARTER = "a quarter of what the paper's models gain as their trace halves"
 
 
-SLOPE = (
-    "least-squares slope of {what} over log2 trace, among the polished models of one start; an intercept for "
-    "every start"
-)
+def _as_the_trace_doubles(
+    name: str,
+    sentence: str,
+    what: str,
+    change: PerDoubling,
+    claimed: Region,
+    reason: str = "",
+    paper: str = SET_APART,
+) -> Claim:
+    """How `what` a column says changes among the polished models of one start."""
+    return Claim(
+        name=name,
+        sentence=sentence,
+        paper=paper,
+        measure=(
+            f"least-squares slope of {what} over log2 trace, among the polished models of one start; an "
+            "intercept for every start"
+        ),
+        unit=f"{'percentage points' if change.scale is in_points else 'doublings'} a doubling",
+        claimed=claimed,
+        statistic=change,
+        reason=reason,
+    )
 
 
 def _flatter_is_no_better(name: str, what: str, column: str) -> Claim:
-    return Claim(
-        name=name,
-        sentence=(
-            f"At equal KL, flatter models are no better: {what} does not fall by half a point "
-            "as the trace doubles."
-        ),
-        paper=BETTER,
-        measure=SLOPE.format(what=what),
-        unit="percentage points a doubling",
-        claimed=above(-MARGIN),
-        statistic=PerDoubling(column, in_points),
-        reason="a quarter of what the paper's models gain as their trace halves",
-    )
-
-
-def _the_flat_learn_alike(name: str, sentence: str, what: str, column: str) -> Claim:
-    return Claim(
-        name=name,
-        sentence=sentence,
-        paper=SET_APART,
-        measure=SLOPE.format(what=what),
-        unit="doublings a doubling",
-        claimed=within(0.1),
-        statistic=PerDoubling(column, in_doublings),
-        reason="a tenth of an effect in proportion",
-    )
-
-
-def _the_sharper_suffer(
-    name: str, sentence: str, what: str, column: str, bound: float, reason: str = ""
-) -> Claim:
-    return Claim(
-        name=name,
-        sentence=sentence,
-        paper=SET_APART,
-        measure=SLOPE.format(what=what),
-        unit="doublings a doubling",
-        claimed=above(bound),
-        statistic=PerDoubling(column, in_doublings),
-        reason=reason,
-    )
+    better = f"{what} does not fall by half a point as the trace doubles"
+    sentence = f"At equal KL, flatter models are no better: {better}."
+    change = PerDoubling(column, in_points)
+    return _as_the_trace_doubles(name, sentence, what, change, above(-MARGIN), A_QUARTER, BETTER)
 
 
 PREMISES = (
@@ -143,33 +126,30 @@ CLAIMS = (
     ),
     _flatter_is_no_better("flatter-is-no-better", "accuracy from 300 examples", ACCURACY_300),
     _flatter_is_no_better("flatter-is-no-better-from-fewer", "accuracy from 100 examples", ACCURACY_100),
-    Claim(
-        name="flatter-is-neither-better-nor-worse",
-        sentence=(
-            "On standardised features flatter models are neither better nor worse: accuracy from 300 "
-            "examples changes by less than half a point as the trace doubles."
-        ),
-        paper=BETTER,
-        measure=SLOPE.format(what="accuracy from 300 examples, of standardised features,"),
-        unit="percentage points a doubling",
-        claimed=within(MARGIN),
-        statistic=PerDoubling(STANDARDISED_300, in_points),
-        reason="a quarter of what the paper's models gain as their trace halves",
+    _as_the_trace_doubles(
+        "flatter-is-neither-better-nor-worse",
+        "On standardised features flatter models are neither better nor worse: accuracy from 300 examples "
+        "changes by less than half a point as the trace doubles.",
+        "accuracy from 300 examples, of standardised features,",
+        PerDoubling(STANDARDISED_300, in_points),
+        within(MARGIN),
+        A_QUARTER,
+        BETTER,
     ),
-    _the_sharper_suffer(
+    _as_the_trace_doubles(
         "noise-harms-the-sharper",
         "Noise on the weights harms the sharper models more, about in proportion.",
         "log2 KL under Gaussian noise of 0.01 on every weight",
-        noise_column(0.01),
-        0.5,
+        PerDoubling(noise_column(0.01), in_doublings),
+        above(0.5),
         "half of what ½ σ² Tr ∇²L would make it, 1",
     ),
-    _the_sharper_suffer(
+    _as_the_trace_doubles(
         "rounding-harms-the-sharper",
         "Rounding the weights to 6 bits harms the sharper models more.",
         "log2 KL after rounding every matrix to 6 bits, by row",
-        bits_column(6),
-        0.25,
+        PerDoubling(bits_column(6), in_doublings),
+        above(0.25),
         "a quarter of what errors spread evenly over all weights would do",
     ),
 )
@@ -177,17 +157,21 @@ CLAIMS = (
 4,000 sentences is right on 0.999 of them, so that nothing is claimed of it."""
 
 SECOND_LANGUAGE = (
-    _the_flat_learn_alike(
+    _as_the_trace_doubles(
         "a-second-language-is-learnt-alike",
         "A second language is learnt alike from flat models and sharp ones.",
         "log2 KL on a second language, which shares the lower levels, after fine-tuning to it",
-        "second_kl",
+        PerDoubling("second_kl", in_doublings),
+        within(0.1),
+        "a tenth of an effect in proportion",
     ),
-    _the_flat_learn_alike(
+    _as_the_trace_doubles(
         "the-first-language-is-forgotten-alike",
         "Fine-tuned to a second language, flat models and sharp ones forget the first alike.",
         "log2 KL on the first language after fine-tuning to one that shares its lower levels",
-        "forgotten_kl",
+        PerDoubling("forgotten_kl", in_doublings),
+        within(0.1),
+        "a tenth of an effect in proportion",
     ),
 )
 """At the scales that measure it: fine-tuning takes a quarter of the time of all else."""
@@ -232,17 +216,12 @@ def polished_models(
     title: str,
     text: tuple[str, ...],
     gallery: int | None = None,
-    also: tuple[AnyQuantity, ...] = (),
-    claims: tuple[Claim, ...] = (),
 ) -> Experiment:
     """An experiment on such models of one language: they are probed on the first of `tasks`, damaged and,
     but at laptop, probed on the second too and fine-tuned to a second language.
-
-    `also` is measured of the polished ones, and `claims` are judged beside the others.
     """
     sizes = scale.sizes
     followed = (sizes.loss(models.predicted), sizes.trace())
-    downstream = (*_downstream(scale, models, tasks), *also)
     of_second = () if scale.name == "laptop" else SECOND_LANGUAGE
     return Experiment(
         name=name,
@@ -250,8 +229,8 @@ def polished_models(
         title=title,
         question=Question.FLATNESS,
         text=text,
-        runs=models.runs(seeds, followed, downstream),
-        claims=(*CLAIMS, *claims, *of_second),
+        runs=models.runs(seeds, followed, _downstream(scale, models, tasks)),
+        claims=(*CLAIMS, *of_second),
         panels=lambda table: _panels(table, sizes),
     )
 
@@ -281,12 +260,13 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
         Axis(STANDARDISED_300, "the same, features standardised", f"{STANDARDISED_300}_error"),
         Axis(OTHER_TASK, "accuracy on the second task", f"{OTHER_TASK}_error"),
     )
-    damage = (
-        Axis(noise_column(0.01), "KL under weight noise of 0.01 (nats)", f"{noise_column(0.01)}_error", True),
-        Axis(bits_column(6), "KL at 6 bits (nats)", f"{bits_column(6)}_error", True),
-        Axis(bits_column(4), "KL at 4 bits (nats)", f"{bits_column(4)}_error", True),
-        Axis("forgotten_kl", "KL after learning a second language (nats)", "forgotten_kl_error", True),
+    damages = (
+        (noise_column(0.01), "KL under weight noise of 0.01 (nats)"),
+        (bits_column(6), "KL at 6 bits (nats)"),
+        (bits_column(4), "KL at 4 bits (nats)"),
+        ("forgotten_kl", "KL after learning a second language (nats)"),
     )
+    damage = [Axis(column, title, f"{column}_error", logarithmic=True) for column, title in damages]
     known_probes = [axis for axis in probes if axis.column in rows.columns]
     known_damage = [axis for axis in damage if axis.column in rows.columns]
     places = (Axis("branch", "branch"), Axis("width", "width"), Axis("seed", "seed"))

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput
-from isoloss.pretraining.descent import SGD
+from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 FEWEST_AVERAGED = 200
@@ -43,22 +43,13 @@ class Clock(Protocol):
         """A name without spaces."""
         ...
 
-    def time(self, step: int) -> float:
-        """The time of the averaged weights of that step."""
-        ...
-
-    def step_at(self, time: float) -> int:
-        """The first step whose averaged weights have that time."""
-        ...
-
-
-@runtime_checkable
-class Pace(Clock, Protocol):
-    """A clock whose runs are plain SGD."""
-
     @property
     def rule(self) -> UpdateRuleSettings:
-        """How SGD is run at this rate."""
+        """How its runs are trained."""
+        ...
+
+    def time(self, step: int) -> float:
+        """The time of the averaged weights of that step."""
         ...
 
 
@@ -68,7 +59,7 @@ def checkpoint_steps(schedule: Clock, times: tuple[float, ...]) -> tuple[int, ..
     >>> checkpoint_steps(Schedule(0.4, 128), (0.1, 0.2))
     (497, 835)
     """
-    steps = tuple(schedule.step_at(time) for time in times)
+    steps = tuple(first_step(schedule, time) for time in times)
     if len(set(steps)) < len(steps):
         raise BadInput(
             f"{schedule} is past two of the times {times} in one step; give it a smaller rate or a larger "
@@ -142,14 +133,6 @@ class Schedule:
         """
         return self.time_per_step * mean_step(step, self.horizon)
 
-    def step_at(self, time: float) -> int:
-        """The step whose averaged weights have that time, or the nearest after it.
-
-        >>> [Schedule(0.4, 128).step_at(time) for time in (0.1, 0.2)]
-        [497, 835]
-        """
-        return first_step(self, time, self.horizon + math.ceil(time / self.time_per_step))
-
 
 @dataclass(frozen=True)
 class AdamWSchedule:
@@ -184,6 +167,11 @@ class AdamWSchedule:
         return Schedule(self.learning_rate, self.batch_size).key
 
     @property
+    def rule(self) -> AdamW:
+        """AdamW without decay, its rate rising until the second moment is known."""
+        return AdamW(self.learning_rate, SECOND_MOMENT_STEPS, weight_decay=0.0)
+
+    @property
     def time_per_step(self) -> float:
         """α² / 4."""
         return self.learning_rate**2 / 4
@@ -211,21 +199,20 @@ class AdamWSchedule:
         left = beside * (1 - 1 / self.horizon) ** (step - self.horizon)
         return self.time_per_step * (behind + step - self.horizon + left)
 
-    def step_at(self, time: float) -> int:
-        """The first step whose averaged weights have that time.
 
-        >>> AdamWSchedule(4e-3, 32).step_at(1e-3), AdamWSchedule(8e-3, 512).step_at(1e-3)
-        (489, 234)
-        """
-        return first_step(self, time, 2 * self.horizon + math.ceil(time / self.time_per_step))
+def first_step(clock: Clock, time: float) -> int:
+    """The first step whose averaged weights have that time.
 
-
-def first_step(schedule: Clock, time: float, last: int) -> int:
-    """The first step that has that time if it is before `last`; otherwise `last`."""
-    first = 0
+    >>> [first_step(Schedule(0.4, 128), time) for time in (0.1, 0.2)]
+    [497, 835]
+    >>> first_step(AdamWSchedule(4e-3, 32), 1e-3), first_step(AdamWSchedule(8e-3, 512), 1e-3)
+    (489, 234)
+    """
+    # An average is fewer than two horizons behind.
+    first, last = 0, 2 * clock.horizon + math.ceil(time / clock.time_per_step)
     while last - first > 1:
         middle = (first + last) // 2
-        first, last = (first, middle) if schedule.time(middle) >= time else (middle, last)
+        first, last = (first, middle) if clock.time(middle) >= time else (middle, last)
     return last
 
 

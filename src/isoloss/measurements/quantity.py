@@ -186,3 +186,13 @@ def columns_in_order(*columns: str) -> tuple[tuple[str, ...], Callable[[Any, Seq
     (('trace', 'trace_error'), {'trace': 8.0, 'trace_error': 0.5})
     """
     return names_with_errors(*columns), lambda _quantity, records: in_order(columns, records)
+
+
+def columns_named_by(
+    names: Callable[[Any], Iterable[str]],
+) -> tuple[Any, Callable[[Any, Sequence[Record]], Columns]]:
+    """The same of a quantity whose settings say how its columns are called: `names` of it."""
+    return (
+        property(lambda quantity: names_with_errors(*names(quantity))),
+        lambda quantity, records: in_order(names(quantity), records),
+    )

@@ -21,7 +21,7 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
-    in_order,
+    columns_named_by,
     names_with_errors,
     value_and_error,
 )
@@ -159,6 +159,7 @@ class CountErrorQuantity:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = SamplesOfStrings
+    column_names, columns = columns_named_by(lambda it: (f"count_error_{number}" for number in it.samples))
 
     samples: tuple[int, ...]
     draws: int
@@ -202,15 +203,6 @@ class CountErrorQuantity:
             name, unit = f"count_error_of_{number}_strings", "of the variance of g*"
             records.append(subject.record(name, error, unit, self.seed, strings=number))
         return Measurement(records)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors(*(f"count_error_{number}" for number in self.samples))
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `count_error_n` and its standard error over draws, for each n."""
-        return in_order((f"count_error_{number}" for number in self.samples), records)
 
 
 def median_over_draws(values: Float[Tensor, " draws"]) -> Estimate:

@@ -4,7 +4,7 @@ The damage is Gaussian noise of one deviation on every weight, of which the loss
 second order, or rounding to few bits, as in quantised inference.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,14 +16,13 @@ from transformers import PreTrainedModel
 from isoloss.curvature.weight_changes import rounded_to
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, ExactLossQuantity, KnownSentences, exact_loss
-from isoloss.measurements.quantity import Columns, Measurement, Subject, in_order, names_with_errors
+from isoloss.measurements.quantity import Measurement, Subject, columns_named_by
 from isoloss.objectives.batch import ExactObjective, PretrainingObjective
 from isoloss.objectives.evaluation import displaced
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.flatness_regularised import weight_noise
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, mean_over_sentences
-from isoloss.results.record import Record
 
 
 @contextmanager
@@ -50,6 +49,9 @@ class WeightDamageQuantity:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = KnownSentences
+    column_names, columns = columns_named_by(
+        lambda it: (*map(noise_column, it.noises), *map(bits_column, it.bits))
+    )
 
     sentences: int
     seed: int
@@ -93,15 +95,6 @@ class WeightDamageQuantity:
                     found.append(float(exact_loss(model, self.objective, evaluation).kl.mean()))
         pairs = torch.tensor(found, dtype=torch.float64).view(self.draws, 2).mean(1)
         return mean_over_sentences(pairs)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors(*map(noise_column, self.noises), *map(bits_column, self.bits))
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `kl_noise_0.01`, `kl_bits_4` and so on, with their errors."""
-        return in_order((*map(noise_column, self.noises), *map(bits_column, self.bits)), records)
 
 
 def noise_column(noise: float) -> str:

@@ -4,18 +4,14 @@ A model that its configuration makes far larger than its weights is refused befo
 """
 
 import pickle
-import socket
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from logging import WARNING, disable, root
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
-from urllib.request import getproxies
 
 import torch
-from huggingface_hub import constants
 from safetensors import SafetensorError, safe_open
 from torch import nn
 from torch.nn.modules.module import (
@@ -27,6 +23,7 @@ from transformers.utils import logging
 
 from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError, is_failure, reason_of
+from isoloss.models.hub_names import hub_is_reachable, unreachable
 
 
 @contextmanager
@@ -75,21 +72,7 @@ def refuse_unreachable_hub(name: str) -> None:
             AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError):
         if not hub_is_reachable():
-            raise BadInput(
-                f"there is no folder {name}, and the hub cannot be reached to look for it there; check the "
-                "name, or fetch the model on a machine with a network and name its folder"
-            ) from None
-
-
-def hub_is_reachable() -> bool:
-    """Whether the hub's address can be resolved here, or a proxy is set, which then resolves it."""
-    if getproxies():
-        return True
-    try:
-        socket.getaddrinfo(urlparse(constants.ENDPOINT).hostname, 443)
-    except OSError:
-        return False
-    return True
+            raise unreachable(name) from None
 
 
 @contextmanager

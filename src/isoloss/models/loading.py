@@ -27,6 +27,7 @@ from isoloss.models.folder_configuration import (
     renamed_weights,
 )
 from isoloss.models.hub import MEND, quiet, refuse_unreachable_hub, refusing, sized_by_weights
+from isoloss.models.hub_names import refuse_absent
 from isoloss.models.transformers import Attention
 from isoloss.results.checkpoint import refuse_damaged
 
@@ -222,23 +223,16 @@ def number_of_tokens(model: PreTrainedModel) -> int:
 
 def read_config(name: str) -> Any:
     """The configuration of a model of that name. Raises BadInput if there is none, or it is quantised."""
-    if not name.strip():
-        raise BadInput("the name of a model is empty; name a model's folder, or its name on a hub")
+    refuse_absent(name)
     folder = Path(name)
     if folder.is_dir():
         refuse_damaged(folder, "*.json")
         if not (folder / "config.json").is_file():
             _refuse_gguf(sorted(folder.glob("*.gguf")))
-            inside = sorted(str(path.parent) for path in folder.glob("*/config.json"))
-            advice = f", such as {inside[0]}" if inside else ""
-            raise BadInput(
-                f"{name} holds no model: it has no config.json; name a checkpoint's folder{advice}"
-            )
+            raise BadInput(f"{name} holds no model: it has no config.json; name a checkpoint's folder")
     elif folder.exists():
         _refuse_gguf([folder] if folder.suffix == ".gguf" else [])
         raise BadInput(f"{name} is a file; name the folder of a model, as save_pretrained writes it")
-    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise BadInput(f"there is no folder {name}; name a model's folder, or its name on a hub")
     else:
         refuse_unreachable_hub(name)
     with refusing("language model", name), quiet():

@@ -289,7 +289,7 @@ def _paths(chart: Landscape, points: pl.DataFrame) -> list[alt.Chart]:
 
 
 BAND = "Thick: the mean over seeds; band: one standard deviation over them. "
-SLOPE = "Black line: the mean slope there, with its standard error over seeds. "
+SLOPE = "Straight line: the mean slope there, with its standard error over seeds. "
 
 
 def explained(drawing: Drawing) -> str:

@@ -194,7 +194,7 @@ def ticks(axis: Axis, numbers: pl.Series) -> alt.Axis:
     low, high = np.log10(np.quantile(numbers.to_numpy(), [0, 1]))
     few = high - low < NARROW or math.ceil(low) > math.floor(high)
     labels = "format(datum.value, ',~g')" if few else alt.Undefined
-    return alt.Axis(tickCount=5, labelOverlap="greedy", format=",~g", labelExpr=labels)
+    return alt.Axis(tickCount=5, labelOverlap="greedy", labelSeparation=4, format=",~g", labelExpr=labels)
 
 
 def dots(

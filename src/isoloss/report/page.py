@@ -36,7 +36,7 @@ from isoloss.theory.finding import Finding
 Coloured = Dots | Lines | Categories | Bars
 """The charts whose colours a panel may have in common."""
 
-COLUMNS = {1: "one", 4: "two"}
+COLUMNS = {1: "one", 3: "three", 4: "two"}
 """How a wide panel lays out that many charts: one beside a table is large, and none is alone in a row."""
 
 WRITTEN = {"adamw": "AdamW"}

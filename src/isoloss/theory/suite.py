@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from isoloss import __version__
-from isoloss.errors import BadInput, Damaged, did_you_mean
+from isoloss.errors import Damaged
 from isoloss.progress import Progress
 from isoloss.results.store import read_sealed, write_sealed
 from isoloss.results.tensors import as_plain, from_plain
@@ -36,6 +36,7 @@ from isoloss.theory import (
     theorem_g_6,
 )
 from isoloss.theory.finding import Entry, Statement
+from isoloss.theory.statement_names import statements_named
 
 SUITE: tuple[Entry, ...] = (
     lemma_3_2.ENTRY,
@@ -65,12 +66,8 @@ def named(name: str) -> tuple[Entry, ...]:
     >>> [entry.name for entry in named("theorem-3.3")]
     ['theorem-3.3-coin', 'theorem-3.3-factors', 'theorem-3.3-transformer']
     """
-    found = tuple(entry for entry in SUITE if entry.name == name or entry.name.startswith(f"{name}-"))
-    if not found:
-        known = [entry.name for entry in SUITE]
-        near = did_you_mean(name, known) or f"; choose among {', '.join(known)}"
-        raise BadInput(f"no statement is called {name!r}{near}")
-    return found
+    wanted = statements_named(name)
+    return tuple(entry for entry in SUITE if entry.name in wanted)
 
 
 def write_statement(path: Path, statement: Statement) -> None:

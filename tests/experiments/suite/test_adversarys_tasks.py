@@ -8,11 +8,11 @@ import pytest
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.paper_training_settings import parameters_with_bert
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.table_1 import ADVERSARIAL, table_1
 from isoloss.experiments.suite.table_2 import table_2
-from isoloss.experiments.suite.table_3 import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.languages.pcfg import named_task
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.task_sentences import TaskSentences
@@ -65,7 +65,7 @@ def test_the_rare_task_b_is_drawn_with_its_own_labels() -> None:
 
 def test_the_small_model_is_the_shape_nearest_to_nine_million_parameters() -> None:
     def millions(shape: Shape) -> float:
-        return parameters(shape, BERT_TOKENS, BERT_POSITIONS) / 1e6
+        return parameters_with_bert(shape) / 1e6
 
     nearest = min({*TABLE_3, *TABLE_4}, key=lambda shape: abs(millions(shape) - 9))
     assert scale_named("paper").compared.small.shape == nearest

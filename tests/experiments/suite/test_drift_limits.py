@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.schedules import Schedule, first_step
 from isoloss.experiments.suite.drift_limits import distances, how_far, limit_panels, limit_variants
 
 TIMES = (0.0125, 0.03, 0.08, 0.2)
@@ -30,7 +30,11 @@ def table(lag: dict[str, float]) -> pl.DataFrame:
             }
             for time in TIMES:
                 fallen = time / 0.2 * (1 - late - (seed - 2) / 100)
-                own = {"run": f"{name}-{seed}", "step": schedule.step_at(time), "trace": 12.0 * 2**-fallen}
+                own = {
+                    "run": f"{name}-{seed}",
+                    "step": first_step(schedule, time),
+                    "trace": 12.0 * 2**-fallen,
+                }
                 rows.append({**place, **part, **setting, **own})
     return pl.DataFrame(rows, infer_schema_length=None)
 

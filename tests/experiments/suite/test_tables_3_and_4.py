@@ -1,13 +1,11 @@
 import pytest
 
+from isoloss.experiments.paper_training_settings import parameters_with_bert
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.table_3 import (
-    BERT_POSITIONS,
-    BERT_TOKENS,
     COUNTS,
     PAPER_LENGTH,
     PAPER_WORDS,
-    parameters,
     shape_rows,
     table_3,
 )
@@ -16,22 +14,16 @@ from isoloss.models.transformers import (
     TABLE_3,
     TABLE_4,
     TABLE_4_PRINTED_INNER,
+    WHOLE_TOKENIZER,
     PreLayerNormTransformer,
     Shape,
     parameter_count,
 )
-from isoloss.objectives.tokens import FIRST_WORD
-
-
-@pytest.mark.parametrize("shape", [TABLE_3[0], TABLE_4[2], Shape(32, 2, 2, 96)])
-def test_the_formula_counts_what_the_model_has(shape: Shape) -> None:
-    built = parameter_count(PreLayerNormTransformer(shape), words=200, maximum_length=32)
-    assert parameters(shape, 200 + FIRST_WORD, 33) == built
 
 
 def test_the_counts_in_words_are_those_computed() -> None:
     for shape, digits in ((TABLE_3[0], 2), (TABLE_3[6], 1), (TABLE_4[-1], 1)):
-        count = parameters(shape, BERT_TOKENS, BERT_POSITIONS) / 1e6
+        count = parameters_with_bert(shape) / 1e6
         assert f"{count:.{digits}f}M" in COUNTS
 
 
@@ -48,9 +40,9 @@ def test_the_counts_in_words_are_those_computed() -> None:
     ids=lambda value: f"{value.width}x{value.layers}" if isinstance(value, Shape) else f"{value}M",
 )
 def test_shapes_have_the_sizes_that_the_paper_names_them_by(shape: Shape, millions: int) -> None:
-    assert parameters(shape, BERT_TOKENS, BERT_POSITIONS) == pytest.approx(1e6 * millions, rel=0.04)
+    assert parameters_with_bert(shape) == pytest.approx(1e6 * millions, rel=0.04)
     on_the_grammar = parameter_count(
-        PreLayerNormTransformer(shape, tokens=BERT_TOKENS), PAPER_WORDS, PAPER_LENGTH
+        PreLayerNormTransformer(shape, tokens=WHOLE_TOKENIZER), PAPER_WORDS, PAPER_LENGTH
     )
     assert on_the_grammar == pytest.approx(1e6 * millions, rel=0.04)
 
@@ -58,7 +50,7 @@ def test_shapes_have_the_sizes_that_the_paper_names_them_by(shape: Shape, millio
 def test_no_printed_inner_width_that_differs_gives_the_papers_largest_size() -> None:
     largest = TABLE_4[-1]
     printed = Shape(largest.width, largest.heads, largest.layers, TABLE_4_PRINTED_INNER[-1])
-    assert parameters(printed, BERT_TOKENS, BERT_POSITIONS) < 0.8 * 950e6
+    assert parameters_with_bert(printed) < 0.8 * 950e6
 
 
 def test_every_shape_of_the_paper_is_a_row() -> None:

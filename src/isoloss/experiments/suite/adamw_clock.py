@@ -1,37 +1,31 @@
 """AdamW's own clock, α²k / 4 without the batch size, and the quantity that descends in its time."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import permutations, starmap
+from itertools import starmap
 
-import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.drift_panels import LOSS, RAW_LOSS, TRACE, over_seeds, with_beginning
+from isoloss.experiments.drift_panels import LOSS, MEAN, RAW_LOSS, TRACE, over_seeds, with_beginning
 from isoloss.experiments.drift_runs import plain
 from isoloss.experiments.drift_statistics import (
-    by_model,
+    adamw_excess_loss,
     change_of_loss,
-    curves,
     distance_between_schedules,
-    excess_over,
     halvings_of_trace,
-    steps_apart,
-    with_start,
+    lag_of_larger_batches,
+    root_before_trace,
 )
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import DRIFT, PART, START, Branch, branched_runs
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.schedules import SECOND_MOMENT_STEPS, AdamWSchedule, Schedule, checkpoint_steps
+from isoloss.experiments.schedules import AdamWSchedule, Schedule, checkpoint_steps, first_step
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.drift_limits import Variant, limit_panels
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
-from isoloss.pretraining.descent import AdamW
 from isoloss.results.verdict import above, below, within
 
 SGD_PART = "sgd"
@@ -42,48 +36,6 @@ TIME = Axis("time", "time of AdamW's drift, α²k / 4", logarithmic=True)
 SGD_TIME = Axis("time_over_batch", "by SGD's clock, α²k / 4B", logarithmic=True)
 ROOT = Axis("root_fisher", "Σ √H_ii (Fisher form)", "root_fisher_error", logarithmic=True)
 BY_SCHEDULE = Colour("pace", "AdamW's α and B")
-
-
-def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean log2 of how many times more steps a larger batch takes to a trace, over log2 of the batch ratio.
-
-    Over all pairs of paces with the same learning rate, and their checkpoints; 1 by SGD's clock.
-    """
-    found = curves(runs, DRIFT, clock=AdamWSchedule)
-    ratios = [
-        ratio / math.log2(large.schedule.batch_size / small.schedule.batch_size)
-        for own in by_model(found)
-        for small, large in permutations(own, 2)
-        if small.schedule.learning_rate == large.schedule.learning_rate
-        and small.schedule.batch_size < large.schedule.batch_size
-        for ratio in steps_apart(small, large)
-    ]
-    return float(np.mean(ratios)) if ratios else math.nan
-
-
-def root_before_trace(runs: Sequence[pl.DataFrame]) -> float:
-    """By how many halvings more (Σ √H_ii)² falls than the trace, along AdamW's paces minus along SGD.
-
-    From the start to the last checkpoint. Both differences are 0 if all curvatures shrink alike.
-    """
-
-    def ahead(part: str) -> float:
-        root, trace = (
-            [curve.fallen[-1] for curve in curves(runs, part, of=of)] for of in ("root_fisher", "trace")
-        )
-        return 2 * float(np.mean(root)) - float(np.mean(trace)) if root else math.nan
-
-    return ahead(DRIFT) - ahead(SGD_PART)
-
-
-def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
-    """log2 of the excess loss of raw over averaged weights, over α Σ √H_ii / 4√B; sums over checkpoints."""
-    table = with_start(runs, ())
-    if table.is_empty():
-        return math.nan
-    rows = table.filter(pl.col(PART) == DRIFT)
-    predicted = rows["learning_rate"] * rows["root_fisher"] / (4 * rows["batch_size"].sqrt())
-    return excess_over(predicted, rows)
 
 
 CLAIMS = (
@@ -130,7 +82,7 @@ CLAIMS = (
         ),
         unit="doublings a doubling",
         claimed=within(0.5),
-        statistic=lag_of_larger_batches,
+        statistic=partial(lag_of_larger_batches, clock=AdamWSchedule),
         reason="half of what SGD's clock says, which is 1",
     ),
     Claim(
@@ -143,7 +95,7 @@ CLAIMS = (
         ),
         unit="halvings",
         claimed=above(0.1),
-        statistic=root_before_trace,
+        statistic=partial(root_before_trace, part=DRIFT, beside=SGD_PART),
         reason="a quarter of the trace's own fall; did both descend one thing, it would be 0",
     ),
     Claim(
@@ -155,7 +107,7 @@ CLAIMS = (
         ),
         unit="doublings",
         claimed=within(1.0),
-        statistic=excess_loss,
+        statistic=adamw_excess_loss,
         reason="a factor of two: a diagonal H, and a second moment that is all noise",
     ),
 )
@@ -183,14 +135,14 @@ class AdamWClockRuns:
     @property
     def branches(self) -> tuple[Branch, ...]:
         """The paces, and SGD."""
-        sgd = plain(self.sgd, (self.sgd.step_at(self.sgd_time),))
+        sgd = plain(self.sgd, (first_step(self.sgd, self.sgd_time),))
         named = replace(sgd, part=SGD_PART, variant=f"SGD, {self.sgd}")
-        return (*(self._plain(schedule) for schedule in self.schedules), named)
+        return (*(plain(each, checkpoint_steps(each, self.times)) for each in self.schedules), named)
 
     @property
     def variants(self) -> tuple[Variant, ...]:
         """What the derivation ignores: how long the second moment remembers, ε, and decay."""
-        schedule, rule = self.changed, _rule(self.changed)
+        schedule, rule = self.changed, self.changed.rule
         forgetful, mindful = (replace(rule, second_beta=beta) for beta in (0.9, 0.999))
         return (
             Variant("second moment", "beta 0.9", schedule, forgetful),
@@ -198,10 +150,6 @@ class AdamWClockRuns:
             Variant("epsilon", "ε 0.001", schedule, replace(rule, epsilon=1e-3)),
             Variant("weight decay", "λ 0.1", schedule, replace(rule, weight_decay=0.1)),
         )
-
-    def _plain(self, schedule: AdamWSchedule) -> Branch:
-        steps = checkpoint_steps(schedule, self.times)
-        return Branch(DRIFT, schedule, _rule(schedule), steps, str(schedule), schedule.key)
 
 
 def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
@@ -214,13 +162,12 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     started, both = (
         means.filter(pl.col(PART).is_in(parts)) for parts in ([START, DRIFT], [START, DRIFT, SGD_PART])
     )
-    bars = "Dots are means over seeds, error bars their standard errors."
     return (
         Panel(
             "clock",
             "Is there a single clock, independent of the batch?",
             "Trace and Σ √H_ii against t = α²k̄ / 4, where k̄ is the mean step of the averaged weights; the "
-            f"dashed line is the start. {bars}",
+            f"dashed line is the start. {MEAN.bars}",
             tuple(
                 Lines(TIME, axis, BY_SCHEDULE, "pace", predicted="beginning", dashed=START)
                 for axis in (TRACE, ROOT)
@@ -232,7 +179,7 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
         Panel(
             "by-the-clock-of-sgd",
             "Or is it SGD's clock?",
-            f"If AdamW drifted as SGD does, all runs would lie on one curve here. {bars}",
+            f"If AdamW drifted as SGD does, all runs would lie on one curve here. {MEAN.bars}",
             (
                 Lines(SGD_TIME, TRACE, BY_SCHEDULE, "pace"),
                 Table((Axis("pace", "pace"), Axis("seeds", "seeds"), TIME, TRACE, ROOT, LOSS, RAW_LOSS)),
@@ -242,16 +189,12 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
         Panel(
             "what-descends",
             "What decreases?",
-            f"Σ √H_ii against the trace as both fall from the start, along AdamW and along SGD. {bars}",
+            f"Σ √H_ii against the trace as both fall from the start, along AdamW and along SGD. {MEAN.bars}",
             (Lines(TRACE, ROOT, BY_SCHEDULE, "pace"),),
             both,
         ),
         *limit_panels(table, AdamWSchedule, TIME),
     )
-
-
-def _rule(schedule: AdamWSchedule) -> AdamW:
-    return AdamW(schedule.learning_rate, SECOND_MOMENT_STEPS, weight_decay=0.0)
 
 
 SMOKE = AdamWClockRuns(

@@ -10,16 +10,18 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, KL, STEP, TRACE
-from isoloss.experiments.grammar_runs import adamw_runs
-from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, measured_at
+from isoloss.experiments.grammar_runs import adamw_runs, compared_model, compared_runs
+from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import later_is_better, later_is_flatter
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
 from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.measurements.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.panels import Colour, Dots, Lines, Panel
-from isoloss.results.verdict import above, below
+from isoloss.results.verdict import above
 
 MASKED, NEXT_WORD = "masked word", "next word"
 OBJECTIVE = Colour("objective", "objective")
@@ -47,25 +49,21 @@ CLAIMS = (
         claimed=above(0.0),
         statistic=masked_advantage,
     ),
-    Claim(
-        name="causal-later-is-flatter",
-        answers=Question.LATER,
-        sentence="With the next-word objective too, later checkpoints are flatter after saturation.",
-        paper=f"{OURS}; there the trace falls along a run (Figure 4)",
-        measure="mean over causal runs of the Theil-Sen slope of log2(trace) per doubling of steps",
-        unit="doublings per doubling",
-        claimed=below(0.0),
-        statistic=Among("objective", NEXT_WORD, FLATTENING),
+    later_is_flatter(
+        "causal-later-is-flatter",
+        "With the next-word objective too, later checkpoints are flatter after saturation.",
+        f"{OURS}; there the trace falls along a run (Figure 4)",
+        Among("objective", NEXT_WORD, FLATTENING),
+        "causal runs",
+        Question.LATER,
     ),
-    Claim(
-        name="causal-later-is-better",
-        answers=Question.LATER,
-        sentence="With the next-word objective too, later checkpoints do better downstream after saturation.",
-        paper=f"{OURS}; there accuracy rises along a run (Figure 2)",
-        measure="mean over causal runs of the Theil-Sen slope of probe accuracy per doubling of steps",
-        unit="percentage points per doubling",
-        claimed=above(0.0),
-        statistic=Among("objective", NEXT_WORD, IMPROVEMENT),
+    later_is_better(
+        "causal-later-is-better",
+        "With the next-word objective too, later checkpoints do better downstream after saturation.",
+        f"{OURS}; there accuracy rises along a run (Figure 2)",
+        Among("objective", NEXT_WORD, IMPROVEMENT),
+        "causal runs",
+        Question.LATER,
     ),
 )
 
@@ -96,35 +94,26 @@ def causal_objective(scale: Scale) -> Experiment:
             "Losses and traces of the two objectives measure different things and are not compared. What is "
             "compared is downstream accuracy, and whether each trace falls as training goes on.",
         ),
-        runs=masked
-        + causal_runs(scale, measured_at(scale.compared.checkpoint_steps, next_word, trace, probe)),
+        runs=masked + causal_runs(scale, (next_word, trace, probe)),
         claims=CLAIMS,
         panels=_panels,
         paper_numbers=(("causal models", "none: beyond the paper"),),
     )
 
 
-def causal_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[PlannedRun, ...]:
+def causal_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
     """One causal run per seed, of the compared size."""
-    grammar, compared = scale.grammar, scale.compared
-    like = grammar.architectures[compared.size]
+    like = compared_model(scale)
     return tuple(
-        PlannedRun(
-            name=f"next-word-seed-{seed}",
-            language=grammar.language,
+        replace(
+            run,
+            name=f"next-word-seed-{run.seed}",
             architecture=GPT2Transformer(like.shape, like.dropout, like.attention, like.tokens),
-            update_rule=grammar.update_rule,
-            steps=compared.steps,
-            batch_size=grammar.batch_size,
-            seed=seed,
-            checkpoint_steps=compared.checkpoint_steps,
-            saturated_from=compared.saturated_from,
-            measured=measured,
-            labels=(("objective", NEXT_WORD),),
             objective=NextWordObjective(),
-            averaging_horizon=grammar.averaging_horizon,
+            saturated_from=scale.compared.saturated_from,
+            labels=(("objective", NEXT_WORD),),
         )
-        for seed in scale.seeds
+        for run in compared_runs(scale, quantities)
     )
 
 

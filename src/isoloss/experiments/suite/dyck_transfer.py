@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question, gap_at_the_end
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.dyck_ways import ADVERSARY, AT, COMPARED, DyckRuns
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import gap_at_the_end
 from isoloss.experiments.statistics.along_runs import (
     MeanWithinRuns,
     divergence_over_entropy,

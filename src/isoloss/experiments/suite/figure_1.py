@@ -2,19 +2,7 @@
 
 import polars as pl
 
-from isoloss.experiments.claims import (
-    ASSOCIATION,
-    LOSSES_IN_PAPER,
-    UNDECIDABLE,
-    WHY_ASSOCIATION,
-    Claim,
-    Question,
-    final_loss_is_near,
-    flatter_is_better_at_one_kl,
-    one_kl,
-    premise_of_loss,
-    sizes_have_one_kl,
-)
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment, PlannedReference, control_references
 from isoloss.experiments.figures import (
@@ -31,10 +19,21 @@ from isoloss.experiments.figures import (
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, STANDARDISED, MeasurementSizes, Scale
+from isoloss.experiments.shared.claims import (
+    ASSOCIATION,
+    LOSSES_IN_PAPER,
+    UNDECIDABLE,
+    WHY_ASSOCIATION,
+    final_loss_is_near,
+    flatter_is_better_at_one_kl,
+    later_is_better,
+    later_is_flatter,
+    one_kl,
+    premise_of_loss,
+    sizes_have_one_kl,
+)
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import (
-    FLATTENING,
-    IMPROVEMENT,
     RANGE_OF_LOSS,
     MeanWithinRuns,
 )
@@ -43,7 +42,7 @@ from isoloss.experiments.statistics.same_loss import PAPER_WINDOW
 from isoloss.experiments.statistics.sizes import GapBetweenWidths, GapBetweenWidthsInDoublings
 from isoloss.measurements.references import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
-from isoloss.results.verdict import above, below
+from isoloss.results.verdict import above
 
 CLAIMS = (
     premise_of_loss(
@@ -100,25 +99,17 @@ CLAIMS = (
         "the dots, with an intercept for each run",
         PartialSlope("run"),
     ),
-    Claim(
-        name="later-is-flatter",
+    later_is_flatter(
+        "later-is-flatter",
+        "Within a run, after saturation, later checkpoints are flatter.",
+        "the trace falls along a run (Figure 4; no number given)",
         answers=Question.LATER,
-        sentence="Within a run, after saturation, later checkpoints are flatter.",
-        paper="the trace falls along a run (Figure 4; no number given)",
-        measure="mean over runs of the Theil-Sen slope of log2(trace) per doubling of steps",
-        unit="doublings per doubling",
-        claimed=below(0.0),
-        statistic=FLATTENING,
     ),
-    Claim(
-        name="later-is-better",
+    later_is_better(
+        "later-is-better",
+        "Within a run, after saturation, later checkpoints do better downstream.",
+        "accuracy rises along a run (Figure 2; no number given)",
         answers=Question.LATER,
-        sentence="Within a run, after saturation, later checkpoints do better downstream.",
-        paper="accuracy rises along a run (Figure 2; no number given)",
-        measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
-        unit="percentage points per doubling",
-        claimed=above(0.0),
-        statistic=IMPROVEMENT,
     ),
 )
 WITH_MORE_SEEDS = (

@@ -2,19 +2,20 @@
 
 from dataclasses import replace
 
-from isoloss.experiments.claims import (
-    ASSOCIATION,
-    WHY_ASSOCIATION,
-    Claim,
-    Question,
-    flatter_is_better_at_one_kl,
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.descents import (
+    DESCENTS,
+    Descents,
+    descent_panels,
+    descent_settings,
+    shown_descents,
 )
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ShownTask, grammar_task, hidden_state_task
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION, flatter_is_better_at_one_kl
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns
 from isoloss.experiments.statistics.rank_correlation import PartialSlope, Ranking
-from isoloss.experiments.suite.figure_4 import DESCENTS, Descents, descent_panels, shown_descents
 from isoloss.experiments.suite.figure_4 import EXPERIMENT as FIGURE_4
 from isoloss.results.verdict import above
 
@@ -66,6 +67,7 @@ def figure_10(scale: Scale, descents: Descents) -> Experiment:
         references=tuple(task.reference(scale.sizes) for task, _ in shown),
         claims=tuple(claim for task, _ in shown for claim in flatter_is_better(task)),
         panels=lambda table: descent_panels(shown, table, scale, ("flatter-is-better",)),
+        paper_settings=(descent_settings(descents),),
     )
 
 

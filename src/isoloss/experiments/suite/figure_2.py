@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question, one_kl, premise_of_loss
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import (
@@ -19,6 +19,7 @@ from isoloss.experiments.figures import (
     text_task,
 )
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.shared.claims import later_is_better, one_kl, premise_of_loss
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_KL, RANGE_OF_LOSS
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
 from isoloss.panels import Lines, Panel
@@ -48,7 +49,15 @@ def figure_2(scale: Scale) -> Experiment:
         claims=(
             *(one_loss_over_steps(task, PAPER) for task in tasks),
             *map(one_kl_over_steps, tasks),
-            *map(later_is_better, tasks),
+            *(
+                later_is_better(
+                    f"{task.key}-later-is-better",
+                    f"{task.title}: accuracy keeps rising after the loss has converged.",
+                    "“the downstream accuracy continues increasing” (Section 2.3; no number given)",
+                    task.statistic(IMPROVEMENT),
+                )
+                for task in tasks
+            ),
             *map(later_is_better_at_one_kl, tasks),
         ),
         panels=lambda table: tuple(
@@ -85,19 +94,6 @@ def one_loss_over_steps(task: ShownTask, paper: str) -> Claim:
 def one_kl_over_steps(task: ShownTask) -> Claim:
     """The same of what the loss hides."""
     return one_kl(f"{task.key}-one-kl", f"{task.title}: ", task.statistic(RANGE_OF_KL))
-
-
-def later_is_better(task: ShownTask) -> Claim:
-    """That accuracy rises along a run's saturated checkpoints."""
-    return Claim(
-        name=f"{task.key}-later-is-better",
-        sentence=f"{task.title}: accuracy keeps rising after the loss has converged.",
-        paper="“the downstream accuracy continues increasing” (Section 2.3; no number given)",
-        measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
-        unit="percentage points per doubling",
-        claimed=above(0.0),
-        statistic=task.statistic(IMPROVEMENT),
-    )
 
 
 def later_is_better_at_one_kl(task: ShownTask) -> Claim:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question, premise_of_loss, sizes_have_one_kl
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import (
@@ -25,6 +25,7 @@ from isoloss.experiments.figures import (
     text_task,
 )
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.shared.claims import premise_of_loss, sizes_have_one_kl
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percentage_points
 from isoloss.experiments.statistics.sizes import (

@@ -4,15 +4,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from isoloss.experiments.claims import (
-    FALL_OF_ONE_KL,
-    KL_IN_PAPER,
-    UNDECIDABLE,
-    WHY_KL_WINDOW,
-    WHY_WINDOW,
-    Claim,
-    Question,
-)
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import (
@@ -31,6 +23,13 @@ from isoloss.experiments.figures import (
 )
 from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import (
+    FALL_OF_ONE_KL,
+    KL_IN_PAPER,
+    UNDECIDABLE,
+    WHY_KL_WINDOW,
+    WHY_WINDOW,
+)
 from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.seed_bootstrap import Statistic

@@ -18,7 +18,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import PART, START, VARIANT, Branch, branched_runs
 from isoloss.experiments.languages import GRAMMAR_ENTROPY, LanguagePlan
 from isoloss.experiments.scale import STANDARDISED, Scale
-from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.schedules import Schedule, first_step
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import slope_within
@@ -74,7 +74,7 @@ class Interventions:
         )
 
     def _continuation(self, name: str, rule: UpdateRuleSettings, batch: int) -> Branch:
-        own = plain(Schedule(self.schedule.learning_rate, batch), (self.schedule.step_at(self.time),))
+        own = plain(Schedule(self.schedule.learning_rate, batch), (first_step(self.schedule, self.time),))
         return replace(own, part=VARIANT, rule=rule, variant=name, key=name.replace(" ", "-").lower())
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from isoloss.curvature.loss_rise import RADII
-from isoloss.experiments.claims import ASSOCIATION, CONFIDENCE, UNDECIDABLE, WHY_ASSOCIATION, Claim, Question
+from isoloss.experiments.claims import CONFIDENCE, Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
@@ -14,6 +14,7 @@ from isoloss.experiments.figures import ACCURACY, TRACE, probe_bars
 from isoloss.experiments.grammar_runs import ADAMW, grammar_runs, rule_runs
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.shared.claims import ASSOCIATION, UNDECIDABLE, WHY_ASSOCIATION
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.rank_correlation import (
     Advantage,
@@ -164,7 +165,7 @@ def ranking_panel(name: str, title: str, runs: Sequence[pl.DataFrame], columns: 
         "standard error. The loss is included for comparison."
     )
     charts = (Categories("measure", VALUE, COEFFICIENT), Table(RANKS))
-    ranks = rank_correlation_table(runs, ["trace", *columns, "loss"], given=GIVEN)
+    ranks = rank_correlation_table(runs, ["trace", *columns, "loss"])
     return Panel(name, title, caption, charts, ranks)
 
 
@@ -217,22 +218,14 @@ CLAIMS = (
 )
 
 
-def rank_correlation_table(
-    runs: Frames,
-    measures: Sequence[str],
-    outcome: str = "accuracy",
-    *,
-    given: tuple[str, ...] = ("loss", "parameters"),
-    confidence: float = CONFIDENCE,
-    seed: int = 0,
-) -> pl.DataFrame:
-    """A row for each of `measures` and each of Spearman, Kendall (tau-b), and partial Spearman given `given`.
+def rank_correlation_table(runs: Frames, measures: Sequence[str]) -> pl.DataFrame:
+    """A row for each of `measures` and each of Spearman, Kendall (tau-b), and partial Spearman given `GIVEN`.
 
-    All use the same checkpoints, those that have every measure, the outcome and all of `given`; `checkpoints`
-    and `seeds` are their numbers. Signs are those of `Ranking`: 1 if the smallest value of the measure is the
-    best. A measure that is itself among `given` is partialled on the others. `low` and `high` bound each
-    number separately with `confidence` (`Estimate.interval`); to say that one measure ranks better than
-    another, judge their `Advantage`.
+    All use the same checkpoints, those that have every measure, the accuracy and all of `GIVEN`;
+    `checkpoints` and `seeds` are their numbers. Signs are those of `Ranking`: 1 if the smallest value of the
+    measure is the best. A measure that is itself among `GIVEN` is partialled on the others. `low` and `high`
+    bound each number separately with `confidence` (`Estimate.interval`); to say that one measure ranks better
+    than another, judge their `Advantage`.
 
     >>> runs = [
     ...     pl.DataFrame({"seed": s, "trace": [3.0, 2.0, 1.0 + s], "loss": [1.0, 2.0, 3.0 - s / 2],
@@ -243,22 +236,21 @@ def rank_correlation_table(
     >>> table.filter(measure="trace")["coefficient"].to_list()
     ['Spearman', 'Kendall', 'Spearman given loss and parameters']
     """
-    wanted = list(dict.fromkeys([*measures, outcome, *given]))
+    wanted = list(dict.fromkeys([*measures, "accuracy", *GIVEN]))
     complete = [_complete(run, wanted) for run in runs]
-    bootstrap = SeedBootstrap.of([run for run in complete if not run.is_empty()], seed)
+    bootstrap = SeedBootstrap.of([run for run in complete if not run.is_empty()])
     checkpoints = complete_rows(bootstrap.runs, wanted).shape[1]
     rows = []
     for measure in measures:
-        others = tuple(name for name in given if name != measure)
+        others = tuple(name for name in GIVEN if name != measure)
         statistics: dict[str, Statistic] = {
-            "Spearman": Ranking(measure, outcome),
-            "Kendall": Ranking(measure, outcome, kendall_tau),
+            "Spearman": Ranking(measure),
+            "Kendall": Ranking(measure, coefficient=kendall_tau),
+            f"Spearman given {' and '.join(others)}": PartialRanking(measure, given=others),
         }
-        if others:
-            statistics[f"Spearman given {' and '.join(others)}"] = PartialRanking(measure, outcome, others)
         for name, statistic in statistics.items():
             found = bootstrap.estimate(statistic)
-            low, high = found.interval(confidence, limit=1.0)
+            low, high = found.interval(CONFIDENCE, limit=1.0)
             rows.append(
                 {
                     "measure": measure,
@@ -267,7 +259,7 @@ def rank_correlation_table(
                     "standard_error": found.standard_error,
                     "low": low,
                     "high": high,
-                    "confidence": confidence,
+                    "confidence": CONFIDENCE,
                     "checkpoints": checkpoints,
                     "seeds": bootstrap.seeds,
                 }

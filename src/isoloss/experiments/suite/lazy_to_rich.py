@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
-from isoloss.experiments.claims import Claim, Question, final_loss_is_near, final_loss_is_one
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, KL, TRACE, loss_bars, over_steps, probe_bars, trace_bars
 from isoloss.experiments.grammar_runs import compared_model, varied_runs
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import final_loss_is_near, final_loss_is_one
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.same_loss import (
     doublings,

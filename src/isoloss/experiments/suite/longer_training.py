@@ -9,9 +9,10 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, BY_SEED, KL, STEP, TRACE
+from isoloss.experiments.grammar_runs import compared_model
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import ScaleName, runs_of_sizes
 from isoloss.experiments.statistics.along_runs import (
     FromStep,
     MeanWithinRuns,
@@ -149,22 +150,15 @@ def longer_runs(scale: Scale, longer: LongerRuns) -> tuple[PlannedRun, ...]:
     fine_tuning = AccuracyQuantity(examples, FineTuning(longer.fine_tuning), "fine_tuned")
     noise = NoiseSensitivityQuantity(longer.noises, longer.noise_sentences, sizes.seed + 2)
     quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task), fine_tuning, noise)
-    return tuple(
-        PlannedRun(
-            name=f"seed-{seed}",
-            language=grammar.language,
-            architecture=grammar.architectures[scale.compared.size],
-            update_rule=grammar.update_rule,
-            steps=longer.steps,
-            batch_size=grammar.batch_size,
-            seed=seed,
-            checkpoint_steps=steps,
-            saturated_from=grammar.saturated_from,
-            measured=measured_at(steps, *quantities),
-            averaging_horizon=grammar.averaging_horizon,
-        )
-        for seed in scale.seeds
+    longer_still = replace(
+        grammar,
+        architectures=(compared_model(scale),),
+        steps=longer.steps,
+        checkpoint_steps=steps,
+        most_seeds=(),
     )
+    runs = runs_of_sizes(longer_still, scale.seeds, measured_at(steps, *quantities))
+    return tuple(replace(run, name=f"seed-{run.seed}", labels=()) for run in runs)
 
 
 def _panels(table: pl.DataFrame, scale: Scale, longer: LongerRuns) -> tuple[Panel, ...]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.claims import ASSOCIATION, UNDECIDABLE, WHY_ASSOCIATION, Claim, Question
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, BY_WIDTH, TRACE, probe_bars, trace_bars
@@ -13,6 +13,7 @@ from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import measured_at
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import ASSOCIATION, UNDECIDABLE, WHY_ASSOCIATION
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import (
     RANGE_OF_LOSS,

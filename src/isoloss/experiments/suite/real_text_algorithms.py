@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import WHY_WINDOW, Claim, Question
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import TRACE
 from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import WHY_WINDOW
 from isoloss.experiments.shared.real_text import ADAMW, BARE, SAM_RULE, ComparedTask, compared_runs, majority
 from isoloss.experiments.shared.real_text_settings import SEEDS
 from isoloss.experiments.statistics.same_loss import (

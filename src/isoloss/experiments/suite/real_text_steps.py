@@ -2,19 +2,20 @@
 
 import polars as pl
 
-from isoloss.experiments.claims import WHY_WINDOW, Claim, Question
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import BY_SEED, STEP, TRACE
 from isoloss.experiments.planned_run import measured_at
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import WHY_WINDOW, later_is_better, later_is_flatter
 from isoloss.experiments.shared.real_text import TextSizes, followed_runs, majority
 from isoloss.experiments.shared.real_text_settings import SEEDS
-from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
+from isoloss.experiments.statistics.along_runs import RANGE_OF_LOSS
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Dots, Lines, Panel
-from isoloss.results.verdict import above, below
+from isoloss.results.verdict import below
 
 ACCURACY = "accuracy"
 LOSS = Axis("loss", "validation loss (nats a masked word)", "loss_error")
@@ -35,23 +36,15 @@ CLAIMS = (
         kind="premise",
         reason=WHY_WINDOW,
     ),
-    Claim(
-        name="later-is-better",
-        sentence="Models at a later step do better downstream.",
-        paper="+1.25 percentage points from step 400,000 to 1,400,000 (Section 4)",
-        measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
-        unit="percentage points per doubling",
-        claimed=above(0.0),
-        statistic=IMPROVEMENT,
+    later_is_better(
+        "later-is-better",
+        "Models at a later step do better downstream.",
+        "+1.25 percentage points from step 400,000 to 1,400,000 (Section 4)",
     ),
-    Claim(
-        name="later-is-flatter",
-        sentence="Models at a later step are flatter.",
-        paper="the trace falls by 0.67 from step 400,000 to 1,400,000 (Section 4)",
-        measure="mean over runs of the Theil-Sen slope of log2(trace) per doubling of steps",
-        unit="doublings per doubling",
-        claimed=below(0.0),
-        statistic=FLATTENING,
+    later_is_flatter(
+        "later-is-flatter",
+        "Models at a later step are flatter.",
+        "the trace falls by 0.67 from step 400,000 to 1,400,000 (Section 4)",
     ),
 )
 

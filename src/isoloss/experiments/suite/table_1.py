@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WINDOW, Claim, Question
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.grammar_runs import ADAMW, SMALL, adamw_runs, rule_runs, small_runs
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.shared.claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WINDOW
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
     Comparison,

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from isoloss.experiments.claims import Question, flatter_is_better_at_one_kl
+from isoloss.experiments.claims import Question
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, doublings
 from isoloss.experiments.suite.table_1 import (

@@ -6,13 +6,11 @@ import polars as pl
 
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.paper_training_settings import parameters_with_bert, transformer_settings
 from isoloss.experiments.scale import Scale
-from isoloss.models.transformers import TABLE_3, WHOLE_TOKENIZER, Shape
-from isoloss.objectives.tokens import FIRST_WORD
+from isoloss.models.transformers import TABLE_3, PreLayerNormTransformer, Shape, parameter_count
 from isoloss.panels import Axis, Panel, Table
 
-BERT_TOKENS, BERT_POSITIONS = WHOLE_TOKENIZER, 512
-"""BERT's uncased vocabulary and its longest input (Devlin et al. 2019)."""
 PAPER_WORDS, PAPER_LENGTH = 200, 32
 """The paper's grammar (A.1)."""
 
@@ -31,22 +29,6 @@ COUNTS = (
 )
 
 
-def parameters(shape: Shape, tokens: int, positions: int) -> int:
-    """Number of trainable parameters of a `PreLayerNormTransformer`, by formula; see `models.transformers`.
-
-    `positions` is the number of tokens of its longest input, to which RoBERTa's unused one is added.
-
-    >>> parameters(Shape(512, 8, 8, 2048), tokens=203, positions=33)
-    25606859
-    """
-    width, inner = shape.width, shape.inner_width
-    embeddings = (tokens + positions + 2) * width + 2 * width
-    attention = 4 * (width**2 + width)
-    feed_forward = 2 * width * inner + inner + width
-    head = width**2 + 3 * width + tokens
-    return embeddings + shape.layers * (attention + feed_forward + 4 * width) + 2 * width + head
-
-
 def shape_rows(shapes: Sequence[Shape], words: int, maximum_length: int) -> pl.DataFrame:
     """A row per shape, with its parameters on a language and with BERT's vocabulary."""
     return pl.DataFrame(
@@ -56,8 +38,8 @@ def shape_rows(shapes: Sequence[Shape], words: int, maximum_length: int) -> pl.D
                 "heads": shape.heads,
                 "layers": shape.layers,
                 "inner_width": shape.inner_width,
-                "parameters": parameters(shape, words + FIRST_WORD, maximum_length + 1),
-                "with_bert_vocabulary": parameters(shape, BERT_TOKENS, BERT_POSITIONS),
+                "parameters": parameter_count(PreLayerNormTransformer(shape), words, maximum_length),
+                "with_bert_vocabulary": parameters_with_bert(shape),
             }
             for shape in shapes
         ]
@@ -88,6 +70,7 @@ def table_3(scale: Scale) -> Experiment:
         text=("The transformers that are compared at the same loss, smallest first.",),
         runs=(),
         panels=lambda _: (shape_panel("paper", "Table 3", caption, TABLE_3), own),
+        paper_settings=(transformer_settings(scale),),
     )
 
 

@@ -6,18 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import (
-    ASSOCIATION,
-    WHY_ASSOCIATION,
-    Claim,
-    Question,
-    flatter_is_better_at_one_kl,
-)
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, STEP, TRACE
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION, flatter_is_better_at_one_kl
 from isoloss.experiments.statistics.rank_correlation import PartialSlope, rank_correlation
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,

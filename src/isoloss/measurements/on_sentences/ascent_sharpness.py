@@ -1,6 +1,5 @@
 """SAM's sharpness of a checkpoint: how much its loss rises after a small step along its gradient."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,16 +7,8 @@ from torch import nn
 
 from isoloss.curvature.loss_rise import RADII, ascent_sharpness
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
-from isoloss.measurements.quantity import (
-    AnySource,
-    Columns,
-    Measurement,
-    Subject,
-    in_order,
-    names_with_errors,
-)
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
 from isoloss.progress import Progress
-from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)
@@ -26,6 +17,7 @@ class AscentSharpnessQuantity:
 
     revision: ClassVar[int] = 1
     sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_named_by(lambda it: map(sam_column, it.radii))
 
     sentences: int
     seed: int
@@ -50,15 +42,6 @@ class AscentSharpnessQuantity:
                 for radius, rise in found.estimates.items()
             ]
         )
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors(*map(sam_column, self.radii))
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `sam_0.05` and its error for the radius 0.05, and so on."""
-        return in_order(map(sam_column, self.radii), records)
 
 
 def sam_column(radius: float) -> str:

@@ -1,6 +1,6 @@
 """How much a checkpoint's loss rises under Gaussian noise on its weights."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,17 +10,9 @@ from transformers import PreTrainedModel
 
 from isoloss.curvature.loss_rise import NOISES, noise_sensitivity
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
-from isoloss.measurements.quantity import (
-    AnySource,
-    Columns,
-    Measurement,
-    Subject,
-    in_order,
-    names_with_errors,
-)
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
 from isoloss.models.transformers import initialised
 from isoloss.progress import Progress
-from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)
@@ -34,6 +26,7 @@ class NoiseSensitivityQuantity:
 
     revision: ClassVar[int] = 1
     sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_named_by(lambda it: map(noise_column, it.noises))
 
     noises: tuple[float, ...]
     sentences: int
@@ -47,15 +40,6 @@ class NoiseSensitivityQuantity:
             model, drawn, subject, self.noises, deviations_at_first(model), seed=self.seed, progress=progress
         )
 
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors(*map(noise_column, self.noises))
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `noise_0.3` and its error for σ = 0.3, and so on."""
-        return in_order(map(noise_column, self.noises), records)
-
 
 @dataclass(frozen=True)
 class OwnNoiseSensitivityQuantity:
@@ -63,6 +47,7 @@ class OwnNoiseSensitivityQuantity:
 
     revision: ClassVar[int] = 1
     sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_named_by(lambda it: (f"own_{noise_column(noise)}" for noise in it.noises))
 
     sentences: int
     seed: int
@@ -73,15 +58,6 @@ class OwnNoiseSensitivityQuantity:
     ) -> Measurement:
         """See `noise_measurement`."""
         return noise_measurement(model, drawn, subject, self.noises, None, seed=self.seed, progress=progress)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors(*(f"own_{noise_column(noise)}" for noise in self.noises))
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: those of `NoiseSensitivityQuantity`, prefixed with `own_`."""
-        return in_order((f"own_{noise_column(noise)}" for noise in self.noises), records)
 
 
 def noise_measurement(

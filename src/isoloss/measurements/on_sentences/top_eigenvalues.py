@@ -1,6 +1,5 @@
 """The largest eigenvalues of the Hessian of a checkpoint's loss."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,16 +9,8 @@ from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.spectrum import EIGENVALUES, top_eigenvalues
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.on_sentences import whole_number
-from isoloss.measurements.quantity import (
-    AnySource,
-    Columns,
-    Measurement,
-    Subject,
-    in_order,
-    names_with_errors,
-)
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
 from isoloss.progress import Progress
-from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)
@@ -28,6 +19,7 @@ class TopEigenvaluesQuantity:
 
     revision: ClassVar[int] = 1
     sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_named_by(lambda it: [f"eigenvalue_{n + 1}" for n in range(it.count)])
 
     sentences: int
     seed: int
@@ -63,15 +55,6 @@ class TopEigenvaluesQuantity:
                 )
             ]
         )
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return names_with_errors(*(f"eigenvalue_{rank}" for rank in range(1, self.count + 1)))
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `eigenvalue_1`, the largest, and its error, and so on."""
-        return in_order((f"eigenvalue_{rank}" for rank in range(1, self.count + 1)), records)
 
 
 def on_sentences(sentences: int, seed: int, value: str | None = None) -> TopEigenvaluesQuantity:

@@ -1,0 +1,65 @@
+"""Whether there may be a model of a name, told without torch, which takes seconds to import."""
+
+import socket
+from pathlib import Path
+from urllib.parse import urlparse
+from urllib.request import getproxies
+
+from huggingface_hub import constants
+
+from isoloss.errors import BadInput
+from isoloss.results.checkpoint import ADAPTER_FILE
+
+
+def refuse_absent(*names: str) -> None:
+    """Raise BadInput for a name that is no path here, and that no hub can have or none can be asked for.
+
+    What was downloaded before may be complete or not: that is for the loading to tell.
+
+    >>> refuse_absent("./no-such-folder")
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: there is no folder ./no-such-folder; name a model's folder, or its name on a hub
+    """
+    for name in names:
+        if not name.strip():
+            raise BadInput("the name of a model is empty; name a model's folder, or its name on a hub")
+        if Path(name).is_dir():
+            _refuse_without_model(Path(name))
+        elif Path(name).exists():
+            continue  # a file, of which its kind tells more
+        elif name.startswith((".", "/", "~")) or name.count("/") > 1:
+            raise BadInput(f"there is no folder {name}; name a model's folder, or its name on a hub")
+        elif not _is_in_cache(name) and not hub_is_reachable():
+            raise unreachable(name)
+
+
+def unreachable(name: str) -> BadInput:
+    """What to say of a name that is no folder, where no hub can be asked."""
+    return BadInput(
+        f"there is no folder {name}, and the hub cannot be reached to look for it there; check the "
+        "name, or fetch the model on a machine with a network and name its folder"
+    )
+
+
+def hub_is_reachable() -> bool:
+    """Whether the hub's address can be resolved here, or a proxy is set, which then resolves it."""
+    if getproxies():
+        return True
+    try:
+        socket.getaddrinfo(urlparse(constants.ENDPOINT).hostname, 443)
+    except OSError:
+        return False
+    return True
+
+
+def _refuse_without_model(folder: Path) -> None:
+    """Raise BadInput for a folder with neither a model, nor weights in one file, nor an adapter."""
+    if any((folder / name).is_file() for name in ("config.json", ADAPTER_FILE)) or any(folder.glob("*.gguf")):
+        return
+    inside = sorted(str(path.parent) for path in folder.glob("*/config.json"))
+    advice = f", such as {inside[0]}" if inside else ""
+    raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder{advice}")
+
+
+def _is_in_cache(name: str) -> bool:
+    return (Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}").is_dir()
