@@ -203,11 +203,11 @@ class GivenDocuments:
         """See `DocumentSource`."""
         return hashlib.sha256(repr(self.texts).encode()).hexdigest()
 
-    def size(self, cache: Path) -> int:  # noqa: ARG002
+    def size(self, cache: Path) -> int:
         """See `DocumentSource`."""
         return sum(len(text.encode()) for text in self.texts)
 
-    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:  # noqa: ARG002
+    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
         """See `DocumentSource`."""
         return (Document(text, f"text {number}") for number, text in enumerate(self.texts, start=1))
 
@@ -221,11 +221,11 @@ class LocalFiles:
     column: str
     digest: str
 
-    def size(self, cache: Path) -> int:  # noqa: ARG002
+    def size(self, cache: Path) -> int:
         """See `DocumentSource`."""
         return sum(path.stat().st_size for path in self.paths)
 
-    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:  # noqa: ARG002
+    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
         """See `DocumentSource`, and `file_documents` for how a file is read and what is refused."""
         for path in self.paths:
             yield from file_documents(path, self.unit, self.column)

@@ -102,11 +102,11 @@ class GivenTask:
         """See `TaskSource`."""
         return self.given.name
 
-    def is_at_hand(self, cache: Path) -> bool:  # noqa: ARG002
+    def is_at_hand(self, cache: Path) -> bool:
         """See `TaskSource`."""
         return True
 
-    def task(self, cache: Path, progress: Progress) -> TextTask:  # noqa: ARG002
+    def task(self, cache: Path, progress: Progress) -> TextTask:
         """See `TaskSource`."""
         return self.given
 

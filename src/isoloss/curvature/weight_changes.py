@@ -77,7 +77,7 @@ class Rounding:
         """
         return f"{self.bits} bits" + ("" if self.group is None else f" of {self.group}")
 
-    def difference(self, name: str, weight: Tensor) -> Tensor | None:  # noqa: ARG002
+    def difference(self, name: str, weight: Tensor) -> Tensor | None:
         """See `WeightChange`."""
         return None if weight.ndim < 2 else rounded_to(weight, self.bits, self.group) - weight
 
@@ -114,7 +114,7 @@ class Pruning:
         """See `WeightChange`."""
         return f"{100 * self.share:.3g} % pruned"
 
-    def difference(self, name: str, weight: Tensor) -> Tensor | None:  # noqa: ARG002
+    def difference(self, name: str, weight: Tensor) -> Tensor | None:
         """See `WeightChange`."""
         count = round(self.share * weight.numel())
         if weight.ndim < 2 or not count:
@@ -145,7 +145,7 @@ class Noise:
         deviation: float = self.mean_square(name, weight) ** 0.5
         return drawn * deviation
 
-    def mean_square(self, name: str, weight: Tensor) -> float:  # noqa: ARG002
+    def mean_square(self, name: str, weight: Tensor) -> float:
         """Over all draws."""
         return self.relative**2 * float(weight.double().square().mean())
 

@@ -73,7 +73,7 @@ class ReadyLanguage:
         """See `LanguagePlan`."""
         return self.ready.maximum_length
 
-    def language(self, output: Path, progress: Progress) -> Language:  # noqa: ARG002
+    def language(self, output: Path, progress: Progress) -> Language:
         """See `LanguagePlan`."""
         return self.ready
 
@@ -99,7 +99,7 @@ class CorpusPlan:
         """How many words a sequence has after [CLS]."""
         return self.request.length - 1
 
-    def language(self, output: Path, progress: Progress) -> PackedCorpus:  # noqa: ARG002
+    def language(self, output: Path, progress: Progress) -> PackedCorpus:
         """The corpus; it and what is fetched for it are kept in the user's cache, for all outputs.
 
         Raises IsolossError where its text cannot be had, BadInput where it has another number of words.

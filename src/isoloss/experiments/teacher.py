@@ -170,7 +170,7 @@ class GivenProse:
         """See `Prose`."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def books(self, progress: Progress) -> tuple[str, ...]:  # noqa: ARG002
+    def books(self, progress: Progress) -> tuple[str, ...]:
         """See `Prose`."""
         return (self.text,)
 

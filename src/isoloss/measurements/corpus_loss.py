@@ -162,10 +162,7 @@ class CorpusLossQuantity:
     seed: int
 
     def draw(
-        self,
-        source: PackedCorpus,
-        objective: PretrainingObjective,  # noqa: ARG002  (predictions are drawn when it is measured)
-        progress: Progress,  # noqa: ARG002
+        self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress
     ) -> SequencesOfDocuments:
         """See `Quantity`."""
         generator = torch.Generator().manual_seed(self.seed)
@@ -207,10 +204,7 @@ class TrainingLossQuantity:
     seed: int
 
     def draw(
-        self,
-        source: PackedCorpus,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,  # noqa: ARG002
+        self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress
     ) -> SequencesOfDocuments:
         """See `Quantity`: each sequence counts as its own document, as the split has many more documents."""
         sequences = source.sample(self.sequences, torch.Generator().manual_seed(self.seed))

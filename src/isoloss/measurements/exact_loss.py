@@ -234,12 +234,7 @@ class ExactLossQuantity:
     seed: int
     objective: ExactObjective = MaskedObjective()  # noqa: RUF009  (frozen)
 
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002  (what is looked at may be fewer predictions)
-        progress: Progress,
-    ) -> KnownSentences:
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KnownSentences:
         """See `Quantity`."""
         found = EvaluationSet.draw(source, self.sentences, self.seed, progress, self.objective)
         return KnownSentences(found.log_probabilities, found.entropy, found.sentences)

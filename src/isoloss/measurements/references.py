@@ -154,11 +154,7 @@ class TaskReference:
         return found
 
     def measure(
-        self,
-        model: Any,  # noqa: ARG002
-        drawn: TaskSplits,
-        subject: Subject[Language],
-        progress: Progress,  # noqa: ARG002
+        self, model: Any, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> Measurement:
         """See `reference_records`."""
         task = self.of.examples.task_of(drawn)
@@ -202,11 +198,7 @@ class LookupTableReference:
         return TableExamples(drawn, tuple(each.draw(source, objective, progress) for each in self.probes))
 
     def measure(
-        self,
-        model: Any,  # noqa: ARG002
-        drawn: TableExamples,
-        subject: Subject[Language],
-        progress: Progress,
+        self, model: Any, drawn: TableExamples, subject: Subject[Language], progress: Progress
     ) -> Measurement:
         """The records of the loss, then those of each probe."""
         table: Any = LookupTable(subject.source)

@@ -69,12 +69,7 @@ class SampleEfficiencyQuantity:
         """See `ReadsFeatures`."""
         return self.draws * max(self.examples) + self.test
 
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,
-    ) -> TaskSplits:
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
         """See `Quantity`."""
         progress(f"examples of {self.task}", 0, 1)
         task = named_task(source, self.task)
@@ -172,12 +167,7 @@ class CountErrorQuantity:
                 "numbers of strings from 1"
             )
 
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,  # noqa: ARG002
-    ) -> SamplesOfStrings:
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> SamplesOfStrings:
         """See `Quantity`. Raises BadInput for a language other than Dyck's, or strings that are too long."""
         if not isinstance(source, Dyck):
             raise BadInput(f"g* counts brackets, and a {type(source).__name__} has none; choose another")

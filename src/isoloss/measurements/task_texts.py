@@ -71,12 +71,7 @@ class TaskTexts:
         """None: a text's vectors are averaged as soon as they are computed."""
         return 0
 
-    def draw(
-        self,
-        source: PackedCorpus,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,
-    ) -> DrawnTask:
+    def draw(self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress) -> DrawnTask:
         """The task without test texts that occur in the pre-training validation split, cut to `sizes`.
 
         Raises IsolossError if the task's texts cannot be obtained.
@@ -127,11 +122,7 @@ class MajorityReference:
         return TaskTexts(self.task, self.sizes).draw(source, objective, progress)
 
     def measure(
-        self,
-        model: object,  # noqa: ARG002
-        drawn: DrawnTask,
-        subject: Subject[PackedCorpus],
-        progress: Progress,  # noqa: ARG002
+        self, model: object, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
     ) -> Measurement:
         """See `majority_record`; the setting `left_out` counts as in `DrawnTask`."""
         settings = {**subject.settings, "task": drawn.task.name, "left_out": drawn.left_out}

@@ -37,7 +37,7 @@ class MaskedObjective:
         """One mask per sentence (docs/what-is-measured.md); see `mask_one`."""
         return self.mask_one(sentences, generator)
 
-    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:  # noqa: ARG002 - nothing is drawn
+    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:
         """Each word masked in turn; see `mask_every_position`."""
         return self.mask_every_position(sentences)
 
@@ -46,10 +46,7 @@ class MaskedObjective:
         return sentences.lengths
 
     def log_probabilities(
-        self,
-        language: Language,
-        sentences: Sentences,
-        first: int = 0,  # noqa: ARG002 - nothing is drawn
+        self, language: Language, sentences: Sentences, first: int = 0
     ) -> Float[Tensor, "m k"]:
         """See `ExactObjective.log_probabilities`: the language's masked distributions."""
         return language.masked_log_probabilities(sentences)[sentences.real]
@@ -184,7 +181,7 @@ class AlwaysMask:
     [2, 2]
     """
 
-    def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:  # noqa: ARG002
+    def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:
         """See `Replacement.replace`."""
         return torch.full_like(tokens, MASK)
 

@@ -63,7 +63,7 @@ class Alone:
         """See `Processes.on_main`."""
         return work()
 
-    def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:  # noqa: ARG002
+    def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:
         """See `Processes.hold_the_same`."""
         return True
 

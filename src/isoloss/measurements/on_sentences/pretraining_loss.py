@@ -65,7 +65,7 @@ class RunningSentenceLosses:
         """See `RunningEstimate.estimate`."""
         return mean_over_sentences(torch.cat(self._values)) if self.sentences > 1 else None
 
-    def result(self, stopped: str = "", sentences: int | None = None) -> SentenceLosses:  # noqa: ARG002
+    def result(self, stopped: str = "", sentences: int | None = None) -> SentenceLosses:
         """The losses so far, restricted to the first `sentences` if given."""
         return SentenceLosses(torch.cat(self._values)[:sentences], torch.cat(self._predictions)[:sentences])
 
@@ -121,12 +121,7 @@ class PretrainingLossQuantity:
             running.add(batch)
         return self.measurement(running.result(), subject)
 
-    def running(
-        self,
-        model: nn.Module,
-        objective: Objective,
-        memory_bytes: int,  # noqa: ARG002  (nothing is kept for a backward pass)
-    ) -> RunningSentenceLosses:
+    def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningSentenceLosses:
         """See `StopsAnywhere`."""
         return RunningSentenceLosses(model, objective)
 
