@@ -200,12 +200,10 @@ class GlueTask:
 
     @property
     def name(self) -> str:
-        """See `TaskSource`."""
         return _TITLES[self.task_name]
 
     @property
     def description(self) -> str:
-        """See `TaskSource`."""
         return (
             f"{self.name} of GLUE ({HUB_NAME}, {self.task_name}). Its validation part is the test here; "
             f"{SHARES.validation:.0%} of its training part, by hash, chooses the epoch. Licences: GLUE's "

@@ -200,15 +200,12 @@ class GivenDocuments:
 
     @property
     def digest(self) -> str:
-        """See `DocumentSource`."""
         return hashlib.sha256(repr(self.texts).encode()).hexdigest()
 
     def size(self, cache: Path) -> int:
-        """See `DocumentSource`."""
         return sum(len(text.encode()) for text in self.texts)
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
-        """See `DocumentSource`."""
         return (Document(text, f"text {number}") for number, text in enumerate(self.texts, start=1))
 
 
@@ -222,7 +219,6 @@ class LocalFiles:
     digest: str
 
     def size(self, cache: Path) -> int:
-        """See `DocumentSource`."""
         return sum(path.stat().st_size for path in self.paths)
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:

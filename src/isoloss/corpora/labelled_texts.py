@@ -99,15 +99,12 @@ class GivenTask:
 
     @property
     def name(self) -> str:
-        """See `TaskSource`."""
         return self.given.name
 
     def is_at_hand(self, cache: Path) -> bool:
-        """See `TaskSource`."""
         return True
 
     def task(self, cache: Path, progress: Progress) -> TextTask:
-        """See `TaskSource`."""
         return self.given
 
 

@@ -73,7 +73,6 @@ class OwnVocabulary:
 
     @property
     def digest(self) -> str:
-        """See `TokenizerChoice`."""
         return hashlib.sha256(f"word pieces {self.size}".encode()).hexdigest()
 
     def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:

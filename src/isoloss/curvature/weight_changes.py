@@ -78,7 +78,6 @@ class Rounding:
         return f"{self.bits} bits" + ("" if self.group is None else f" of {self.group}")
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
-        """See `WeightChange`."""
         return None if weight.ndim < 2 else rounded_to(weight, self.bits, self.group) - weight
 
     mean_square = _mean_square_of
@@ -93,11 +92,9 @@ class MixedRounding:
 
     @property
     def name(self) -> str:
-        """See `WeightChange`."""
         return "allocated bits"
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
-        """See `WeightChange`."""
         return rounded_to(weight, self.bits[name], self.group) - weight if name in self.bits else None
 
     mean_square = _mean_square_of
@@ -111,11 +108,9 @@ class Pruning:
 
     @property
     def name(self) -> str:
-        """See `WeightChange`."""
         return f"{100 * self.share:.3g} % pruned"
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
-        """See `WeightChange`."""
         count = round(self.share * weight.numel())
         if weight.ndim < 2 or not count:
             return None
@@ -136,7 +131,6 @@ class Noise:
 
     @property
     def name(self) -> str:
-        """See `WeightChange`."""
         return f"{100 * self.relative:.3g} % noise"
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
@@ -164,11 +158,9 @@ class Replacement:
 
     @property
     def name(self) -> str:
-        """See `WeightChange`."""
         return f"as {self.source}"
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
-        """See `WeightChange`."""
         found = self.weights[name].to(weight) - weight
         return found if bool(found.any()) else None
 

@@ -65,16 +65,13 @@ class ReadyLanguage:
 
     @property
     def words(self) -> int:
-        """See `LanguagePlan`."""
         return len(self.ready.vocabulary)
 
     @property
     def maximum_length(self) -> int:
-        """See `LanguagePlan`."""
         return self.ready.maximum_length
 
     def language(self, output: Path, progress: Progress) -> Language:
-        """See `LanguagePlan`."""
         return self.ready
 
 

@@ -89,7 +89,6 @@ class AsTheyAre:
     """The paper's probe: neither centred nor scaled."""
 
     def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
-        """See `FeatureAdaptation`."""
         return train, test
 
 
@@ -128,7 +127,6 @@ class Projected:
             raise BadInput(f"features cannot be projected to {self.dimension} dimensions; give at least 1")
 
     def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
-        """See `FeatureAdaptation`."""
         if train.shape[1] <= self.dimension:
             return train, test
         projected = (gaussian_projection(features, self.seed, self.dimension) for features in (train, test))
@@ -207,7 +205,6 @@ class AccuracyQuantity:
 
     @property
     def feature_sentences(self) -> int:
-        """See `ReadsFeatures`."""
         return self.examples.feature_sentences if isinstance(self.head, LinearProbe) else 0
 
     @property
@@ -216,7 +213,6 @@ class AccuracyQuantity:
         return stored_settings(self.examples, self.head)
 
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
-        """See `Quantity`."""
         return self.examples.draw(source, objective, progress)
 
     def measure(self, model: Any, drawn: Any, subject: Subject[Any], progress: Progress) -> Measurement:

@@ -164,7 +164,6 @@ class CorpusLossQuantity:
     def draw(
         self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress
     ) -> SequencesOfDocuments:
-        """See `Quantity`."""
         generator = torch.Generator().manual_seed(self.seed)
         sequences, documents = validation_sample(source, self.sequences, generator)
         return SequencesOfDocuments(documents, sequences)
@@ -176,13 +175,11 @@ class CorpusLossQuantity:
         subject: Subject[PackedCorpus],
         progress: Progress,
     ) -> Measurement:
-        """See `ValidationLoss.records`."""
         found = _loss(model, drawn, self.seed, subject, progress)
         return Measurement(found.records(subject.checkpoint, dict(subject.settings)), found.sentence_values())
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return (*names_with_errors("loss"), "loss_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:

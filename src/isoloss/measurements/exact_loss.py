@@ -235,7 +235,6 @@ class ExactLossQuantity:
     objective: ExactObjective = MaskedObjective()  # noqa: RUF009  (frozen)
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KnownSentences:
-        """See `Quantity`."""
         found = EvaluationSet.draw(source, self.sentences, self.seed, progress, self.objective)
         return KnownSentences(found.log_probabilities, found.entropy, found.sentences)
 
@@ -246,14 +245,12 @@ class ExactLossQuantity:
     def measure(
         self, model: nn.Module, drawn: KnownSentences, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """See `ExactLoss.records`."""
         progress("exact loss", 0, 1)
         loss = exact_loss(model, self.objective, self.evaluation(drawn))
         return Measurement(loss.records(subject.checkpoint, dict(subject.settings)), loss.sentence_values())
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return (*names_with_errors("loss", "kl"), "loss_deviation", "loss_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:

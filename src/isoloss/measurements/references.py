@@ -78,7 +78,6 @@ class ControlQuantity:
 
     @property
     def feature_sentences(self) -> int:
-        """See `ReadsFeatures`."""
         return self.of.feature_sentences
 
     @property
@@ -96,7 +95,6 @@ class ControlQuantity:
         return {"is": "UntrainedProbeQuantity", "revision": 1, "of": self.of}
 
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
-        """See `Quantity`."""
         return self.of.draw(source, objective, progress)
 
     def measure(self, model: Any, drawn: Any, subject: Subject[Any], progress: Progress) -> Measurement:
@@ -127,7 +125,6 @@ class ControlQuantity:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         size = ("parameters",) if isinstance(self.control, BeforeTraining) else ()
         return (*replace(self.of, column=self.column).column_names, *size)
 
@@ -149,24 +146,20 @@ class TaskReference:
     of: AccuracyQuantity
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
-        """See `Quantity`."""
         found: TaskSplits = self.of.draw(source, objective, progress)
         return found
 
     def measure(
         self, model: Any, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """See `reference_records`."""
         task = self.of.examples.task_of(drawn)
         return Measurement(reference_records(drawn.test, {**subject.settings, "task": task}))
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return ("chance_accuracy", "posterior_accuracy", "latent_agreement")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`."""
         return {record.quantity: record.value for record in records}
 
 
@@ -193,7 +186,6 @@ class LookupTableReference:
     probes: tuple[AccuracyQuantity, ...]
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TableExamples:
-        """See `Quantity`."""
         drawn = self.loss.draw(source, objective, progress)
         return TableExamples(drawn, tuple(each.draw(source, objective, progress) for each in self.probes))
 
@@ -210,7 +202,6 @@ class LookupTableReference:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return (*self.loss.column_names, *(name for probe in self.probes for name in probe.column_names))
 
     def columns(self, records: Sequence[Record]) -> Columns:

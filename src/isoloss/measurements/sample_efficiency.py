@@ -66,11 +66,9 @@ class SampleEfficiencyQuantity:
 
     @property
     def feature_sentences(self) -> int:
-        """See `ReadsFeatures`."""
         return self.draws * max(self.examples) + self.test
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
-        """See `Quantity`."""
         progress(f"examples of {self.task}", 0, 1)
         task = named_task(source, self.task)
         return task_splits(task, self.draws * max(self.examples), 0, self.test, self.seed)
@@ -103,7 +101,6 @@ class SampleEfficiencyQuantity:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         numbers = (f"{self.column}_{number}" for number in self.examples)
         return tuple(name for each in numbers for name in (*names_with_errors(each), f"{each}_deviation"))
 

@@ -125,7 +125,6 @@ class TextControls:
     prefix: str = field(compare=False)
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> ControlTexts:
-        """See `Quantity`."""
         examples = self.of.examples
         assert isinstance(examples, StudentTaskTexts)
         *_, anew = replace(examples, policy="resegment").texts(source, progress)
@@ -161,9 +160,7 @@ class TextControls:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return tuple(f"{self.prefix}_{name}" for name in CONTROLS)
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`."""
         return dict(zip(self.column_names, (record.value for record in records), strict=True))

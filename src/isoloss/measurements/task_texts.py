@@ -89,7 +89,6 @@ class TaskTexts:
     def features(
         self, model: PreTrainedModel, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
     ) -> LabelledFeatures:
-        """See `task_features`."""
         tokenizer, longest = load_tokenizer(str(subject.folder)), subject.source.maximum_length + 1
         return task_features(model, tokenizer, drawn.task, longest, progress)
 
@@ -101,7 +100,6 @@ class TaskTexts:
         settings: FineTuningSettings,
         progress: Progress,
     ) -> FineTuningResult:
-        """See `fine_tune_text`."""
         tokenizer, longest = load_tokenizer(str(subject.folder)), subject.source.maximum_length + 1
         return fine_tune_text(model, tokenizer, drawn.task, settings, longest=longest, progress=progress)
 
@@ -118,7 +116,6 @@ class MajorityReference:
     sizes: TaskSizes
 
     def draw(self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress) -> DrawnTask:
-        """See `Quantity`."""
         return TaskTexts(self.task, self.sizes).draw(source, objective, progress)
 
     def measure(
@@ -130,11 +127,9 @@ class MajorityReference:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return (*names_with_errors("majority_accuracy"), "test_texts", "left_out")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`."""
         majority = records[0]
         return {
             **value_and_error("majority_accuracy", majority),

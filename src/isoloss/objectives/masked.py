@@ -160,7 +160,6 @@ class OneMaskedWord:
         return MaskedObjective().outcomes(scores)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """See `MaskedObjective.logits`."""
         return MaskedObjective().logits(model, batch)
 
 
@@ -182,7 +181,6 @@ class AlwaysMask:
     """
 
     def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:
-        """See `Replacement.replace`."""
         return torch.full_like(tokens, MASK)
 
 
@@ -206,7 +204,6 @@ class BertReplacement:
             )
 
     def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:
-        """See `Replacement.replace`."""
         if len(tokens) and int(tokens.max()) >= self.words + FIRST_WORD:
             raise BadInput(
                 f"there is a word number {int(tokens.max()) - FIRST_WORD}, but the objective was made for "
@@ -263,7 +260,6 @@ class ManyMasksObjective:
         return Batch(tokens, present, rows, positions, targets)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """See `masked_logits`."""
         return masked_logits(model, batch)
 
 

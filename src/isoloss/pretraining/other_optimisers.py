@@ -56,7 +56,6 @@ class Lion:
         )
 
     def descent(self, training: Training) -> Descent:
-        """See `DescentSettings.descent`."""
         optimiser = pytorch_optimizer().Lion(
             parameters_by_decay(training.model, self.weight_decay),
             lr=self.learning_rate,
@@ -65,7 +64,6 @@ class Lion:
         return Descent([optimiser], self.warm_up_steps, training.steps)
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`."""
         return plain_rule(training, self.descent(training))
 
 
@@ -96,7 +94,6 @@ class SOAP:
             )
 
     def descent(self, training: Training) -> Descent:
-        """See `DescentSettings.descent`."""
         optimiser = pytorch_optimizer().SOAP(
             parameters_by_decay(training.model, self.weight_decay),
             lr=self.learning_rate,
@@ -106,7 +103,6 @@ class SOAP:
         return Descent([optimiser], self.warm_up_steps, training.steps)
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`."""
         return plain_rule(training, self.descent(training))
 
 
@@ -150,7 +146,6 @@ class Muon:
         return Descent(optimisers, self.rest.warm_up_steps, training.steps, self.rest.decay)
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`."""
         return plain_rule(training, self.descent(training))
 
 
@@ -194,7 +189,6 @@ class Sophia:
             )
 
     def build(self, training: Training) -> "SophiaRule":
-        """See `UpdateRuleSettings.build`."""
         training.refuse_micro_batches("Sophia")
         # The package clips m / h at p and multiplies by its rate: p = γ and η / γ make it the paper's.
         optimiser = pytorch_optimizer().SophiaH(
@@ -219,7 +213,6 @@ class SophiaRule:
         self.descent = descent
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
-        """See `UpdateRule.step`."""
         own, weight = self.training.own(batch)
         logits = self.training.objective.logits(self.training.model, own)
         loss = weight * sentence_averaged_loss(logits, own)
@@ -241,11 +234,9 @@ class SophiaRule:
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """See `UpdateRule.state_dict`."""
         return self.descent.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See `UpdateRule.load_state_dict`."""
         self.descent.load_state_dict(state)
 
 

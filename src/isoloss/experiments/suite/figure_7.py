@@ -82,7 +82,6 @@ class DrawnSentences:
     seed: int
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> Sentences:
-        """See `Quantity`."""
         progress("sentences", 0, 1)
         return source.sample(self.sentences, torch.Generator().manual_seed(self.seed))
 
@@ -108,7 +107,6 @@ class DrawnSentences:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return tuple(f"sentence_{number}" for number in range(1, self.sentences + 1))
 
     def columns(self, records: Sequence[Record]) -> Columns:

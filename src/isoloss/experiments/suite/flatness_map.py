@@ -76,7 +76,6 @@ class AtPrice:
     effect: PerDoubling
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         return self.effect(of_price(runs, self.priced))
 
 
@@ -87,7 +86,6 @@ class Between:
     effect: PerDoubling
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         unpaid, paid = (self.effect(of_price(runs, priced)) for priced in (PRICES[0], PRICES[-1]))
         return unpaid - paid if math.isfinite(unpaid - paid) else math.nan
 

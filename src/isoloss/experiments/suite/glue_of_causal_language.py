@@ -50,7 +50,6 @@ class WhereConverged:
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         return self.statistic(runs) if share_to_learn(runs) < CONVERGED else math.nan
 
 
@@ -77,7 +76,6 @@ class GainOverWidths:
     gain: Gain
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         slopes = []
         for own in by_seed(runs).values():
             widths = np.log2([run["width"][0] for run in own])

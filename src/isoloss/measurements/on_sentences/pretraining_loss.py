@@ -62,7 +62,6 @@ class RunningSentenceLosses:
 
     @property
     def estimate(self) -> Estimate | None:
-        """See `RunningEstimate.estimate`."""
         return mean_over_sentences(torch.cat(self._values)) if self.sentences > 1 else None
 
     def result(self, stopped: str = "", sentences: int | None = None) -> SentenceLosses:
@@ -114,7 +113,6 @@ class PretrainingLossQuantity:
         subject: Subject[AnySource],
         progress: Progress,
     ) -> Measurement:
-        """See `SentenceLosses.records`."""
         running = RunningSentenceLosses(model, subject.objective)
         for done, batch in enumerate(drawn.batches):
             progress("pretraining loss", done, len(drawn.batches))
@@ -122,11 +120,9 @@ class PretrainingLossQuantity:
         return self.measurement(running.result(), subject)
 
     def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningSentenceLosses:
-        """See `StopsAnywhere`."""
         return RunningSentenceLosses(model, objective)
 
     def measurement(self, result: SentenceLosses, subject: Subject[Any]) -> Measurement:
-        """See `SentenceLosses.records`."""
         records = result.records(self.seed, subject.checkpoint, dict(subject.settings))
         return Measurement(records, result.sentence_values())
 
