@@ -98,11 +98,12 @@ class Objective(Protocol):
 class ScoresBatches(Protocol):
     """A model that computes the scores of a batch's predictions itself, such as a lookup table."""
 
-    def logits(self, batch: Batch) -> Float[Tensor, "m v"]: ...
+    def logits(self, batch: Batch) -> Float[Tensor, "m v"]:
+        """See `Objective.logits`."""
+        ...
 
 
 def sentence_averaged_loss(logits: Float[Tensor, "m v"], batch: Batch) -> Float[Tensor, ""]:
-        """See `Objective`."""
     """Mean over sentences of the mean over each one's predictions of -log f(target), in nats.
 
     With soft targets p, of -Σ_w p_w log f_w instead.
