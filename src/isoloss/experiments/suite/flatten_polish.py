@@ -77,17 +77,18 @@ def flatten_polish(scale: Scale, seeds: tuple[int, ...] = ()) -> Experiment:
         gallery=1,
         title="At equal KL, is the flatter model better?",
         text=(
-            "Checkpoints of one pre-training loss differ in flatness, but also in the last thousandths of a "
-            "nat that they know: half a per cent of the loss is several doublings of KL, and accuracy "
-            "follows KL. Here knowledge is made equal. The exact distribution of each masked word is the "
-            "label itself (soft labels): training has no label noise and comes within 1e-5 nats of it.",
-            "From one such model SGD on words drawn flattens: the noise of labels drives it (Theorem 3.3), "
-            "and on soft labels, without that noise, it hardly does. A third branch is made sharper. Then "
-            "each is polished on soft labels to one KL. What remains between them is flatness: traces "
-            "several times apart, at the same knowledge.",
-            "Probes tell whether flatness alone makes features better. Noise on the weights, rounding to few "
-            "bits and fine-tuning to a second language, with the same words and lower levels, tell what "
-            "flatness buys.",
+            "Checkpoints with the same pre-training loss differ in flatness, but also in what they know, by "
+            "some thousandths of a nat: half a per cent of the loss is several doublings of KL, and accuracy "
+            "follows KL. Here knowledge is made equal. The exact distribution of each masked word serves as "
+            "the label (a soft label), so that training has no label noise and comes within 1e-5 nats of "
+            "that distribution.",
+            "From one such model, SGD on sampled words leads to flatter ones: the noise of the labels drives "
+            "it (Theorem 3.3), and on soft labels, without that noise, it hardly moves. A third branch is "
+            "made sharper. Each branch is then polished on soft labels until all have the same KL. What "
+            "still differs is flatness: the traces lie several times apart.",
+            "Probes show whether flatness alone makes better features. Noise on the weights, rounding to few "
+            "bits, and fine-tuning to a second language with the same words and lower levels show what else "
+            "flatness is good for.",
         ),
     )
 

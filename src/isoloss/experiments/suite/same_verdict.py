@@ -40,7 +40,7 @@ def same_verdict(scale: Scale) -> Experiment:
         text=(
             f"At laptop scale each claim is judged on {SEEDS_A_SET} seeds. Here the same runs are made with "
             f"more, cut into disjoint sets of {SEEDS_A_SET}, and the claims are judged on each set as there: "
-            "a verdict that turns with the seeds says little. “Inconclusive” is a verdict too: some "
+            "a verdict that changes with the seeds says little. “Inconclusive” is a verdict too: some "
             "claims need a night's seeds.",
         ),
         runs=(*figure.runs, *polished.runs),
