@@ -37,14 +37,12 @@ Weights = Literal["kept", "raw"]
 class MeasuredAt:
     """A quantity, and the steps of a run at which it is measured.
 
-    For raw weights, its columns have the prefix "raw_". A quantity that is not `needed` is shown if
-    available: a run is complete without it, so that runs measured before it was introduced still count.
+    For raw weights, its columns have the prefix "raw_".
     """
 
     quantity: AnyQuantity
     steps: tuple[int, ...]
     weights: Weights = "kept"
-    needed: bool = True
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -29,11 +29,6 @@ class Examples(Protocol):
     sources: ClassVar[tuple[type, ...]]
     drawn_as: ClassVar[type]
 
-    @property
-    def feature_sentences(self) -> int:
-        """For how many sentences at once the vectors of all words are held in memory."""
-        ...
-
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
         """The examples."""
         ...
@@ -204,10 +199,6 @@ class AccuracyQuantity:
         return self.examples.drawn_as
 
     @property
-    def feature_sentences(self) -> int:
-        return self.examples.feature_sentences if isinstance(self.head, LinearProbe) else 0
-
-    @property
     def stored_as(self) -> dict[str, Any]:
         """See `stored_settings`."""
         return stored_settings(self.examples, self.head)
@@ -242,16 +233,6 @@ class AccuracyQuantity:
             f"{self.column}_deviation": deviation.value,
             f"{self.column}_sentences": accuracy.n,
         }
-
-
-@runtime_checkable
-class ReadsFeatures(Protocol):
-    """A quantity for which models' features of whole sentences are held in memory."""
-
-    @property
-    def feature_sentences(self) -> int:
-        """For how many sentences at once."""
-        ...
 
 
 def _measurement(accuracies: Sequence[Accuracy], subject: Subject[Any], task: str) -> Measurement:

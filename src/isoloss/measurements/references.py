@@ -77,10 +77,6 @@ class ControlQuantity:
         return self.of.drawn_as
 
     @property
-    def feature_sentences(self) -> int:
-        return self.of.feature_sentences
-
-    @property
     def stored_as(self) -> dict[str, Any]:
         """The names and revisions under which each control is stored, which are older than this class."""
         match self.control:

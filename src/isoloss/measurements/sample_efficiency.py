@@ -64,10 +64,6 @@ class SampleEfficiencyQuantity:
                 "give at least 2 draws, and numbers of examples from 1"
             )
 
-    @property
-    def feature_sentences(self) -> int:
-        return self.draws * max(self.examples) + self.test
-
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
         progress(f"examples of {self.task}", 0, 1)
         task = named_task(source, self.task)

@@ -55,11 +55,6 @@ class StudentTaskTexts:
     tokenizer: TokenizerSource
     policy: Policy = "untrained"
 
-    @property
-    def feature_sentences(self) -> int:
-        """None: a text's vectors are averaged as soon as they are computed."""
-        return 0
-
     def texts(self, language: Language, progress: Progress) -> tuple[TextTask, StudentTexts, StudentTexts]:
         """The task, and its training and test texts as a student reads them."""
         task = self.sizes.of(self.task.task(default_cache(), progress))

@@ -60,11 +60,6 @@ class TaskSentences:
     seed: int
     shift: Shift | None = None
 
-    @property
-    def feature_sentences(self) -> int:
-        """Those for training and for the test."""
-        return self.train + self.test
-
     def splits(self, language: Language) -> TaskSplits:
         """The task's examples; a pure function of the settings and the language."""
         task = named_task(language, self.task)

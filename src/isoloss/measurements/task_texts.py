@@ -66,11 +66,6 @@ class TaskTexts:
     task: TaskSource
     sizes: TaskSizes
 
-    @property
-    def feature_sentences(self) -> int:
-        """None: a text's vectors are averaged as soon as they are computed."""
-        return 0
-
     def draw(self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress) -> DrawnTask:
         """The task without test texts that occur in the pre-training validation split, cut to `sizes`.
 
