@@ -136,12 +136,7 @@ class LinearProbe:
     features: FeatureAdaptation = AsTheyAre()
 
     def measure(
-        self,
-        examples: Examples,
-        model: Any,
-        drawn: Any,
-        subject: Subject[Any],
-        progress: Progress,
+        self, examples: Examples, model: Any, drawn: Any, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`linear_probe_accuracy` and its deviation over seeds; adapted features are part of the name."""
         found = examples.features(model, drawn, subject, progress)

@@ -51,11 +51,7 @@ class EvaluationSet:
 
     @staticmethod
     def draw(
-        language: Language,
-        n: int,
-        seed: int,
-        progress: Progress = silent,
-        objective: ExactObjective = MASKED,
+        language: Language, n: int, seed: int, progress: Progress = silent, objective: ExactObjective = MASKED
     ) -> "EvaluationSet":
         """Draw n sentences and compute the distributions of all their predictions, in chunks of sentences.
 

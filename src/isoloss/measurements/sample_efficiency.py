@@ -169,11 +169,7 @@ class CountErrorQuantity:
         return SamplesOfStrings(torch.randint(strings, (self.draws, max(self.samples)), generator=generator))
 
     def measure(
-        self,
-        model: PreTrainedModel,
-        drawn: SamplesOfStrings,
-        subject: Subject[Language],
-        progress: Progress,
+        self, model: PreTrainedModel, drawn: SamplesOfStrings, subject: Subject[Language], progress: Progress
     ) -> Measurement:
         """One record per number of strings."""
         progress("counting brackets", 0, 1)

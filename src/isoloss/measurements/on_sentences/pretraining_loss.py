@@ -107,11 +107,7 @@ class PretrainingLossQuantity:
     seed: int
 
     def measure(
-        self,
-        model: nn.Module,
-        drawn: FixedSentences,
-        subject: Subject[AnySource],
-        progress: Progress,
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
         running = RunningSentenceLosses(model, subject.objective)
         for done, batch in enumerate(drawn.batches):
