@@ -60,16 +60,17 @@ def results_page(kept: Sequence[dict[str, Any]]) -> str:
 INTRODUCTION = """\
 # What we found
 
-All numbers are of the results that are shipped, and all claims were [registered before their
-runs](claims.md). Brackets: 95 % intervals over seeds, corrected for an experiment's number of effects (Holm).
-A claim is supported, or not supported, only if the whole interval says so.
+All numbers come from the results that are shipped, and every claim was [registered before its
+runs](claims.md). Brackets: 95 % intervals over seeds, corrected for the number of effects in an experiment
+(Holm). A claim is called supported, or not supported, only if the whole interval says so.
 """
 IN_A_MINUTE = """\
 ## In a minute
 
-Models of one pre-training loss can differ downstream. Liu and others (2023) say that flatter ones are better,
-and that training moves to them by itself. Here the languages' exact distribution is known, and with it what a
-model has still to learn (the divergence KL). Flat means that the trace of the loss's Hessian is small.
+Models with the same pre-training loss can differ downstream. Liu and others (2023) argue that the flatter
+ones are better, and that training moves towards them by itself. Here the exact distribution of each
+language is known, and so is what a model has left to learn (the divergence KL). A model is flat if the
+trace of the Hessian of its loss is small.
 """
 ANSWERS = {"supported": "Supported", "not supported": "Not supported", "inconclusive": "Undecided"}
 
@@ -78,8 +79,8 @@ def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """By question: each experiment's own question, the claim that answers it, one number, and a link."""
     yield "## Question by question\n"
     yield (
-        "For each experiment one claim that answers its question, at the larger scale with current results; "
-        "its name leads to the others.\n"
+        "For each experiment, the one claim that answers its question, at the larger scale that has current "
+        "results; the link leads to its other claims.\n"
     )
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
@@ -130,7 +131,7 @@ def _section(scales: list[dict[str, Any]]) -> str:
     if kinds["effect"]:
         parts.append(kinds["effect"])
     elif not kinds["premise"] and not any("findings" in each for each in scales):
-        parts.append("All claims on these runs have been withdrawn: below, with the reason.\n")
+        parts.append("All claims on these runs have been withdrawn; the reasons are below.\n")
     if kinds["premise"]:
         parts += ["Premises, each judged by itself:\n", kinds["premise"]]
     told = "\n".join(map(_origin, scales))

@@ -22,10 +22,11 @@ FINDINGS = (
         "figure-1",
         {
             "later-is-better": (
-                "While the loss hardly moves any more, accuracy goes on to rise as steps double: "
-                "{verdict}, {measured}."
+                "Once the loss has settled, accuracy keeps rising as steps double: {verdict}, {measured}."
             ),
-            "one-kl": "What is left to learn, the KL, hardly moves either: {verdict}, {measured}.",
+            "one-kl": (
+                "KL, what is left to learn, has settled too: {verdict}, it still changes by {measured}."
+            ),
         },
     ),
     (
@@ -33,12 +34,12 @@ FINDINGS = (
         "flatten-polish",
         {
             "flatter-is-no-better": (
-                "Of models flattened or sharpened, then taught the same, the flatter are no more accurate: "
-                "{verdict}, {measured} of the trace of the Hessian."
+                "Models were made flatter or sharper, then trained to equal KL. As the trace of the Hessian "
+                "doubles, their accuracy does not fall by half a point: {verdict}, {measured}."
             ),
             "rounding-harms-the-sharper": (
-                "Rounding their weights to 6 bits harms the sharper ones more: {verdict}, "
-                "the damage grows by {measured}."
+                "Rounding the weights to 6 bits does more harm to sharper models: {verdict}, "
+                "the harm grows by {measured}."
             ),
         },
     ),
@@ -47,11 +48,11 @@ FINDINGS = (
         "drift",
         {
             "trace-falls": (
-                "After the loss has settled SGD moves on to flatter models: {verdict}, the trace falls by "
-                "{measured}."
+                "Once the loss has settled, SGD keeps moving to flatter models: {verdict}, the trace falls "
+                "by {measured}."
             ),
             "one-clock": (
-                "Learning rate η, batch size B and steps k count through one time only, τ = η²k / 4B: "
+                "Learning rate η, batch size B and steps k matter only through one clock, τ = η²k / 4B: "
                 "{verdict}, runs stray from one curve by {measured}."
             ),
         },

@@ -57,6 +57,25 @@ PHRASES = (
     "no number of seeds in sight",
     "of the fall the law holds at",
     "No claim is judged",
+    "goes on to rise",
+    "hardly moves either",
+    "here as much is left to learn",
+    "taught the same",
+    "moves on to flatter",
+    "count through one time",
+    "is of the second",
+    "are of the second",
+    "here it does not say",
+    "of which it does not speak",
+    "leads to the others",
+    "words drawn flattens",
+    "of a nat that they know",
+    "verdict that turns with",
+    "nothing of the label helps",
+    "of all rules of equal KL",
+    "withdrawn: below",
+    "numbers are of the results",
+    "better by itself",
 )
 """Each was found in claims, titles or pages, and has been reworded."""
 
@@ -68,9 +87,9 @@ def held(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("scale", ["laptop", "night"])
-def test_no_claim_nor_title_has_a_phrase_that_was_reworded(scale: str) -> None:
+def test_no_claim_title_nor_text_has_a_phrase_that_was_reworded(scale: str) -> None:
     for experiment in every_experiment(scale_named(scale)):
-        assert held(experiment.title) == [], experiment.name
+        assert held(" ".join((experiment.title, *experiment.text))) == [], experiment.name
         for claim in experiment.claims:
             assert held(f"{claim.sentence} {claim.measure}") == [], claim.name
 

@@ -26,14 +26,11 @@ from isoloss.experiments.cost import (
 )
 from isoloss.experiments.design import every_experiment
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
+from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.step_cost import step_cost
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
-from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import (
     Architecture,
@@ -206,17 +203,9 @@ def planned(**changes: object) -> PlannedRun:
     return replace(run, **changes)
 
 
-def test_a_runs_cost_is_its_steps_and_the_features_of_its_largest_probe() -> None:
-    small, large = (
-        MeasuredAt(
-            AccuracyQuantity(TaskSentences("prefix-4", n, 10, 50, 1), LinearProbe(ProbeSettings())), (3,)
-        )
-        for n in (100, 1000)
-    )
-    cost = run_cost(planned(measured=(small, large)))
+def test_a_runs_cost_is_that_of_its_steps() -> None:
+    cost = run_cost(planned())
     assert cost.operations == 3 * cost.step.operations
-    assert cost.feature_bytes == (1000 + 50) * 8 * 16 * 4
-    assert run_cost(planned()).feature_bytes == 0
     # The quick estimate leaves out the three special tokens' scores.
     assert run_operations(planned()) == pytest.approx(cost.operations, rel=0.02)
     assert hours(cost.operations, Device("", 1.0), share=0.5) == pytest.approx(cost.operations * 2 / 3600)

@@ -120,7 +120,7 @@ def edited(old: str, new: str) -> str:
         (
             "wide.py",
             edited("weight_decay=decay", "wait_decay=decay"),
-            r"wide\.py, line 35 failed: TypeError: .*'wait_decay'; mend",
+            r"wide\.py, line 36 failed: TypeError: .*'wait_decay'; mend",
         ),
     ],
 )

@@ -16,7 +16,6 @@ from isoloss.measurements.accuracy import (
     FeatureAdaptation,
     LinearProbe,
     Projected,
-    ReadsFeatures,
     Standardised,
     gaussian_projection,
 )
@@ -127,12 +126,6 @@ def test_sample_efficiency_can_be_that_of_standardised_features() -> None:
     assert list(columns.values()) != list(plain.values())
     with pytest.raises(BadInput, match="give at least 2 draws"):
         replace(EFFICIENCY, draws=1)
-
-
-def test_what_is_held_in_memory_is_known_beforehand() -> None:
-    assert isinstance(EFFICIENCY, ReadsFeatures)
-    assert EFFICIENCY.feature_sentences == 3 * 60 + 200
-    assert PLAIN.feature_sentences == STANDARDISED.feature_sentences == 350
 
 
 def test_words_alone_are_as_good_as_the_tasks_room_says() -> None:

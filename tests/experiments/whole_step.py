@@ -58,7 +58,6 @@ def whole_step(
         operations=float(counter.get_total_flops()),
         state_bytes=sum(tensor.nbytes for tensor in tensors(rule.state_dict())),
         activation_bytes=sum(size for storage, size in saved.items() if storage not in weights),
-        width=model.config.hidden_size,
     )
     if micro_batch is None or micro_batch >= batch_size:
         return cost

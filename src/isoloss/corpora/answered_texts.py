@@ -34,7 +34,6 @@ class AnsweredCorpus:
         return replace(self, texts=replace(self.texts, tokenizer=tokenizer, longest=longest))
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
-        """See `Corpus.sentences`."""
         answers = (self._in_numbers(self.answers[number]) for number in numbers)
         found = zip(self.texts.sentences(numbers), answers, strict=True)
         return [replace(sentence, answer=answer) for sentence, answer in found]
@@ -69,7 +68,6 @@ class TaggedCorpus:
         return replace(self, tokenizer=tokenizer, longest=longest)
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
-        """See `Corpus.sentences`."""
         encoded = self.tokenizer(
             [self.words[number] for number in numbers],
             is_split_into_words=True,

@@ -148,11 +148,11 @@ class HubDataSet:
                 digest.update(f"{path.relative_to(folder)} {content}".encode())
         return digest.hexdigest()
 
-    def size(self, cache: Path) -> int:  # noqa: ARG002
+    def size(self, cache: Path) -> int:
         """See `DocumentSource`: unknown."""
         return 0
 
-    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:  # noqa: ARG002
+    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
         """See `DocumentSource`; raises BadInput as `load_data_set`, and if the column is missing."""
         at = {"revision": self.commit or self.revision} if self.revision else {}
         rows = iter(load_data_set(self.name, split=self.split, streaming=self.streaming, **at))
@@ -200,23 +200,21 @@ class GlueTask:
 
     @property
     def name(self) -> str:
-        """See `TaskSource`."""
         return _TITLES[self.task_name]
 
     @property
     def description(self) -> str:
-        """See `TaskSource`."""
         return (
             f"{self.name} of GLUE ({HUB_NAME}, {self.task_name}). Its validation part is the test here; "
             f"{SHARES.validation:.0%} of its training part, by hash, chooses the epoch. Licences: GLUE's "
             "page."
         )
 
-    def is_at_hand(self, cache: Path) -> bool:  # noqa: ARG002
+    def is_at_hand(self, cache: Path) -> bool:
         """See `TaskSource`: always asked for by those who name it."""
         return True
 
-    def task(self, cache: Path, progress: Progress) -> TextTask:  # noqa: ARG002  (the hub has a cache of its own)
+    def task(self, cache: Path, progress: Progress) -> TextTask:
         """See `TaskSource`; raises as `load_data_set`."""
         progress("fetching", 0, 1, f"{HUB_NAME}, {self.task_name}")
         loaded = load_data_set(f"{HUB_NAME}:{self.task_name}")

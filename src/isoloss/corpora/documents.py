@@ -200,15 +200,12 @@ class GivenDocuments:
 
     @property
     def digest(self) -> str:
-        """See `DocumentSource`."""
         return hashlib.sha256(repr(self.texts).encode()).hexdigest()
 
-    def size(self, cache: Path) -> int:  # noqa: ARG002
-        """See `DocumentSource`."""
+    def size(self, cache: Path) -> int:
         return sum(len(text.encode()) for text in self.texts)
 
-    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:  # noqa: ARG002
-        """See `DocumentSource`."""
+    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
         return (Document(text, f"text {number}") for number, text in enumerate(self.texts, start=1))
 
 
@@ -221,11 +218,10 @@ class LocalFiles:
     column: str
     digest: str
 
-    def size(self, cache: Path) -> int:  # noqa: ARG002
-        """See `DocumentSource`."""
+    def size(self, cache: Path) -> int:
         return sum(path.stat().st_size for path in self.paths)
 
-    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:  # noqa: ARG002
+    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
         """See `DocumentSource`, and `file_documents` for how a file is read and what is refused."""
         for path in self.paths:
             yield from file_documents(path, self.unit, self.column)

@@ -73,11 +73,9 @@ class MovieSnippets:
     )
 
     def is_at_hand(self, cache: Path) -> bool:
-        """See `TaskSource`."""
         return REVIEWS.is_at_hand(cache / "reviews") and SCORED.is_at_hand(cache / "scored-snippets")
 
     def task(self, cache: Path, progress: Progress) -> TextTask:
-        """See `TaskSource`."""
         (reviews,) = REVIEWS.files(cache / "reviews", progress)
         (scored,) = SCORED.files(cache / "scored-snippets", progress)
         labelled = labelled_snippets(reviews.read_text("utf-8"))
@@ -102,11 +100,9 @@ class AnsweringSentences:
     )
 
     def is_at_hand(self, cache: Path) -> bool:
-        """See `TaskSource`."""
         return BIG_BENCH.is_at_hand(cache / BIG_BENCH_FOLDER)
 
     def task(self, cache: Path, progress: Progress) -> TextTask:
-        """See `TaskSource`."""
         return answering_task(self.name, _big_bench_file(QUESTIONS, cache, progress))
 
 
@@ -126,11 +122,9 @@ class VerifiedClaims:
     )
 
     def is_at_hand(self, cache: Path) -> bool:
-        """See `TaskSource`."""
         return BIG_BENCH.is_at_hand(cache / BIG_BENCH_FOLDER)
 
     def task(self, cache: Path, progress: Progress) -> TextTask:
-        """See `TaskSource`."""
         return claims_task(self.name, _big_bench_file(CLAIMS, cache, progress)["examples"])
 
 

@@ -99,15 +99,12 @@ class GivenTask:
 
     @property
     def name(self) -> str:
-        """See `TaskSource`."""
         return self.given.name
 
-    def is_at_hand(self, cache: Path) -> bool:  # noqa: ARG002
-        """See `TaskSource`."""
+    def is_at_hand(self, cache: Path) -> bool:
         return True
 
-    def task(self, cache: Path, progress: Progress) -> TextTask:  # noqa: ARG002
-        """See `TaskSource`."""
+    def task(self, cache: Path, progress: Progress) -> TextTask:
         return self.given
 
 

@@ -48,11 +48,9 @@ class Books:
 
     @property
     def digest(self) -> str:
-        """See `DocumentSource`."""
         return f"{BOOKS.digest} {SECTION_CHARACTERS}"
 
     def size(self, cache: Path) -> int:
-        """See `DocumentSource`."""
         return _size(cache / "gutenberg")
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
@@ -73,11 +71,9 @@ class Speeches:
 
     @property
     def digest(self) -> str:
-        """See `DocumentSource`."""
         return SPEECHES.digest
 
     def size(self, cache: Path) -> int:
-        """See `DocumentSource`."""
         return _size(cache / "speeches")
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
@@ -97,11 +93,9 @@ class Reviews:
 
     @property
     def digest(self) -> str:
-        """See `DocumentSource`."""
         return f"{REVIEWS.digest} imdb"
 
     def size(self, cache: Path) -> int:
-        """See `DocumentSource`."""
         return _size(cache / "reviews")
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:

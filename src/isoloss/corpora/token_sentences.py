@@ -115,7 +115,6 @@ class TokenCorpus:
         return len(self.ids)
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
-        """See `Corpus.sentences`."""
         return [
             TokenSentence(self.ids[number], list(range(len(self.ids[number]))), self.lines[number])
             for number in numbers

@@ -54,7 +54,7 @@ class NamedTokenizer:
             digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}".encode())
         return digest.hexdigest() if files else hashlib.sha256(self.name.encode()).hexdigest()
 
-    def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:  # noqa: ARG002
+    def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:
         """See `TokenizerChoice`. Raises BadInput if there is none, or the hub cannot be reached."""
         if not Path(self.name).is_dir():
             refuse_unreachable_hub(self.name)
@@ -73,7 +73,6 @@ class OwnVocabulary:
 
     @property
     def digest(self) -> str:
-        """See `TokenizerChoice`."""
         return hashlib.sha256(f"word pieces {self.size}".encode()).hexdigest()
 
     def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:

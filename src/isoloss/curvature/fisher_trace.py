@@ -120,7 +120,6 @@ class RunningFisherTrace:
 
     @property
     def estimate(self) -> Estimate | None:
-        """See `RunningEstimate.estimate`."""
         return self.result("").estimate if self.sentences > 1 else None
 
     def result(self, stopped: str, sentences: int | None = None) -> FisherTrace:

@@ -131,7 +131,6 @@ class RunningHessianTrace:
 
     @property
     def estimate(self) -> Estimate | None:
-        """See `RunningEstimate.estimate`."""
         return self.result("").estimate if len(self._sizes) > 1 else None
 
     def result(self, stopped: str, sentences: int | None = None) -> HessianTrace:

@@ -77,8 +77,7 @@ class Rounding:
         """
         return f"{self.bits} bits" + ("" if self.group is None else f" of {self.group}")
 
-    def difference(self, name: str, weight: Tensor) -> Tensor | None:  # noqa: ARG002
-        """See `WeightChange`."""
+    def difference(self, name: str, weight: Tensor) -> Tensor | None:
         return None if weight.ndim < 2 else rounded_to(weight, self.bits, self.group) - weight
 
     mean_square = _mean_square_of
@@ -93,11 +92,9 @@ class MixedRounding:
 
     @property
     def name(self) -> str:
-        """See `WeightChange`."""
         return "allocated bits"
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
-        """See `WeightChange`."""
         return rounded_to(weight, self.bits[name], self.group) - weight if name in self.bits else None
 
     mean_square = _mean_square_of
@@ -111,11 +108,9 @@ class Pruning:
 
     @property
     def name(self) -> str:
-        """See `WeightChange`."""
         return f"{100 * self.share:.3g} % pruned"
 
-    def difference(self, name: str, weight: Tensor) -> Tensor | None:  # noqa: ARG002
-        """See `WeightChange`."""
+    def difference(self, name: str, weight: Tensor) -> Tensor | None:
         count = round(self.share * weight.numel())
         if weight.ndim < 2 or not count:
             return None
@@ -136,7 +131,6 @@ class Noise:
 
     @property
     def name(self) -> str:
-        """See `WeightChange`."""
         return f"{100 * self.relative:.3g} % noise"
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
@@ -145,7 +139,7 @@ class Noise:
         deviation: float = self.mean_square(name, weight) ** 0.5
         return drawn * deviation
 
-    def mean_square(self, name: str, weight: Tensor) -> float:  # noqa: ARG002
+    def mean_square(self, name: str, weight: Tensor) -> float:
         """Over all draws."""
         return self.relative**2 * float(weight.double().square().mean())
 
@@ -164,11 +158,9 @@ class Replacement:
 
     @property
     def name(self) -> str:
-        """See `WeightChange`."""
         return f"as {self.source}"
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
-        """See `WeightChange`."""
         found = self.weights[name].to(weight) - weight
         return found if bool(found.any()) else None
 

@@ -106,7 +106,6 @@ class _RayTasks:
     has_room = True  # jobs for which no node is free wait in Ray's queue
 
     def begin(self, job: Job) -> None:
-        """See `Backend`."""
         self._begun[job.name] += 1
         arguments = (
             job.name,
@@ -118,7 +117,6 @@ class _RayTasks:
         self._running[self._task.remote(*arguments)] = job
 
     def events(self) -> Iterator[Advanced | Ended]:
-        """See `Backend`."""
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=SECONDS_BETWEEN_REPORTS)
         running = {job.name for job in self._running.values()}
         # Posts of a job's earlier process may arrive after its end.
@@ -133,7 +131,6 @@ class _RayTasks:
                 yield ended
 
     def stop(self) -> None:
-        """See `Backend`."""
         for reference in self._running:
             self._ray.cancel(reference, force=True)
         self._ray.kill(self._reports)

@@ -75,11 +75,9 @@ class LocalProcesses:
 
     @property
     def has_room(self) -> bool:
-        """See `Backend`."""
         return len(self._running) < self._processes
 
     def begin(self, job: Job) -> None:
-        """See `Backend`."""
         receiver, sender = _CONTEXT.Pipe(duplex=False)
         # By value: torch would send a file descriptor per tensor, and a process may send only a few.
         arguments = (job.name, pickle.dumps(job.work), sender)
@@ -89,7 +87,6 @@ class LocalProcesses:
         self._running[job.name] = _Running(process, receiver)
 
     def events(self) -> Iterator[Advanced | Ended]:
-        """See `Backend`."""
         entries = self._running.values()
         ready = wait([e.connection for e in entries] + [e.process.sentinel for e in entries], timeout=1.0)
         for name, entry in list(self._running.items()):
@@ -101,7 +98,6 @@ class LocalProcesses:
                 yield _result(name, entry)
 
     def stop(self) -> None:
-        """See `Backend`."""
         for entry in self._running.values():
             entry.process.kill()
             entry.process.join()

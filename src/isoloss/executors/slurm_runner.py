@@ -113,7 +113,6 @@ class _SlurmJobs:
         self._running: dict[str, _Running] = {}
 
     def begin(self, job: Job) -> None:
-        """See `Backend`."""
         work = pickle.dumps(_UntilOutOfTime(RetriedWhileHeld(job.work)))
         key = hashlib.sha256(job.name.encode() + (job.key.encode() or work)).hexdigest()[:16]
         reports = self._folder / f"{key}.report"
@@ -129,7 +128,6 @@ class _SlurmJobs:
         self._running[job.name] = _Running(submitted, reports)
 
     def events(self) -> Iterator[Advanced | Ended]:
-        """See `Backend`."""
         time.sleep(SECONDS_BETWEEN_LOOKS)
         for name, entry in list(self._running.items()):
             with contextlib.suppress(OSError):

@@ -104,7 +104,7 @@ def damaged_files(run: PlannedRun, output: Path) -> list[str]:
 
 
 def is_complete(run: PlannedRun, output: Path) -> bool:
-    """Whether the run has been trained to its end and all required measurements have been made.
+    """Whether the run has been trained to its end and all planned measurements have been made.
 
     A run whose records were unpacked here counts as trained, although its checkpoints are elsewhere.
     """
@@ -112,14 +112,7 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
         finished = _is_described(run, output) and not _is_unpacked(run.folder(output))
     else:
         finished = is_finished(run.folder(output), run.digest[:16])
-    return finished and not any(True for _ in _missing(run, output, needed_alone=True))
-
-
-def is_measurable_further(run: PlannedRun, output: Path) -> bool:
-    """Whether a planned measurement is missing, and its checkpoints and the one it starts from exist."""
-    start = run.start_from(output)
-    there = _has_last_checkpoint(run, output) and (start is None or start.is_dir())
-    return there and any(True for _ in _missing(run, output))
+    return finished and not any(True for _ in _missing(run, output))
 
 
 def is_records_alone(run: PlannedRun, output: Path) -> bool:
@@ -174,21 +167,19 @@ class _Measurement:
     weights: Weights
 
 
-def _missing(run: PlannedRun, output: Path, *, needed_alone: bool = False) -> Iterator[_Measurement]:
-    """The measurements that are missing or damaged, among all planned ones or the required ones."""
-    for wanted in _planned(run, needed_alone=needed_alone):
+def _missing(run: PlannedRun, output: Path) -> Iterator[_Measurement]:
+    """The planned measurements that are missing or damaged."""
+    for wanted in _planned(run):
         if not measured_records(run, wanted.quantity, wanted.step, output, wanted.weights):
             yield wanted
 
 
-def _planned(run: PlannedRun, *, needed_alone: bool = False) -> Iterator[_Measurement]:
+def _planned(run: PlannedRun) -> Iterator[_Measurement]:
     """The planned measurements, by step and, within a step, by set of weights."""
     for step in run.checkpoint_steps:
         # Experiments that share the run may each request a quantity, at overlapping steps.
         asked = [
-            _Measurement(step, each.quantity, each.weights)
-            for each in run.measured
-            if step in each.steps and (each.needed or not needed_alone)
+            _Measurement(step, each.quantity, each.weights) for each in run.measured if step in each.steps
         ]
         yield from sorted(dict.fromkeys(asked), key=lambda wanted: wanted.weights)
 

@@ -15,7 +15,6 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.languages.language import SentenceSource
 from isoloss.languages.sentences import words_in_a_row
-from isoloss.measurements.accuracy import ReadsFeatures
 from isoloss.models.transformers import Shape, parameter_count
 from isoloss.objectives.batch import Batch
 from isoloss.pretraining.specification import Precision, PretrainingSpecification
@@ -49,17 +48,15 @@ COPIES_WITH_TRAINING_STATE = 2
 
 @dataclass(frozen=True)
 class RunCost:
-    """The cost of a run: operations of all its steps, the cost of a step, and bytes on disk and of features.
+    """The cost of a run: operations of all its steps, the cost of a step, and bytes on disk.
 
     `disk_bytes` covers all checkpoints' weights, averaged and raw if both are kept, and the training state
-    kept by the last ones; `feature_bytes` is what the largest of its probes holds in main memory, i.e. the
-    vectors of all words of its train and test sentences.
+    kept by the last ones.
     """
 
     operations: float
     step: StepCost
     disk_bytes: int
-    feature_bytes: int
 
 
 def run_cost(run: PlannedRun) -> RunCost:
@@ -74,15 +71,12 @@ def run_cost(run: PlannedRun) -> RunCost:
         longest,
         run.compute.micro_batch,
     )
-    read = [m.quantity for m in run.measured if isinstance(m.quantity, ReadsFeatures)]
-    examples = max((quantity.feature_sentences for quantity in read), default=0)
     copies = 1 if run.averaging_horizon is None else 2
     weights = copies * len(run.checkpoint_steps) * 4 * step.parameters
     return RunCost(
         operations=step.operations * run.steps,
         step=step,
         disk_bytes=weights + min(COPIES_WITH_TRAINING_STATE, len(run.checkpoint_steps)) * step.state_bytes,
-        feature_bytes=4 * examples * longest * step.width,
     )
 
 

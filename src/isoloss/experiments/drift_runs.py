@@ -58,7 +58,6 @@ class RelativeSGD:
         return self._at(1.0)
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`."""
         language, objective = training.language, MaskedObjective()
         if not isinstance(language, Language):
             raise BadInput("a relative rate needs exact distributions of words; train on a language of ours")

@@ -53,7 +53,6 @@ class PerDoubling:
     scale: Callable[[pl.Expr], pl.Expr]
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         rows = polished(runs, self.column, "trace")
         return slope_within("start", rows, self.scale(pl.col(self.column)), pl.col("trace").log(2))
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from isoloss.executors.job import Job
-from isoloss.experiments.carry_out import carry_out, is_complete, is_measurable_further
+from isoloss.experiments.carry_out import carry_out, is_complete
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.languages import CorpusPlan, LanguagePlan
@@ -81,8 +81,7 @@ def _to_do(runs: Sequence[PlannedRun], output: Path) -> list[PlannedRun]:
     found: list[PlannedRun] = []
     asked, needed = {run.digest for run in runs}, set[str]()
     for run in reversed(shared(runs)):
-        open_still = not is_complete(run, output) or is_measurable_further(run, output)
-        if run.digest in needed or (run.digest in asked and open_still):
+        if run.digest in needed or (run.digest in asked and not is_complete(run, output)):
             found.append(run)
             start = run.start_from(output)
             if run.continues and start is not None and not start.is_dir():

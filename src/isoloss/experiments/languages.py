@@ -65,16 +65,13 @@ class ReadyLanguage:
 
     @property
     def words(self) -> int:
-        """See `LanguagePlan`."""
         return len(self.ready.vocabulary)
 
     @property
     def maximum_length(self) -> int:
-        """See `LanguagePlan`."""
         return self.ready.maximum_length
 
-    def language(self, output: Path, progress: Progress) -> Language:  # noqa: ARG002
-        """See `LanguagePlan`."""
+    def language(self, output: Path, progress: Progress) -> Language:
         return self.ready
 
 
@@ -99,7 +96,7 @@ class CorpusPlan:
         """How many words a sequence has after [CLS]."""
         return self.request.length - 1
 
-    def language(self, output: Path, progress: Progress) -> PackedCorpus:  # noqa: ARG002
+    def language(self, output: Path, progress: Progress) -> PackedCorpus:
         """The corpus; it and what is fetched for it are kept in the user's cache, for all outputs.
 
         Raises IsolossError where its text cannot be had, BadInput where it has another number of words.

@@ -26,6 +26,7 @@ from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import STEPS_FOLDER, read_checkpoint
 from isoloss.results.measurements import drawn_once
 from isoloss.results.record import Record, Setting
+from isoloss.results.run_folder import PLAN_FILE
 from isoloss.results.store import read_sealed, write_sealed
 
 Weights = Literal["kept", "raw"]
@@ -36,14 +37,12 @@ Weights = Literal["kept", "raw"]
 class MeasuredAt:
     """A quantity, and the steps of a run at which it is measured.
 
-    For raw weights, its columns have the prefix "raw_". A quantity that is not `needed` is shown if
-    available: a run is complete without it, so that runs measured before it was introduced still count.
+    For raw weights, its columns have the prefix "raw_".
     """
 
     quantity: AnyQuantity
     steps: tuple[int, ...]
     weights: Weights = "kept"
-    needed: bool = True
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -228,9 +227,6 @@ class PlannedRun:
         return replace(self.planned_specification, language_digest=language.digest, start_from=weights)
 
 
-PLAN_FILE = "plan.json"
-
-
 def store_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) -> None:
     """Write `plan.json` into the run's folder, and the language as a file of its own kind if it has one.
 
@@ -289,12 +285,8 @@ def _plan_settings(plan: LanguagePlan | CorpusPlan) -> Any:
 
 def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
     """The planned measurements, their data and steps, merged with those planned before."""
-    entries: dict[tuple[str, str | None], dict[str, Any]] = {}
-    try:
-        before = (_stored(run, path) or {"measured": []})["measured"]
-        entries = {(entry["measured_on"], entry.get("weights")): entry for entry in before}
-    except (KeyError, TypeError, AttributeError):  # not written by isoloss: this call's plan is all there is
-        entries = {}
+    before = (_stored(run, path) or {"measured": []})["measured"]
+    entries = {(entry["measured_on"], entry.get("weights")): entry for entry in before}
     for measured in run.measured:
         digest = quantity_digest(measured.quantity, run.language.digest, run.objective)
         weights = weights_setting(measured.weights)

@@ -247,28 +247,31 @@ def _downstream(scale: Scale, models: EqualKnowledge, tasks: tuple[str, str]) ->
     return (*whole, damage, second)
 
 
+PROBES = (
+    Axis(ACCURACY_300, "accuracy from 300 examples", f"{ACCURACY_300}_error"),
+    Axis(ACCURACY_100, "accuracy from 100 examples", f"{ACCURACY_100}_error"),
+    replace(ACCURACY, error="accuracy_error"),
+    Axis(STANDARDISED_300, "the same, features standardised", f"{STANDARDISED_300}_error"),
+    Axis(OTHER_TASK, "accuracy on the second task", f"{OTHER_TASK}_error"),
+)
+DAMAGE = tuple(
+    Axis(column, title, f"{column}_error", logarithmic=True)
+    for column, title in (
+        (noise_column(0.01), "KL under weight noise of 0.01 (nats)"),
+        (bits_column(6), "KL at 6 bits (nats)"),
+        (bits_column(4), "KL at 4 bits (nats)"),
+        ("forgotten_kl", "KL after learning a second language (nats)"),
+    )
+)
+
+
 def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
     if STAGE not in table.columns:
         return ()
     rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(
         start=pl.format("seed {}, width {}", "seed", "width")
     )
-    probes = (
-        Axis(ACCURACY_300, "accuracy from 300 examples", f"{ACCURACY_300}_error"),
-        Axis(ACCURACY_100, "accuracy from 100 examples", f"{ACCURACY_100}_error"),
-        replace(ACCURACY, error="accuracy_error"),
-        Axis(STANDARDISED_300, "the same, features standardised", f"{STANDARDISED_300}_error"),
-        Axis(OTHER_TASK, "accuracy on the second task", f"{OTHER_TASK}_error"),
-    )
-    damages = (
-        (noise_column(0.01), "KL under weight noise of 0.01 (nats)"),
-        (bits_column(6), "KL at 6 bits (nats)"),
-        (bits_column(4), "KL at 4 bits (nats)"),
-        ("forgotten_kl", "KL after learning a second language (nats)"),
-    )
-    damage = [Axis(column, title, f"{column}_error", logarithmic=True) for column, title in damages]
-    known_probes = [axis for axis in probes if axis.column in rows.columns]
-    known_damage = [axis for axis in damage if axis.column in rows.columns]
+    probes, damage = (tuple(axis for axis in of if axis.column in rows.columns) for of in (PROBES, DAMAGE))
     places = (Axis("branch", "branch"), Axis("width", "width"), Axis("seed", "seed"))
     bars = "One dot per start and branch, polished to one KL; bars are one standard error. "
     return (
@@ -276,7 +279,7 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
             "equal-knowledge",
             "What flatness alone does, and what it does not",
             f"{bars}{trace_bars(sizes)}First downstream accuracy, then what damage to the weights costs.",
-            tuple(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*known_probes[:1], *known_damage[:2])),
+            tuple(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*probes[:1], *damage[:2])),
             rows,
             shows=("flatter-is-no-better", "noise-harms-the-sharper", "rounding-harms-the-sharper"),
         ),
@@ -285,8 +288,8 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
             "Every probe, and every damage",
             bars,
             (
-                *(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*known_probes[1:], *known_damage[2:])),
-                Table((*places, LOG_KL, TRACE, *known_probes)),
+                *(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*probes[1:], *damage[2:])),
+                Table((*places, LOG_KL, TRACE, *probes)),
             ),
             rows,
         ),

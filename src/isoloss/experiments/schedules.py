@@ -163,7 +163,6 @@ class AdamWSchedule:
 
     @property
     def key(self) -> str:
-        """See `Clock`."""
         return Schedule(self.learning_rate, self.batch_size).key
 
     @property

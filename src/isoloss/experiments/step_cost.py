@@ -33,14 +33,13 @@ class StepCost:
     `operations` counts those of the matrix products, forward, backward and in the optimiser; `parameters` the
     model's parameters, with tied ones counted once; `state_bytes` the optimiser's state; `activation_bytes`
     what a forward pass, of the batch or of a micro-batch, stores for the backward pass in float32, including
-    attention matrices; `width` is that of the contextual vectors.
+    attention matrices.
     """
 
     parameters: int
     operations: float
     state_bytes: int
     activation_bytes: int
-    width: int
 
     @property
     def memory_bytes(self) -> int:
@@ -89,7 +88,6 @@ class _AnyStep:
     operations: _Amount
     state_bytes: int
     activation_bytes: _Amount
-    width: int
 
     def with_further_layers(self, of_one_less: "_AnyStep", number: int) -> "_AnyStep":
         """With so many more layers, each of which adds as much as the last one does."""
@@ -98,7 +96,6 @@ class _AnyStep:
             self.operations.with_further_layers(of_one_less.operations, number),
             self.state_bytes + number * (self.state_bytes - of_one_less.state_bytes),
             self.activation_bytes.with_further_layers(of_one_less.activation_bytes, number),
-            self.width,
         )
 
 
@@ -136,7 +133,6 @@ def step_cost(
         operations=float(step.operations.in_a_step_of(batch_size)),
         state_bytes=step.state_bytes,
         activation_bytes=step.activation_bytes.in_a_step_of(at_once),
-        width=step.width,
     )
 
 
@@ -223,13 +219,11 @@ def _of_step(
     with sdpa_kernel(SDPBackend.MATH), counting, saved_tensors_hooks(keep, lambda tensor: tensor):
         rule.step(batch, 1)
     weights = {weight.untyped_storage()._cdata: weight for weight in model.parameters()}
-    config: Any = model.config
     return _AnyStep(
         parameters=sum(weight.numel() for weight in weights.values()),
         operations=_Amount.of(counting.operations),
         state_bytes=sum(tensor.nbytes for tensor in _tensors(rule.state_dict())),
         activation_bytes=_Amount.of(size for storage, size in saved.items() if storage not in weights),
-        width=config.hidden_size,
     )
 
 

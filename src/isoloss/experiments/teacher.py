@@ -151,11 +151,9 @@ class GutenbergBooks:
 
     @property
     def digest(self) -> str:
-        """See `Prose`."""
         return BOOKS.digest
 
     def books(self, progress: Progress) -> tuple[str, ...]:
-        """See `Prose`."""
         return gutenberg_books(default_cache(), progress)
 
 
@@ -167,11 +165,9 @@ class GivenProse:
 
     @property
     def digest(self) -> str:
-        """See `Prose`."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def books(self, progress: Progress) -> tuple[str, ...]:  # noqa: ARG002
-        """See `Prose`."""
+    def books(self, progress: Progress) -> tuple[str, ...]:
         return (self.text,)
 
 
@@ -193,7 +189,6 @@ class PiecesOfProse:
     pieces: int
 
     def tokenizer(self, progress: Progress) -> Tokenizer:
-        """See `TokenizerSource`."""
         books = self.prose.books(progress)
         return piece_tokenizer(
             [sentence for book in books for sentence in prose_sentences(book)], self.pieces
@@ -232,12 +227,10 @@ class TeacherPlan:
 
     @property
     def digest(self) -> str:
-        """See `LanguagePlan`."""
         return hashlib.sha256(f"{self._trained_digest} {self.words}".encode()).hexdigest()
 
     @property
     def maximum_length(self) -> int:
-        """See `LanguagePlan`."""
         return self.teacher.length
 
     def language(self, output: Path, progress: Progress) -> CausalLM:
@@ -256,7 +249,6 @@ class TeacherPlan:
 
     @property
     def whole_tokenizer(self) -> PiecesOfProse:
-        """See `TeachersLanguage`."""
         return PiecesOfProse(self.prose, self.teacher.words)
 
     @property
@@ -282,12 +274,10 @@ class HubPlan:
 
     @property
     def maximum_length(self) -> int:
-        """See `LanguagePlan`."""
         return self.length
 
     @property
     def whole_tokenizer(self) -> ModelsTokenizer:
-        """See `TeachersLanguage`."""
         return ModelsTokenizer(self.source)
 
     def language(self, output: Path, progress: Progress) -> CausalLM:

@@ -68,7 +68,7 @@ class GivenModel:
             digest.update(weight.detach().cpu().float().numpy().tobytes())
         return GivenModel(digest.hexdigest(), module)
 
-    def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:  # noqa: ARG002
+    def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
         """A copy of it, told how many of its tokens are the language's words; see `Architecture.build`."""
         module = copy.deepcopy(self.module).requires_grad_(True)
         if not isinstance(module, TorchModel) and number_of_tokens(module) > words + FIRST_WORD:

@@ -56,7 +56,6 @@ class OneLine:
         self._shown = 0.0
 
     def __call__(self, task: str, completed: float, total: float, message: str = "") -> None:
-        """See `Progress`."""
         now = time.monotonic()
         if completed < total and now - self._shown < SECONDS_BETWEEN_LINES:
             return

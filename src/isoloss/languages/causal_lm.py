@@ -76,7 +76,6 @@ class CausalLM:
 
     @property
     def kind(self) -> str:
-        """See `Described`."""
         return "causal language model"
 
     def facts(self) -> Facts:

@@ -59,11 +59,9 @@ class Dyck:
 
     @property
     def kind(self) -> str:
-        """See `Described`."""
         return "Dyck language"
 
     def facts(self) -> Facts:
-        """See `Described`."""
         balanced = f"{math.comb(self.length, self.length // 2):,}, all equally likely"
         if self.balanced_share == 1:
             return (("strings", balanced),)
@@ -203,12 +201,10 @@ class Mismatches:
 
     @property
     def name(self) -> str:
-        """See `Task`."""
         return "mismatches"
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """See `Task`."""
         return tuple(str(count) for count in range(-self.length, self.length + 1, 2))
 
     def sample(self, n: int, generator: torch.Generator) -> LabelledSentences:

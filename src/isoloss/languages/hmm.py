@@ -75,11 +75,9 @@ class HMM:
 
     @property
     def kind(self) -> str:
-        """See `Described`."""
         return "hidden Markov model"
 
     def facts(self) -> Facts:
-        """See `Described`."""
         connected = f"{(self.transition > 0).sum().item() / self.transition.numel():.0%}"
         return (("states", f"{len(self.initial):,}"), ("possible transitions", connected))
 

@@ -74,19 +74,15 @@ class AlignedWindows:
 
     @property
     def seen(self) -> str:
-        """See `NarrowContext`."""
         return f"the aligned window of {self.window} word{'s' if self.window > 1 else ''}"
 
     def log_weight(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-        """See `NarrowContext`."""
         return log_weights(self.grammar, self._plan, ids)
 
     def masked_distribution(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
-        """See `NarrowContext`."""
         return masked_distribution(self.grammar, self._plan, ids)
 
     def narrow_distribution(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
-        """See `NarrowContext`."""
         windows = torch.split(ids, self.window, dim=1)
         parts = zip(self._windows, windows, strict=True)
         return torch.cat([masked_distribution(grammar, plan, own) for (grammar, plan), own in parts], dim=1)
@@ -126,19 +122,15 @@ class Neighbours:
 
     @property
     def seen(self) -> str:
-        """See `NarrowContext`."""
         return "the two neighbouring words"
 
     def log_weight(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-        """See `NarrowContext`."""
         return forward(self.chain, ids).log_probability
 
     def masked_distribution(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
-        """See `NarrowContext`."""
         return forward(self.chain, ids).smoothed().masked_distribution
 
     def narrow_distribution(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
-        """See `NarrowContext`."""
         chain, states = self.chain, self.chain.initial.expand(len(ids), -1)
         marginal, distributions = self.chain.initial, []
         for t in range(self.length):

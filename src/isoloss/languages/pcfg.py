@@ -86,11 +86,9 @@ class PCFG:
 
     @property
     def kind(self) -> str:
-        """See `Described`."""
         return "probabilistic grammar"
 
     def facts(self) -> Facts:
-        """See `Described`."""
         symbols, rules = len(self.grammar.symbols), len(self.grammar.rules)
         return (("symbols", f"{symbols:,}"), ("rules", f"{rules:,}"))
 

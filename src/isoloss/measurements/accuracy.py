@@ -29,11 +29,6 @@ class Examples(Protocol):
     sources: ClassVar[tuple[type, ...]]
     drawn_as: ClassVar[type]
 
-    @property
-    def feature_sentences(self) -> int:
-        """For how many sentences at once the vectors of all words are held in memory."""
-        ...
-
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
         """The examples."""
         ...
@@ -89,7 +84,6 @@ class AsTheyAre:
     """The paper's probe: neither centred nor scaled."""
 
     def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
-        """See `FeatureAdaptation`."""
         return train, test
 
 
@@ -128,7 +122,6 @@ class Projected:
             raise BadInput(f"features cannot be projected to {self.dimension} dimensions; give at least 1")
 
     def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
-        """See `FeatureAdaptation`."""
         if train.shape[1] <= self.dimension:
             return train, test
         projected = (gaussian_projection(features, self.seed, self.dimension) for features in (train, test))
@@ -143,12 +136,7 @@ class LinearProbe:
     features: FeatureAdaptation = AsTheyAre()
 
     def measure(
-        self,
-        examples: Examples,
-        model: Any,
-        drawn: Any,
-        subject: Subject[Any],
-        progress: Progress,
+        self, examples: Examples, model: Any, drawn: Any, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`linear_probe_accuracy` and its deviation over seeds; adapted features are part of the name."""
         found = examples.features(model, drawn, subject, progress)
@@ -206,17 +194,11 @@ class AccuracyQuantity:
         return self.examples.drawn_as
 
     @property
-    def feature_sentences(self) -> int:
-        """See `ReadsFeatures`."""
-        return self.examples.feature_sentences if isinstance(self.head, LinearProbe) else 0
-
-    @property
     def stored_as(self) -> dict[str, Any]:
         """See `stored_settings`."""
         return stored_settings(self.examples, self.head)
 
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
-        """See `Quantity`."""
         return self.examples.draw(source, objective, progress)
 
     def measure(self, model: Any, drawn: Any, subject: Subject[Any], progress: Progress) -> Measurement:
@@ -246,16 +228,6 @@ class AccuracyQuantity:
             f"{self.column}_deviation": deviation.value,
             f"{self.column}_sentences": accuracy.n,
         }
-
-
-@runtime_checkable
-class ReadsFeatures(Protocol):
-    """A quantity for which models' features of whole sentences are held in memory."""
-
-    @property
-    def feature_sentences(self) -> int:
-        """For how many sentences at once."""
-        ...
 
 
 def _measurement(accuracies: Sequence[Accuracy], subject: Subject[Any], task: str) -> Measurement:

@@ -162,12 +162,8 @@ class CorpusLossQuantity:
     seed: int
 
     def draw(
-        self,
-        source: PackedCorpus,
-        objective: PretrainingObjective,  # noqa: ARG002  (predictions are drawn when it is measured)
-        progress: Progress,  # noqa: ARG002
+        self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress
     ) -> SequencesOfDocuments:
-        """See `Quantity`."""
         generator = torch.Generator().manual_seed(self.seed)
         sequences, documents = validation_sample(source, self.sequences, generator)
         return SequencesOfDocuments(documents, sequences)
@@ -179,13 +175,11 @@ class CorpusLossQuantity:
         subject: Subject[PackedCorpus],
         progress: Progress,
     ) -> Measurement:
-        """See `ValidationLoss.records`."""
         found = _loss(model, drawn, self.seed, subject, progress)
         return Measurement(found.records(subject.checkpoint, dict(subject.settings)), found.sentence_values())
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return (*names_with_errors("loss"), "loss_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -207,10 +201,7 @@ class TrainingLossQuantity:
     seed: int
 
     def draw(
-        self,
-        source: PackedCorpus,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,  # noqa: ARG002
+        self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress
     ) -> SequencesOfDocuments:
         """See `Quantity`: each sequence counts as its own document, as the split has many more documents."""
         sequences = source.sample(self.sequences, torch.Generator().manual_seed(self.seed))

@@ -65,7 +65,6 @@ class EnlargedTraceQuantity:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return (*names_with_errors(f"trace_{self.form}"), f"trace_{self.form}_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:

@@ -51,11 +51,7 @@ class EvaluationSet:
 
     @staticmethod
     def draw(
-        language: Language,
-        n: int,
-        seed: int,
-        progress: Progress = silent,
-        objective: ExactObjective = MASKED,
+        language: Language, n: int, seed: int, progress: Progress = silent, objective: ExactObjective = MASKED
     ) -> "EvaluationSet":
         """Draw n sentences and compute the distributions of all their predictions, in chunks of sentences.
 
@@ -234,13 +230,7 @@ class ExactLossQuantity:
     seed: int
     objective: ExactObjective = MaskedObjective()  # noqa: RUF009  (frozen)
 
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002  (what is looked at may be fewer predictions)
-        progress: Progress,
-    ) -> KnownSentences:
-        """See `Quantity`."""
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KnownSentences:
         found = EvaluationSet.draw(source, self.sentences, self.seed, progress, self.objective)
         return KnownSentences(found.log_probabilities, found.entropy, found.sentences)
 
@@ -251,14 +241,12 @@ class ExactLossQuantity:
     def measure(
         self, model: nn.Module, drawn: KnownSentences, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """See `ExactLoss.records`."""
         progress("exact loss", 0, 1)
         loss = exact_loss(model, self.objective, self.evaluation(drawn))
         return Measurement(loss.records(subject.checkpoint, dict(subject.settings)), loss.sentence_values())
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return (*names_with_errors("loss", "kl"), "loss_deviation", "loss_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:

@@ -44,13 +44,13 @@ class FlatnessCallback(TrainerCallback):
         self._every, self._at, self._seed = every, at, seed
         self._evaluations = 0
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **now: Any) -> None:  # noqa: ARG002
+    def on_evaluate(self, args: Any, state: Any, control: Any, **now: Any) -> None:
         """Called by the trainer after an evaluation."""
         self._evaluations += 1
         if self._at == "evaluation" and self._evaluations % self._every == 0:
             self._measure(state, now["model"])
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **now: Any) -> None:  # noqa: ARG002
+    def on_step_end(self, args: Any, state: Any, control: Any, **now: Any) -> None:
         """Called by the trainer after a step."""
         if self._at == "step" and state.global_step % self._every == 0:
             self._measure(state, now["model"])

@@ -42,7 +42,6 @@ class TextInputs:
 
     @property
     def tokens(self) -> int:
-        """See `LabelledInputs`."""
         return self.ids.shape[1]
 
     def __len__(self) -> int:
@@ -220,12 +219,10 @@ class SentenceInputs:
 
     @property
     def labels(self) -> Int[Tensor, " n"]:
-        """See `LabelledInputs`."""
         return self.examples.labels
 
     @property
     def tokens(self) -> int:
-        """See `LabelledInputs`."""
         return self.examples.sentences.ids.shape[1] + 1
 
     def __len__(self) -> int:

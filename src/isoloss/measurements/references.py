@@ -77,11 +77,6 @@ class ControlQuantity:
         return self.of.drawn_as
 
     @property
-    def feature_sentences(self) -> int:
-        """See `ReadsFeatures`."""
-        return self.of.feature_sentences
-
-    @property
     def stored_as(self) -> dict[str, Any]:
         """The names and revisions under which each control is stored, which are older than this class."""
         match self.control:
@@ -96,7 +91,6 @@ class ControlQuantity:
         return {"is": "UntrainedProbeQuantity", "revision": 1, "of": self.of}
 
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
-        """See `Quantity`."""
         return self.of.draw(source, objective, progress)
 
     def measure(self, model: Any, drawn: Any, subject: Subject[Any], progress: Progress) -> Measurement:
@@ -127,7 +121,6 @@ class ControlQuantity:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         size = ("parameters",) if isinstance(self.control, BeforeTraining) else ()
         return (*replace(self.of, column=self.column).column_names, *size)
 
@@ -149,28 +142,20 @@ class TaskReference:
     of: AccuracyQuantity
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
-        """See `Quantity`."""
         found: TaskSplits = self.of.draw(source, objective, progress)
         return found
 
     def measure(
-        self,
-        model: Any,  # noqa: ARG002
-        drawn: TaskSplits,
-        subject: Subject[Language],
-        progress: Progress,  # noqa: ARG002
+        self, model: Any, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """See `reference_records`."""
         task = self.of.examples.task_of(drawn)
         return Measurement(reference_records(drawn.test, {**subject.settings, "task": task}))
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return ("chance_accuracy", "posterior_accuracy", "latent_agreement")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`."""
         return {record.quantity: record.value for record in records}
 
 
@@ -197,16 +182,11 @@ class LookupTableReference:
     probes: tuple[AccuracyQuantity, ...]
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TableExamples:
-        """See `Quantity`."""
         drawn = self.loss.draw(source, objective, progress)
         return TableExamples(drawn, tuple(each.draw(source, objective, progress) for each in self.probes))
 
     def measure(
-        self,
-        model: Any,  # noqa: ARG002
-        drawn: TableExamples,
-        subject: Subject[Language],
-        progress: Progress,
+        self, model: Any, drawn: TableExamples, subject: Subject[Language], progress: Progress
     ) -> Measurement:
         """The records of the loss, then those of each probe."""
         table: Any = LookupTable(subject.source)
@@ -218,7 +198,6 @@ class LookupTableReference:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return (*self.loss.column_names, *(name for probe in self.probes for name in probe.column_names))
 
     def columns(self, records: Sequence[Record]) -> Columns:

@@ -64,18 +64,7 @@ class SampleEfficiencyQuantity:
                 "give at least 2 draws, and numbers of examples from 1"
             )
 
-    @property
-    def feature_sentences(self) -> int:
-        """See `ReadsFeatures`."""
-        return self.draws * max(self.examples) + self.test
-
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,
-    ) -> TaskSplits:
-        """See `Quantity`."""
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
         progress(f"examples of {self.task}", 0, 1)
         task = named_task(source, self.task)
         return task_splits(task, self.draws * max(self.examples), 0, self.test, self.seed)
@@ -108,7 +97,6 @@ class SampleEfficiencyQuantity:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         numbers = (f"{self.column}_{number}" for number in self.examples)
         return tuple(name for each in numbers for name in (*names_with_errors(each), f"{each}_deviation"))
 
@@ -172,12 +160,7 @@ class CountErrorQuantity:
                 "numbers of strings from 1"
             )
 
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,  # noqa: ARG002
-    ) -> SamplesOfStrings:
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> SamplesOfStrings:
         """See `Quantity`. Raises BadInput for a language other than Dyck's, or strings that are too long."""
         if not isinstance(source, Dyck):
             raise BadInput(f"g* counts brackets, and a {type(source).__name__} has none; choose another")
@@ -186,11 +169,7 @@ class CountErrorQuantity:
         return SamplesOfStrings(torch.randint(strings, (self.draws, max(self.samples)), generator=generator))
 
     def measure(
-        self,
-        model: PreTrainedModel,
-        drawn: SamplesOfStrings,
-        subject: Subject[Language],
-        progress: Progress,
+        self, model: PreTrainedModel, drawn: SamplesOfStrings, subject: Subject[Language], progress: Progress
     ) -> Measurement:
         """One record per number of strings."""
         progress("counting brackets", 0, 1)

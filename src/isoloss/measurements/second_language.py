@@ -110,14 +110,12 @@ class SecondLanguageQuantity:
         return ExactLossQuantity(self.sentences, self.seed, self.objective)
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KnownLanguages:
-        """See `Quantity`."""
         both = (source, sibling(source, self.sibling_seed))
         return KnownLanguages(*(self._loss.draw(each, objective, progress) for each in both))
 
     def measure(
         self, model: PreTrainedModel, drawn: KnownLanguages, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """See the class."""
         second = sibling(subject.source, self.sibling_seed)
         steps, tuned = [], []
         for number in (0, 1):

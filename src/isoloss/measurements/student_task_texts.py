@@ -55,11 +55,6 @@ class StudentTaskTexts:
     tokenizer: TokenizerSource
     policy: Policy = "untrained"
 
-    @property
-    def feature_sentences(self) -> int:
-        """None: a text's vectors are averaged as soon as they are computed."""
-        return 0
-
     def texts(self, language: Language, progress: Progress) -> tuple[TextTask, StudentTexts, StudentTexts]:
         """The task, and its training and test texts as a student reads them."""
         task = self.sizes.of(self.task.task(default_cache(), progress))
@@ -68,26 +63,17 @@ class StudentTaskTexts:
         train, test = (student.read(part, longest, self.policy) for part in (task.train, task.test))
         return task, train, test
 
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,
-    ) -> KeptTexts:
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KeptTexts:
         """See `Examples`. Raises IsolossError if the task's or the teacher's texts cannot be obtained."""
         _, train, test = self.texts(source, progress)
         return KeptTexts(train.inputs, test.inputs)
 
-    def task_of(self, drawn: KeptTexts) -> str:  # noqa: ARG002
+    def task_of(self, drawn: KeptTexts) -> str:
         """The task's name."""
         return self.task.name
 
     def features(
-        self,
-        model: PreTrainedModel,
-        drawn: KeptTexts,
-        subject: Subject[Language],  # noqa: ARG002
-        progress: Progress,
+        self, model: PreTrainedModel, drawn: KeptTexts, subject: Subject[Language], progress: Progress
     ) -> LabelledFeatures:
         """Averages over a text's tokens, or over each of a pair's, scaled."""
         train, test = drawn.train, drawn.test
@@ -99,11 +85,11 @@ class StudentTaskTexts:
 
     def fine_tuned(
         self,
-        model: PreTrainedModel,  # noqa: ARG002
-        drawn: KeptTexts,  # noqa: ARG002
-        subject: Subject[Language],  # noqa: ARG002
-        settings: FineTuningSettings,  # noqa: ARG002
-        progress: Progress,  # noqa: ARG002
+        model: PreTrainedModel,
+        drawn: KeptTexts,
+        subject: Subject[Language],
+        settings: FineTuningSettings,
+        progress: Progress,
     ) -> FineTuningResult:
         """Raises BadInput: students are probed, as in the paper."""
         raise BadInput("students of a causal model's language are not fine-tuned on texts; probe them")
@@ -133,24 +119,14 @@ class TextControls:
     of: AccuracyQuantity
     prefix: str = field(compare=False)
 
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,
-    ) -> ControlTexts:
-        """See `Quantity`."""
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> ControlTexts:
         examples = self.of.examples
         assert isinstance(examples, StudentTaskTexts)
         *_, anew = replace(examples, policy="resegment").texts(source, progress)
         return ControlTexts(*examples.texts(source, progress), anew)
 
     def measure(
-        self,
-        model: object,  # noqa: ARG002
-        drawn: ControlTexts,
-        subject: Subject[Language],
-        progress: Progress,
+        self, model: object, drawn: ControlTexts, subject: Subject[Language], progress: Progress
     ) -> Measurement:
         """A record of each of the `CONTROLS`."""
         train, test = drawn.train.inputs, drawn.test.inputs
@@ -179,9 +155,7 @@ class TextControls:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return tuple(f"{self.prefix}_{name}" for name in CONTROLS)
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`."""
         return dict(zip(self.column_names, (record.value for record in records), strict=True))

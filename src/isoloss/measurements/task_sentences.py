@@ -60,22 +60,12 @@ class TaskSentences:
     seed: int
     shift: Shift | None = None
 
-    @property
-    def feature_sentences(self) -> int:
-        """Those for training and for the test."""
-        return self.train + self.test
-
     def splits(self, language: Language) -> TaskSplits:
         """The task's examples; a pure function of the settings and the language."""
         task = named_task(language, self.task)
         return task_splits(task, self.train, self.validation, self.test, self.seed)
 
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,
-    ) -> TaskSplits:
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
         """See `Examples`. Raises BadInput for a shift of a language that is not a grammar."""
         progress(f"examples of {self.task}", 0, 1)
         if self.shift is None:
@@ -87,16 +77,12 @@ class TaskSentences:
         other = self.splits(shifted(source, self.shift))
         return replace(own, test=constituent_task(source, self.task).label(other.test.sentences))
 
-    def task_of(self, drawn: TaskSplits) -> str:  # noqa: ARG002
+    def task_of(self, drawn: TaskSplits) -> str:
         """The task's name, and what it is tested with."""
         return self.task if self.shift is None else f"{self.task}, tested with {self.shift}"
 
     def features(
-        self,
-        model: nn.Module,
-        drawn: TaskSplits,
-        subject: Subject[Language],  # noqa: ARG002
-        progress: Progress,  # noqa: ARG002
+        self, model: nn.Module, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> LabelledFeatures:
         """The `sentence_features` of the training and test sentences."""
         return features_of_splits(model, drawn)

@@ -66,17 +66,7 @@ class TaskTexts:
     task: TaskSource
     sizes: TaskSizes
 
-    @property
-    def feature_sentences(self) -> int:
-        """None: a text's vectors are averaged as soon as they are computed."""
-        return 0
-
-    def draw(
-        self,
-        source: PackedCorpus,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,
-    ) -> DrawnTask:
+    def draw(self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress) -> DrawnTask:
         """The task without test texts that occur in the pre-training validation split, cut to `sizes`.
 
         Raises IsolossError if the task's texts cannot be obtained.
@@ -94,7 +84,6 @@ class TaskTexts:
     def features(
         self, model: PreTrainedModel, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
     ) -> LabelledFeatures:
-        """See `task_features`."""
         tokenizer, longest = load_tokenizer(str(subject.folder)), subject.source.maximum_length + 1
         return task_features(model, tokenizer, drawn.task, longest, progress)
 
@@ -106,7 +95,6 @@ class TaskTexts:
         settings: FineTuningSettings,
         progress: Progress,
     ) -> FineTuningResult:
-        """See `fine_tune_text`."""
         tokenizer, longest = load_tokenizer(str(subject.folder)), subject.source.maximum_length + 1
         return fine_tune_text(model, tokenizer, drawn.task, settings, longest=longest, progress=progress)
 
@@ -123,15 +111,10 @@ class MajorityReference:
     sizes: TaskSizes
 
     def draw(self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress) -> DrawnTask:
-        """See `Quantity`."""
         return TaskTexts(self.task, self.sizes).draw(source, objective, progress)
 
     def measure(
-        self,
-        model: object,  # noqa: ARG002
-        drawn: DrawnTask,
-        subject: Subject[PackedCorpus],
-        progress: Progress,  # noqa: ARG002
+        self, model: object, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
     ) -> Measurement:
         """See `majority_record`; the setting `left_out` counts as in `DrawnTask`."""
         settings = {**subject.settings, "task": drawn.task.name, "left_out": drawn.left_out}
@@ -139,11 +122,9 @@ class MajorityReference:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return (*names_with_errors("majority_accuracy"), "test_texts", "left_out")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`."""
         majority = records[0]
         return {
             **value_and_error("majority_accuracy", majority),

@@ -65,7 +65,6 @@ class WeightDamageQuantity:
         return ExactLossQuantity(self.sentences, self.seed, self.objective)
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KnownSentences:
-        """See `Quantity`."""
         return self._loss.draw(source, objective, progress)
 
     def measure(

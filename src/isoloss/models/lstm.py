@@ -59,7 +59,7 @@ class LSTM:
                 f"{self.width} and {self.layers}"
             )
 
-    def build(self, words: int, maximum_length: int, seed: int) -> "LSTMForMaskedLM":  # noqa: ARG002
+    def build(self, words: int, maximum_length: int, seed: int) -> "LSTMForMaskedLM":
         """An `LSTMForMaskedLM` of words + 3 tokens, or of all `tokens`, for sentences of any length.
 
         See `Architecture.build`.

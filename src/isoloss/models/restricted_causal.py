@@ -19,7 +19,6 @@ class GrowingCache:
         self.cache = cache
 
     def shared_prefix(self, tokens: int) -> "SharedPrefix":
-        """See `KeyValueCache.shared_prefix`."""
         return SharedPrefix(
             [(layer.keys[:, :, :tokens], layer.values[:, :, :tokens]) for layer in self.cache.layers]
         )
@@ -32,7 +31,6 @@ class SharedPrefix:
         self.cache = Cache(layers=[_SharedLayer(keys, values) for keys, values in layers])
 
     def shared_prefix(self, tokens: int) -> "SharedPrefix":
-        """See `KeyValueCache.shared_prefix`."""
         return SharedPrefix(
             [(layer.keys[:, :, :tokens], layer.values[:, :, :tokens]) for layer in self.cache.layers]
         )
@@ -91,7 +89,6 @@ class RestrictedCausalModel:
 
     @property
     def device(self) -> torch.device:
-        """See `CausalModel.device`."""
         device: torch.device = self.model.device
         return device
 
@@ -113,7 +110,6 @@ class RestrictedCausalModel:
     def __call__(
         self, tokens: Int[Tensor, "n s"], past: KeyValueCache | None = None
     ) -> tuple[Float[Tensor, "n s K"], KeyValueCache]:
-        """See `CausalModel.__call__`."""
         cache = past.cache if isinstance(past, GrowingCache | SharedPrefix) else None
         output = self.model(input_ids=tokens, past_key_values=cache, use_cache=True)
         if isinstance(past, SharedPrefix):
@@ -126,7 +122,6 @@ class RestrictedCausalModel:
         return self._element * (8 * self._widest * tokens + keys_and_values)
 
     def cache_bytes(self, tokens: int) -> int:
-        """See `CausalModel.cache_bytes`."""
         return self._element * 2 * self._layers * self._width * tokens
 
     def operations(self, past: int, tokens: int) -> float:

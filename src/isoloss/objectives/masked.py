@@ -37,7 +37,7 @@ class MaskedObjective:
         """One mask per sentence (docs/what-is-measured.md); see `mask_one`."""
         return self.mask_one(sentences, generator)
 
-    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:  # noqa: ARG002 - nothing is drawn
+    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:
         """Each word masked in turn; see `mask_every_position`."""
         return self.mask_every_position(sentences)
 
@@ -46,10 +46,7 @@ class MaskedObjective:
         return sentences.lengths
 
     def log_probabilities(
-        self,
-        language: Language,
-        sentences: Sentences,
-        first: int = 0,  # noqa: ARG002 - nothing is drawn
+        self, language: Language, sentences: Sentences, first: int = 0
     ) -> Float[Tensor, "m k"]:
         """See `ExactObjective.log_probabilities`: the language's masked distributions."""
         return language.masked_log_probabilities(sentences)[sentences.real]
@@ -163,7 +160,6 @@ class OneMaskedWord:
         return MaskedObjective().outcomes(scores)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """See `MaskedObjective.logits`."""
         return MaskedObjective().logits(model, batch)
 
 
@@ -184,8 +180,7 @@ class AlwaysMask:
     [2, 2]
     """
 
-    def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:  # noqa: ARG002
-        """See `Replacement.replace`."""
+    def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:
         return torch.full_like(tokens, MASK)
 
 
@@ -209,7 +204,6 @@ class BertReplacement:
             )
 
     def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:
-        """See `Replacement.replace`."""
         if len(tokens) and int(tokens.max()) >= self.words + FIRST_WORD:
             raise BadInput(
                 f"there is a word number {int(tokens.max()) - FIRST_WORD}, but the objective was made for "
@@ -266,7 +260,6 @@ class ManyMasksObjective:
         return Batch(tokens, present, rows, positions, targets)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """See `masked_logits`."""
         return masked_logits(model, batch)
 
 

@@ -32,11 +32,11 @@ class NextWordObjective:
 
     quantity: ClassVar[str] = "next_word"
 
-    def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:  # noqa: ARG002 - none is needed
+    def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:
         """All predictions: nothing is random."""
         return self.every_prediction(sentences)
 
-    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:  # noqa: ARG002 - nothing is drawn
+    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:
         """All T + 1 predictions of each sentence, in one row; at most 33 bytes per token."""
         tokens = tokens_of_words(sentences.ids)
         present = tokens != PAD
@@ -50,10 +50,7 @@ class NextWordObjective:
         return sentences.lengths + 1
 
     def log_probabilities(
-        self,
-        language: Language,
-        sentences: Sentences,
-        first: int = 0,  # noqa: ARG002 - nothing is drawn
+        self, language: Language, sentences: Sentences, first: int = 0
     ) -> Float[Tensor, "m k"]:
         """See `ExactObjective.log_probabilities`: of the next word; the last outcome is the end."""
         distributions = language.next_log_probabilities(sentences)

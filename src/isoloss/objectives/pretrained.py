@@ -31,7 +31,6 @@ class PretrainedMasked:
     """
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """See `masked_logits`."""
         return masked_logits(model, batch)
 
     def batch(self, inputs: Mapping[str, Any]) -> Batch:
@@ -54,7 +53,6 @@ class PretrainedCausal:
     """
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """See `causal_logits`."""
         return causal_logits(model, batch)
 
     def batch(self, inputs: Mapping[str, Any]) -> Batch:
@@ -165,7 +163,6 @@ class EqualLengths:
     at_once: int | None = None
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """See `Objective.logits`."""
         groups = self.groups(batch)
         if len(groups) == 1:
             return self.objective.logits(model, sentences_of(batch, groups[0]))

@@ -171,15 +171,12 @@ class AdversarialRule:
         return task_splits(self.tasks[step % len(self.tasks)], number, number, 0, seed)
 
     def readings(self) -> dict[str, float]:
-        """See `UpdateRule.readings`."""
         return dict(self.controller.last)
 
     def state_dict(self) -> dict[str, Any]:
-        """See `UpdateRule.state_dict`."""
         return {"descent": self.descent.state_dict(), "controller": self.controller.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See `UpdateRule.load_state_dict`."""
         self.descent.load_state_dict(state["descent"])
         self.controller.load_state_dict(state["controller"])
 

@@ -127,7 +127,6 @@ class GradientRule:
         self.fixed = fixed
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
-        """See `UpdateRule.step`."""
         self.descent.clear()
         loss = self.gradient(batch, step)
         self.descent.update(step)
@@ -138,11 +137,9 @@ class GradientRule:
         return dict(self.fixed)
 
     def state_dict(self) -> dict[str, Any]:
-        """See `UpdateRule.state_dict`."""
         return self.descent.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See `UpdateRule.load_state_dict`."""
         self.descent.load_state_dict(state)
 
 
@@ -206,7 +203,6 @@ class AdamW:
             raise BadInput(f"epsilon must be a number above 0, not {self.epsilon}")
 
     def descent(self, training: Training) -> Descent:
-        """See `DescentSettings.descent`."""
         optimiser = self.optimiser(parameters_by_decay(training.model, self.weight_decay))
         return Descent([optimiser], self.warm_up_steps, training.steps, self.decay)
 
@@ -221,7 +217,6 @@ class AdamW:
         )
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`."""
         return plain_rule(training, self.descent(training))
 
 
@@ -278,7 +273,6 @@ class SGD:
         check_momentum(self.momentum)
 
     def descent(self, training: Training) -> Descent:
-        """See `DescentSettings.descent`."""
         trained = [parameter for parameter in training.model.parameters() if parameter.requires_grad]
         # One group without decay, like the state of runs from before decay existed, which can then resume.
         groups = parameters_by_decay(training.model, self.weight_decay) if self.weight_decay else trained
@@ -286,5 +280,4 @@ class SGD:
         return Descent([optimiser], math.ceil(self.warm_up_share * training.steps), training.steps)
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`."""
         return plain_rule(training, self.descent(training))

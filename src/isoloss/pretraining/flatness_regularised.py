@@ -44,7 +44,6 @@ class FlatnessRegularised:
             )
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`."""
         weights: list[Tensor] = [weight for weight in training.model.parameters() if weight.requires_grad]
 
         def smoothed_gradient(batch: Batch, step: int) -> Float[Tensor, ""]:
@@ -81,7 +80,6 @@ class Sharpened:
         return LossController(self.loss_window, self.strength, self.smoothing)
 
     def build(self, training: Training) -> "SharpeningRule":
-        """See `UpdateRuleSettings.build`."""
         return SharpeningRule(self, training)
 
 
@@ -95,7 +93,6 @@ class SharpeningRule:
         self.controller = settings.controller()
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
-        """See `UpdateRule.step`."""
         self.descent.clear()
         loss = self.training.add_gradient(batch)
         strength = self.controller.strength_at(loss.item())
@@ -114,15 +111,12 @@ class SharpeningRule:
         torch._foreach_mul_([w.grad for w in self.weights if w.grad is not None], factor)
 
     def readings(self) -> dict[str, float]:
-        """See `UpdateRule.readings`."""
         return dict(self.controller.last)
 
     def state_dict(self) -> dict[str, Any]:
-        """See `UpdateRule.state_dict`."""
         return {"descent": self.descent.state_dict(), "controller": self.controller.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See `UpdateRule.load_state_dict`."""
         self.descent.load_state_dict(state["descent"])
         self.controller.load_state_dict(state["controller"])
 

@@ -53,7 +53,6 @@ class Lion:
         )
 
     def descent(self, training: Training) -> Descent:
-        """See `DescentSettings.descent`."""
         optimiser = pytorch_optimizer().Lion(
             parameters_by_decay(training.model, self.weight_decay),
             lr=self.learning_rate,
@@ -62,7 +61,6 @@ class Lion:
         return Descent([optimiser], self.warm_up_steps, training.steps)
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`."""
         return plain_rule(training, self.descent(training))
 
 
@@ -94,7 +92,6 @@ class SOAP:
             )
 
     def descent(self, training: Training) -> Descent:
-        """See `DescentSettings.descent`."""
         optimiser = pytorch_optimizer().SOAP(
             parameters_by_decay(training.model, self.weight_decay),
             lr=self.learning_rate,
@@ -104,7 +101,6 @@ class SOAP:
         return Descent([optimiser], self.warm_up_steps, training.steps, self.decay)
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`."""
         return plain_rule(training, self.descent(training))
 
 
@@ -148,7 +144,6 @@ class Muon:
         return Descent(optimisers, self.rest.warm_up_steps, training.steps, self.rest.decay)
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`."""
         return plain_rule(training, self.descent(training))
 
 
@@ -192,7 +187,6 @@ class Sophia:
             )
 
     def build(self, training: Training) -> "SophiaRule":
-        """See `UpdateRuleSettings.build`."""
         training.refuse_micro_batches("Sophia")
         # The package clips m / h at p and multiplies by its rate: p = γ and η / γ make it the paper's.
         optimiser = pytorch_optimizer().SophiaH(
@@ -217,7 +211,6 @@ class SophiaRule:
         self.descent = descent
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
-        """See `UpdateRule.step`."""
         own, weight = self.training.own(batch)
         logits = self.training.objective.logits(self.training.model, own)
         loss = weight * sentence_averaged_loss(logits, own)
@@ -239,11 +232,9 @@ class SophiaRule:
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """See `UpdateRule.state_dict`."""
         return self.descent.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See `UpdateRule.load_state_dict`."""
         self.descent.load_state_dict(state)
 
 

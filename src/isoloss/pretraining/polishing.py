@@ -58,7 +58,6 @@ class Polished:
             raise BadInput(f"the number of held-out sentences must be 0 or more, not {self.held_out}")
 
     def build(self, training: Training) -> "PolishingRule":
-        """See `UpdateRuleSettings.build`."""
         return PolishingRule(self, training)
 
 
@@ -142,17 +141,14 @@ class PolishingRule:
         self.steps += 1
 
     def readings(self) -> dict[str, float]:
-        """See `UpdateRule.readings`."""
         return {"divergence": self.divergence}
 
     def state_dict(self) -> dict[str, Any]:
-        """See `UpdateRule.state_dict`."""
         average = {"weight": self.weight, "average": self.average, "steps": self.steps}
         looks = {"is_polished": self.is_polished, "before": self.before}
         return {"descent": self.descent.state_dict(), **average, **looks}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """See `UpdateRule.load_state_dict`."""
         self.descent.load_state_dict(state["descent"])
         self.weight, self.average, self.steps = state["weight"], state["average"], state["steps"]
         self.is_polished, self.before = state["is_polished"], list(state["before"])

@@ -60,11 +60,9 @@ class Alone:
         """See `Processes.average`: nothing to do for a single process."""
 
     def on_main(self, work: Callable[[], T]) -> T:
-        """See `Processes.on_main`."""
         return work()
 
-    def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:  # noqa: ARG002
-        """See `Processes.hold_the_same`."""
+    def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:
         return True
 
 

@@ -80,7 +80,6 @@ class CompiledForward:
         self.states = None if states is None else torch.compile(states)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """See `Objective.logits`."""
         if self.states is not None and len(batch.rows) == len(batch):
             with last_block_at(model, batch.positions, self.states):
                 return self.objective.logits(model, batch)

@@ -51,7 +51,7 @@ class Tracked:
             self.waiting.clear()
             self.log({"loss": mean, **rule.readings()}, step)
 
-    def at_checkpoint(self, checkpoint: Checkpoint, model: nn.Module) -> None:  # noqa: ARG002
+    def at_checkpoint(self, checkpoint: Checkpoint, model: nn.Module) -> None:
         """Log the checkpoint's own numbers."""
         self.log({"checkpoint_loss": checkpoint.training_loss, **checkpoint.readings}, checkpoint.step)
 

@@ -116,7 +116,6 @@ class LogitTable:
     words: int
 
     def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        """See `SoftmaxModel.logits`."""
         return parameters.view(-1, self.words)
 
 
@@ -144,7 +143,6 @@ class FactorTable:
         return torch.randn(self.parameters, generator=generator, dtype=torch.float64)
 
     def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        """See `SoftmaxModel.logits`."""
         rows = parameters.view(-1, self.rank)
         return rows[: self.contexts] @ rows[self.contexts :].T
 
@@ -173,7 +171,6 @@ class EnumeratedTransformer:
         self._rows = torch.arange(len(contexts.input_ids))
 
     def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        """See `SoftmaxModel.logits`."""
         pieces = zip(torch.split(parameters, self._sizes), self._shapes, strict=True)
         named = dict(zip(self._names, (piece.view(shape) for piece, shape in pieces), strict=True))
         everywhere = functional_call(self._model, named, (self._contexts.input_ids,)).logits

@@ -95,15 +95,19 @@ def final_loss_is_one(name: str, models: str) -> Claim:
 
 def one_kl(name: str, whose: str, statistic: Statistic = RANGE_OF_KL) -> Claim:
     """The premise that within a run KL stays what it is; `whose` begins the sentence, such as "PCFG: "."""
-    sentence = f"{whose}Within a run, after saturation, KL(distribution || model) no longer changes."
+    sentence = _of(whose, "Within a run, after saturation, KL(distribution || model) no longer changes.")
     measure = "mean over runs of log2(largest / smallest KL) of the run's checkpoints"
     window = (KL_WINDOW, WHY_KL_WINDOW, "doublings")
     return premise_of_loss(name, sentence, KL_IN_PAPER, measure, statistic, *window)
 
 
+def _of(whose: str, sentence: str) -> str:
+    return f"{whose}{sentence[0].lower()}{sentence[1:]}" if whose else sentence
+
+
 def sizes_have_one_kl(name: str, whose: str, statistic: Statistic) -> Claim:
     """The premise that models of all sizes end at one KL."""
-    sentence = f"{whose}At the end KL(distribution || model) is the same for models of all sizes."
+    sentence = _of(whose, "At the end KL(distribution || model) is the same for models of all sizes.")
     measure = "log2(largest / smallest) of the widths' mean KL at the last checkpoint"
     window = (KL_WINDOW, WHY_KL_WINDOW, "doublings")
     return premise_of_loss(name, sentence, KL_IN_PAPER, measure, statistic, *window)

@@ -24,7 +24,6 @@ class MeanWithinRuns:
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         found = [statistic_of(self.statistic, run) for run in runs]
         return float(np.mean(found)) if found else float("nan")
 
@@ -75,7 +74,6 @@ class RelativeRange:
     column: str
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         (values,) = complete_rows(runs, (self.column,))
         return float(np.ptp(values) / values.mean()) if len(values) else float("nan")
 
@@ -111,7 +109,6 @@ class Among:
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         chosen = [run for run in runs if run[self.column][0] == self.value]
         return self.statistic(chosen) if chosen else float("nan")
 
@@ -124,7 +121,6 @@ class FromStep:
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         return self.statistic([run.filter(pl.col("step") >= self.step) for run in runs])
 
 
@@ -140,7 +136,6 @@ class LastDoubling:
     beside: str | None = None
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         step, values, other = complete_rows(runs, ("step", self.column, self.beside or self.column))
         if len(step) < 2 or step[0] > step[-1] / 2:
             return float("nan")

@@ -78,7 +78,6 @@ class Ranking:
     coefficient: Coefficient = rank_correlation
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         measure, outcome = complete_rows(runs, (self.measure, self.outcome))
         return self.coefficient(-measure, outcome)
 
@@ -92,7 +91,6 @@ class PartialRanking:
     given: tuple[str, ...] = ("loss", "parameters")
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         measure, outcome, *given = complete_rows(runs, (self.measure, self.outcome, *self.given))
         return partial_rank_correlation(-measure, outcome, np.array(given).reshape(len(given), len(measure)))
 
@@ -105,7 +103,6 @@ class Advantage:
     second: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         return self.first(runs) - self.second(runs)
 
 
@@ -147,7 +144,6 @@ class PartialSlope:
     window: float | None = None
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         groups: dict[object, list[pl.DataFrame]] = {}
         for run in runs:
             groups.setdefault(_group(self.within, run), []).append(run)
@@ -198,7 +194,6 @@ class PooledInWindow:
     window: float
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         found = np.array([_of_seed(self, *own) for own in by_seed(runs).values()])
         defined = found[np.isfinite(found)]
         return float(defined.mean()) if len(defined) else float("nan")

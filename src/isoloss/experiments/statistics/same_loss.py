@@ -225,7 +225,6 @@ class MeanAtSameStep:
     window: float | None = LOSS_WINDOW
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         named = [(run, *rule_and_seed(run)) for run in runs]
         references = {seed: run for run, rule, seed in named if rule == self.reference}
         found = [

@@ -28,7 +28,6 @@ class SlopeOverSizes:
     at_one_step: bool = False
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         slopes = [_slope(self, *by_width) for by_width in _by_width(runs)]
         defined = [slope for slope in slopes if slope is not None]
         return float(np.mean(defined)) if defined else float("nan")

@@ -173,53 +173,51 @@ def figure_1(scale: Scale) -> Experiment:
 
 def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     every = table.filter(pl.col("step").is_not_null())
-    dots, saturated_from = every.filter("saturated"), scale.grammar.saturated_from
-    vertical = (
-        f"{_reference(table)}Vertical bars: one standard deviation over {len(scale.sizes.probe.seeds)} probe "
-        f"seeds, each on {scale.sizes.probe_test:,} test sentences. "
+    return (
+        _over_steps(every, scale),
+        *_dots(every.filter("saturated"), _reference(table), scale),
+        *_over_examples(every, scale.sizes),
     )
-    of_loss = (
-        "Horizontal bars: one standard error of KL(distribution || model) over "
-        f"{scale.sizes.loss_sentences:,} sentences; the entropy of the distribution adds the same constant "
-        "to all dots."
-    )
-    of_trace = (
-        f"Horizontal bars: one standard error over {scale.sizes.trace_sentences:,} sentences. The trace is "
-        "that of the Fisher information, which equals the Hessian's where the model has learnt the "
-        "distribution (Lemma 3.2). Traces of different widths are sums over different parameters, so claims "
-        "only rank the dots of one run against each other; only Figure 5 enlarges the models to one shape."
-    )
-    of_steps = (
+
+
+def _over_steps(every: pl.DataFrame, scale: Scale) -> Panel:
+    saturated_from = scale.grammar.saturated_from
+    caption = (
         "One line per run, on a shared axis of steps. The dots below are the checkpoints from the dashed "
         f"line (step {saturated_from:,}) on; claims are judged on these. "
         f"{loss_bars(scale.sizes)}{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
     )
     level = {LOSS: entropy_of(every)}
-    over_steps = tuple(
+    lines = tuple(
         Lines(STEP, y, BY_WIDTH, "run", marked=saturated_from, level=level.get(y))
         for y in (LOSS, TRACE, ACCURACY)
     )
-    loss, trace = (Dots(x, ACCURACY, BY_WIDTH) for x in (LOSS, TRACE))
+    shows = ("later-is-flatter", "later-is-better")
+    return Panel("steps", "Loss, trace and accuracy over steps", caption, lines, every, "stacked", shows)
+
+
+def _dots(dots: pl.DataFrame, reference: str, scale: Scale) -> tuple[Panel, Panel]:
+    sizes = scale.sizes
+    vertical = (
+        f"{reference}Vertical bars: one standard deviation over {len(sizes.probe.seeds)} probe seeds, each "
+        f"on {sizes.probe_test:,} test sentences. "
+    )
+    of_loss = (
+        "Horizontal bars: one standard error of KL(distribution || model) over "
+        f"{sizes.loss_sentences:,} sentences; the entropy of the distribution adds the same constant to all "
+        "dots."
+    )
+    of_trace = (
+        f"Horizontal bars: one standard error over {sizes.trace_sentences:,} sentences. The trace is that of "
+        "the Fisher information, which equals the Hessian's where the model has learnt the distribution "
+        "(Lemma 3.2). Traces of different widths are sums over different parameters, so claims only rank the "
+        "dots of one run against each other; only Figure 5 enlarges the models to one shape."
+    )
+    loss, trace = ((Dots(x, ACCURACY, BY_WIDTH),) for x in (LOSS, TRACE))
+    shows = () if scale.name == "laptop" else ("flatter-is-better-at-one-kl",)
     return (
-        Panel(
-            "steps",
-            "Loss, trace and accuracy over steps",
-            of_steps,
-            over_steps,
-            every,
-            "stacked",
-            ("later-is-flatter", "later-is-better"),
-        ),
-        Panel("loss", "Exact loss against accuracy", vertical + of_loss, (loss,), dots),
-        Panel(
-            "trace",
-            "Trace against accuracy",
-            vertical + of_trace,
-            (trace,),
-            dots,
-            shows=() if scale.name == "laptop" else ("flatter-is-better-at-one-kl",),
-        ),
-        *_over_examples(every, scale.sizes),
+        Panel("loss", "Exact loss against accuracy", vertical + of_loss, loss, dots),
+        Panel("trace", "Trace against accuracy", vertical + of_trace, trace, dots, shows=shows),
     )
 
 

@@ -73,8 +73,8 @@ def figure_3(scale: Scale) -> Experiment:
             "better.",
             "The charts show all sizes at the last checkpoint, where the paper compares them. Claims also "
             "compare the sizes of each seed where each is at the lowest KL that all of them reach, against "
-            "the same models before any training: a probe of more features does better by itself. On the "
-            f"causal model's language, a task of its own replaces QNLI. {OWN_TASK}",
+            "the same models before any training, since a probe of more features does better in any case. "
+            f"On the causal model's language, a task of its own replaces QNLI. {OWN_TASK}",
         ),
         runs=tuple(run for task in tasks for run in task.projected_runs(scale)),
         references=tuple(task.reference(scale.sizes) for task in tasks),

@@ -81,22 +81,12 @@ class DrawnSentences:
     sentences: int
     seed: int
 
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,
-    ) -> Sentences:
-        """See `Quantity`."""
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> Sentences:
         progress("sentences", 0, 1)
         return source.sample(self.sentences, torch.Generator().manual_seed(self.seed))
 
     def measure(
-        self,
-        model: object,  # noqa: ARG002
-        drawn: Sentences,
-        subject: Subject[Language],
-        progress: Progress,  # noqa: ARG002
+        self, model: object, drawn: Sentences, subject: Subject[Language], progress: Progress
     ) -> Measurement:
         """See `Quantity`: the words, separated by spaces, are the setting `text`."""
         words = subject.source.vocabulary
@@ -117,7 +107,6 @@ class DrawnSentences:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return tuple(f"sentence_{number}" for number in range(1, self.sentences + 1))
 
     def columns(self, records: Sequence[Record]) -> Columns:

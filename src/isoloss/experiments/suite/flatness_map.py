@@ -76,7 +76,6 @@ class AtPrice:
     effect: PerDoubling
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         return self.effect(of_price(runs, self.priced))
 
 
@@ -87,7 +86,6 @@ class Between:
     effect: PerDoubling
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         unpaid, paid = (self.effect(of_price(runs, priced)) for priced in (PRICES[0], PRICES[-1]))
         return unpaid - paid if math.isfinite(unpaid - paid) else math.nan
 
@@ -159,11 +157,11 @@ def flatness_map(scale: Scale) -> Experiment:
         title="When does flatness matter?",
         question=Question.FLATNESS,
         text=(
-            "Models that know the same differ in flatness alone (flatten-polish). If flatness makes "
-            "features, it should do so where the loss does not: where nothing of the label helps to predict "
-            "a word. On these languages labels and both halves of a sentence are the same; only how much the "
-            "halves tell of each other differs, and with it what a model loses by ignoring the root: from "
-            "nothing to 0.018 nats, three orders above what the models lack.",
+            "Models with equal knowledge can still differ in flatness (flatten-polish). If flatness makes "
+            "features, it should do so where the loss does not: where the label is of no help in predicting "
+            "a word. These languages have the same labels and the same halves of sentences. They differ only "
+            "in how much one half tells about the other, and so in what a model loses by ignoring the root: "
+            "from nothing to 0.018 nats, a thousand times what the models have left to learn.",
         ),
         runs=runs,
         claims=CLAIMS,

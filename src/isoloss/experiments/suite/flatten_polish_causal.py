@@ -64,9 +64,9 @@ def flatten_polish_causal(scale: Scale) -> Experiment:
         text=(
             "The same as flatten-polish, with the next word predicted from those before: the objective of "
             "most language models. Labels are the exact distribution of the next word.",
-            "A causal model has a word's vector before it has seen what follows, so that only what helps "
-            "to predict the rest need be in it. The task is the symbol above the first two words, on which "
-            "the others depend.",
+            "A causal model has a word's vector before it has seen what follows, so the vector need "
+            "only hold what helps to predict the rest. The task is the symbol above the first two words, on "
+            "which the others depend.",
         ),
     )
 

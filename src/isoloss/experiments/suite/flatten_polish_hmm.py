@@ -44,7 +44,7 @@ def flatten_polish_hmm(scale: Scale) -> Experiment:
         text=(
             "The same as flatten-polish, on sentences of a hidden Markov model: they have no tree, a "
             "word depends on its neighbours, and labels are the likeliest hidden states, of which even the "
-            "exact distribution leaves some doubt. What flatness does to one language it need not do to "
+            "exact distribution leaves some doubt. What flatness does on one language it need not do on "
             "another.",
         ),
     )

@@ -50,7 +50,6 @@ class WhereConverged:
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         return self.statistic(runs) if share_to_learn(runs) < CONVERGED else math.nan
 
 
@@ -77,7 +76,6 @@ class GainOverWidths:
     gain: Gain
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
         slopes = []
         for own in by_seed(runs).values():
             widths = np.log2([run["width"][0] for run in own])
@@ -121,9 +119,9 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
             "A student has no positions beyond its language's sentences, so texts are cut to them: to "
             f"{runs.language.maximum_length} tokens here, where a sentence in the form of SST-2 has about "
             f"{TYPICAL_TOKENS['SST-2']} and a pair in the form of QNLI about {TYPICAL_TOKENS['QNLI']}. Where "
-            "that is less, the claims on the form are withdrawn: a probe of what is left of the texts cannot "
-            "answer them, whatever its accuracy. The paper's sentences of 24 tokens are too short for QNLI, "
-            "of which it does not speak; captions say how many texts were cut.",
+            "texts are cut shorter than that, the claims about their form are withdrawn: a probe of what is "
+            "left of them cannot answer, whatever its accuracy. The paper's sentences of 24 tokens are too "
+            "short for QNLI, which it does not mention; captions say how many texts were cut.",
             "A gain over the untrained model is what training on the language put into the student; accuracy "
             "alone may come from the tokens themselves.",
         ),

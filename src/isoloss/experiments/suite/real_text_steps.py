@@ -67,7 +67,7 @@ def real_text_steps(scale: Scale) -> Experiment:
             "The distribution of real text is unknown, so there is no minimal loss to compare with, and the "
             "loss is measured on held-out documents. Where it is still falling, better accuracy of a later "
             "model says nothing about models at the same loss; the first claim tells whether it is.",
-            "Whether the paper probes or fine-tunes here it does not say. Claims are on probes, its default "
+            "The paper does not say whether it probes or fine-tunes here. Claims are on probes, its default "
             "(A.5); where models are large enough to be fine-tuned, that is shown beside them.",
             "This is a separate experiment from Figures 2 and 4: its texts have to be downloaded, and its "
             "claims are corrected for multiple testing among themselves.",

@@ -1,27 +1,22 @@
-"""Would other seeds have given the same verdicts? The main command's experiments, judged on sets of seeds."""
+"""Would other seeds have given the same verdicts? The main command's claims, judged on sets of seeds."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question, judge
 from isoloss.experiments.design import Design
-from isoloss.experiments.equal_knowledge import STAGE
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
 from isoloss.experiments.suite.figure_1 import CLAIMS, SEEDS, WITH_MORE_SEEDS, figure_1
-from isoloss.experiments.suite.flatten_polish import flatten_polish
 from isoloss.panels import Axis, Panel, Table
 from isoloss.results.verdict import Verdict
 
-SEEDS_A_SET = {"figure-1": 7, "flatten-polish": 5}
-"""As many as the main command has."""
+SEEDS_A_SET = len(SEEDS["laptop"])
 ORDERS = 4
 """Of the seeds, each of which is cut into disjoint sets."""
 STANDS = 0.95
@@ -31,44 +26,22 @@ NIGHT_SEEDS = tuple(range(441, 461))
 
 
 def same_verdict(scale: Scale) -> Experiment:
-    """Figure 1 and the polished models as at laptop scale, with the seeds of a night."""
+    """Figure 1 as at laptop scale, with the seeds of a night."""
     settings = scale if scale.name == UNJUDGED else scale_named("laptop").with_seeds(scale.seeds)
-    figure, polished = figure_1(settings), flatten_polish(settings, settings.seeds)
-    of_figure, of_polished = SEEDS_A_SET["figure-1"], SEEDS_A_SET["flatten-polish"]
     return Experiment(
         name="same-verdict",
         title="Would other seeds give the same verdicts?",
         question=Question.FLATNESS,
         text=(
-            f"At laptop scale the claims of Figure 1 are judged on {of_figure} seeds, those about polished "
-            f"models on {of_polished}. Here the same runs are made with more, cut into disjoint sets of as "
-            "many, and the claims are judged on each set as there: a verdict that turns with the seeds says "
-            "little. “Inconclusive” is a verdict too.",
+            f"At laptop scale the claims of Figure 1 are judged on {SEEDS_A_SET} seeds. Here the same runs "
+            "are made with more, cut into disjoint sets of as many, and the claims are judged on each set "
+            "as there: a verdict that changes with the seeds says little. “Inconclusive” is a verdict too.",
             "Claims of Figure 1 that so few seeds do not decide are judged here, on all of them.",
         ),
-        runs=(*figure.runs, *polished.runs),
-        claims=tuple(
-            replace(claim, statistic=OfFigure1(claim.statistic))
-            for claim in CLAIMS
-            if claim.name in WITH_MORE_SEEDS
-        ),
-        panels=lambda table: _panels(table, figure.claims, polished.claims),
+        runs=figure_1(settings).runs,
+        claims=tuple(claim for claim in CLAIMS if claim.name in WITH_MORE_SEEDS),
+        panels=_panels,
     )
-
-
-@dataclass(frozen=True)
-class OfFigure1:
-    """A statistic of Figure 1's runs alone."""
-
-    statistic: Statistic
-
-    def __call__(self, runs: Frames) -> float:
-        """See the class."""
-        return self.statistic([run for run in runs if not _is_polished(run)])
-
-
-def _is_polished(run: pl.DataFrame) -> bool:
-    return STAGE in run.columns and run[STAGE][0] is not None
 
 
 def sets_of_seeds(seeds: Sequence[int], size: int, orders: int = ORDERS) -> tuple[frozenset[int], ...]:
@@ -97,23 +70,17 @@ def verdicts_on_sets(
     return counts
 
 
-def verdicts(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Claim]) -> pl.DataFrame:
-    """A row a premise or effect: how often it got which verdict on sets of as many seeds as at laptop."""
-    frames = judged_runs(table)
-    rows = []
-    for name, claims, own in (("figure-1", figure, False), ("flatten-polish", polished, True)):
-        of_these = [frame for frame in frames if _is_polished(frame) is own]
-        seeds = sorted({frame["seed"][0] for frame in of_these})
-        counts = verdicts_on_sets(claims, of_these, sets_of_seeds(seeds, SEEDS_A_SET[name]))
-        rows += [_row(name, claim, counts[claim.name]) for claim in claims if claim.name in counts]
-    return pl.DataFrame(rows)
+def verdicts(table: pl.DataFrame) -> pl.DataFrame:
+    """A row a premise or effect of Figure 1: how often it got which verdict on sets of seeds."""
+    frames, claims = judged_runs(table), figure_1(scale_named("laptop")).claims
+    seeds = sorted({frame["seed"][0] for frame in frames})
+    counts = verdicts_on_sets(claims, frames, sets_of_seeds(seeds, SEEDS_A_SET))
+    return pl.DataFrame([_row(claim, counts[claim.name]) for claim in claims if claim.name in counts])
 
 
 def findings(table: pl.DataFrame) -> tuple[str, ...]:
-    """How many claims of both experiments have one verdict whatever the seeds, and which do not."""
-    settings = scale_named("laptop")
-    claims = figure_1(settings).claims, flatten_polish(settings).claims
-    judged = verdicts(table, *claims)
+    """How many claims have one verdict whatever the seeds, and which do not."""
+    judged = verdicts(table)
     return (standing(judged), *turning(judged))
 
 
@@ -136,16 +103,16 @@ def standing(judged: pl.DataFrame) -> str:
 def turning(judged: pl.DataFrame) -> tuple[str, ...]:
     """Whether any claim is supported on one set and not on another, and the verdicts of each that turns.
 
-    >>> row = {"experiment": "figure-1", "claim": "later-is-better", "sets": 4, "share": 0.75}
+    >>> row = {"claim": "later-is-better", "sets": 4, "share": 0.75}
     >>> turning(pl.DataFrame([row | {"supported": 3, "not supported": 0, "inconclusive": 1}]))
     ('0 are supported on one set and not supported on another.',
-     'later-is-better (figure-1): supported on 3, inconclusive on 1.')
+     'later-is-better: supported on 3, inconclusive on 1.')
     """
     opposite = judged.filter((pl.col(Verdict.SUPPORTED) > 0) & (pl.col(Verdict.NOT_SUPPORTED) > 0)).height
     rows = judged.filter(pl.col("share") < STANDS).sort("share").to_dicts()
     return (
         f"{opposite} are supported on one set and not supported on another.",
-        *(f"{row['claim']} ({row['experiment']}): {_counts(row)}." for row in rows),
+        *(f"{row['claim']}: {_counts(row)}." for row in rows),
     )
 
 
@@ -154,16 +121,15 @@ def _counts(row: dict[str, str | int | float]) -> str:
     return ", ".join(f"{verdict} on {count}" for count, verdict in found if count)
 
 
-def _panels(table: pl.DataFrame, figure: Sequence[Claim], polished: Sequence[Claim]) -> tuple[Panel, ...]:
+def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     if not judged_runs(table):
         return ()
-    judged = verdicts(table, figure, polished)
+    judged = verdicts(table)
     columns = tuple(Axis(name, title) for name, title in _TITLES.items())
     return (Panel("sets", "Verdicts on sets of seeds", standing(judged), (Table(columns),), judged),)
 
 
 _TITLES = {
-    "experiment": "experiment",
     "claim": "claim",
     "role": "role",
     **{str(verdict): str(verdict) for verdict in Verdict},
@@ -172,10 +138,9 @@ _TITLES = {
 }
 
 
-def _row(experiment: str, claim: Claim, counts: Counter[Verdict]) -> dict[str, str | int | float]:
+def _row(claim: Claim, counts: Counter[Verdict]) -> dict[str, str | int | float]:
     total = counts.total()
     return {
-        "experiment": experiment,
         "claim": claim.name,
         "role": claim.role,
         **{str(verdict): counts[verdict] for verdict in Verdict},

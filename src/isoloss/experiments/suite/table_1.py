@@ -39,7 +39,7 @@ TEXT = (
     "The runs of the adversary and of AdamW with the same seed, on the same sentences, are compared twice: "
     "as in the paper, at the same step, over the last doubling of steps and where losses lie within 0.5 % of "
     "each other; and where each first falls to the lowest KL that both reach, interpolated between "
-    "checkpoints, AdamW's at an earlier step. The table is of the second.",
+    "checkpoints, AdamW's at an earlier step. The table shows the second comparison.",
 )
 REAL_TEXT = "The paper's BookCorpus rows are the experiment real-text-algorithms."
 

@@ -93,7 +93,7 @@ CLAIMS = (
     *(claim for rule in PEERS for claim in _is_flatter(rule, OURS, rule)),
     flatter_is_better_at_one_kl(
         "flatter-is-better-at-one-kl",
-        "Among models of all rules of equal KL, flatter ones have higher accuracy.",
+        "Among models of all rules at equal KL, flatter ones have higher accuracy.",
         "all rules' and AdamW's checkpoints within 0.5 % of the seed's lowest loss, with an intercept for "
         "each seed",
         PartialSlope("seed", window=LOSS_WINDOW),
@@ -147,7 +147,7 @@ def update_rules(scale: Scale) -> Experiment:
             "last doubling of steps and where their losses lie within 0.5 % of each other, within which a "
             "faster rule knows more of the distribution; and where each first falls to the lowest KL that "
             "both reach, interpolated between checkpoints, at an earlier step of the faster. The tables and "
-            "dots are of the second and list the steps.",
+            "dots show the second comparison, and the tables list its steps.",
         ),
         runs=adamw_runs(scale, measured) + rule_runs(scale, rules, measured),
         claims=CLAIMS,

@@ -35,21 +35,17 @@ class TraceQuantity:
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        """See `trace_measurement`."""
         trace = fisher_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
         return self.measurement(trace, subject)
 
     def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningFisherTrace:
-        """See `StopsAnywhere`."""
         return RunningFisherTrace(model, objective, self.seed, memory_bytes)
 
     def measurement(self, result: FisherTrace, subject: Subject[Any]) -> Measurement:
-        """See `trace_measurement`."""
         return trace_measurement(result, subject, self.seed)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
         return (*names_with_errors("trace"), "trace_sentences", "parameters")
 
     def columns(self, records: Sequence[Record]) -> Columns:

@@ -28,7 +28,6 @@ class HessianTraceQuantity:
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        """See `measurement`."""
         trace = hessian_trace(
             model,
             drawn.batches,
@@ -40,7 +39,6 @@ class HessianTraceQuantity:
         return self.measurement(trace, subject)
 
     def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningHessianTrace:
-        """See `StopsAnywhere`."""
         return RunningHessianTrace(model, objective, self.seed, memory_bytes=memory_bytes)
 
     def measurement(self, result: HessianTrace, subject: Subject[Any]) -> Measurement:

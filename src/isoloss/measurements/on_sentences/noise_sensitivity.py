@@ -35,7 +35,6 @@ class NoiseSensitivityQuantity:
     def measure(
         self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        """See `noise_measurement`."""
         return noise_measurement(
             model, drawn, subject, self.noises, deviations_at_first(model), seed=self.seed, progress=progress
         )
@@ -56,7 +55,6 @@ class OwnNoiseSensitivityQuantity:
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        """See `noise_measurement`."""
         return noise_measurement(model, drawn, subject, self.noises, None, seed=self.seed, progress=progress)
 
 

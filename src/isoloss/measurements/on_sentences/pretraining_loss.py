@@ -62,10 +62,9 @@ class RunningSentenceLosses:
 
     @property
     def estimate(self) -> Estimate | None:
-        """See `RunningEstimate.estimate`."""
         return mean_over_sentences(torch.cat(self._values)) if self.sentences > 1 else None
 
-    def result(self, stopped: str = "", sentences: int | None = None) -> SentenceLosses:  # noqa: ARG002
+    def result(self, stopped: str = "", sentences: int | None = None) -> SentenceLosses:
         """The losses so far, restricted to the first `sentences` if given."""
         return SentenceLosses(torch.cat(self._values)[:sentences], torch.cat(self._predictions)[:sentences])
 
@@ -108,30 +107,18 @@ class PretrainingLossQuantity:
     seed: int
 
     def measure(
-        self,
-        model: nn.Module,
-        drawn: FixedSentences,
-        subject: Subject[AnySource],
-        progress: Progress,
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        """See `SentenceLosses.records`."""
         running = RunningSentenceLosses(model, subject.objective)
         for done, batch in enumerate(drawn.batches):
             progress("pretraining loss", done, len(drawn.batches))
             running.add(batch)
         return self.measurement(running.result(), subject)
 
-    def running(
-        self,
-        model: nn.Module,
-        objective: Objective,
-        memory_bytes: int,  # noqa: ARG002  (nothing is kept for a backward pass)
-    ) -> RunningSentenceLosses:
-        """See `StopsAnywhere`."""
+    def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningSentenceLosses:
         return RunningSentenceLosses(model, objective)
 
     def measurement(self, result: SentenceLosses, subject: Subject[Any]) -> Measurement:
-        """See `SentenceLosses.records`."""
         records = result.records(self.seed, subject.checkpoint, dict(subject.settings))
         return Measurement(records, result.sentence_values())
 

@@ -1,0 +1,37 @@
+"""Every public method says what it does, unless a protocol of ours says it of that name."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SRC = Path(__file__).parent.parent.parent / "src" / "isoloss"
+MODULES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
+
+
+def classes() -> Iterator[tuple[Path, ast.ClassDef]]:
+    for path, module in MODULES.items():
+        for node in ast.walk(module):
+            if isinstance(node, ast.ClassDef):
+                yield path, node
+
+
+def methods(of: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    return (each for each in of.body if isinstance(each, ast.FunctionDef))
+
+
+def is_protocol(of: ast.ClassDef) -> bool:
+    return any("Protocol" in ast.unparse(base) for base in of.bases)
+
+
+def test_a_public_method_is_described_where_it_stands_or_by_its_protocol() -> None:
+    by_protocols = {each.name for _, of in classes() if is_protocol(of) for each in methods(of)}
+    silent = [
+        f"{path.name}: {of.name}.{each.name}"
+        for path, of in classes()
+        for each in methods(of)
+        if not of.name.startswith("_") and not each.name.startswith("_")
+        if each.name not in by_protocols or is_protocol(of)
+        if ast.get_docstring(each) is None
+    ]
+    assert len(by_protocols) > 50
+    assert not silent
