@@ -55,11 +55,11 @@ SOONER = replace(
     sharpened=replace(DECIDED.sharpened, strength=6.0),
     sharpened_steps=450,
 )
-"""With starts by SOAP in place of AdamW, which take half of the time: of 25 of width 48, with 2,000 steps, one
-did not come to 5e-6 nats. In pilot runs with seeds 948 and 949 the polished were at 4.5e-6 to 5.3e-6 nats, the
-flattened at traces of 13 to 16, the sharpened of 69 to 88. Polished by SOAP too, models were judged on seeds
-421 to 425: some were not polished to the end, and within a start accuracies differed twice as much as by
-AdamW, so that no effect on accuracy was decided."""
+"""With starts by SOAP in place of AdamW, which take half of the time: of 25 of width 48, with 2,000 steps,
+one did not come to 5e-6 nats. In pilot runs with seeds 948 and 949 the polished were at 4.5e-6 to 5.3e-6
+nats, the flattened at traces of 13 to 16, the sharpened of 69 to 88. Polished by SOAP too, models were judged
+on seeds 421 to 425: some were not polished to the end, and within a start accuracies differed twice as much
+as by AdamW, so that no effect on accuracy was decided."""
 
 
 SMOKE = in_seconds(DECIDED, laptop_transformers((16,))[0], 0.25)
