@@ -1,4 +1,5 @@
 # docker build --tag isoloss . && docker run --volume "$PWD/results:/isoloss/results" isoloss
+# The other command: docker run isoloss make test
 FROM python:3.11-slim
 RUN apt-get update && apt-get install --yes --no-install-recommends make && rm -rf /var/lib/apt/lists/*
 WORKDIR /isoloss

@@ -36,7 +36,7 @@ def test_the_page_shows_text_code_outputs_and_pictures(notebook: dict[str, Any])
     from laboratory import as_markdown
 
     page = as_markdown(notebook)
-    assert page.startswith("# A laboratory for one question")
+    assert page.startswith("# A laboratory: what the loss does not tell you")
     assert page.count("](data:image/png;base64,") == 3
     assert page.count("`````python\n") == sum(cell["cell_type"] == "code" for cell in notebook["cells"])
     (printed,) = [

@@ -134,6 +134,15 @@ def test_it_is_the_papers_but_for_sizes_and_lengths() -> None:
     assert not set(ours.seeds) & {*ours.pilot_seeds, *theirs.seeds}
 
 
+def test_pages_with_accuracies_on_the_stand_in_say_that_the_papers_are_of_other_tasks() -> None:
+    for scale, named in (("gpu", {"figure-3", "figure-8", "figure-10", "table-1"}), ("laptop", set())):
+        every = {name: design.at(scale_named(scale)) for name, design in builtin_designs().items()}
+        said = {
+            name for name, each in every.items() if any("71.2 % and 39.7 %" in text for text in each.text)
+        }
+        assert said == named
+
+
 def test_small_models_have_ten_seeds_and_the_large_three() -> None:
     runs = builtin_designs()["figure-1"].at(scale_named("gpu")).runs
     own = {(dict(run.labels)["width"], run.seed) for run in runs if run.continues is None}

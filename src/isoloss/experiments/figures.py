@@ -10,11 +10,20 @@ import polars as pl
 from isoloss.experiments.experiment import PlannedReference
 from isoloss.experiments.planned_run import Labels, MeasuredAt, PlannedRun
 from isoloss.experiments.scale import MeasurementSizes, Scale
+from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR_PAPER
 from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, Projected
 from isoloss.measurements.references import BeforeTraining, ControlQuantity, TaskReference
 from isoloss.panels import Axis, Colour, Lines, Panel
+
+STAND_IN = (
+    "The paper's grammar is not published. The one that stands in for it here has its sizes, mean length and "
+    "entropy, but not its tasks: the lookup table finds the symbol of task A for 46 % of the sentences, no "
+    "more than the most common class, and that of task B for 45 %; the paper's finds 71.2 % and 39.7 %. "
+    "Accuracies on these tasks are therefore not to be compared with the paper's numbers."
+)
+"""From 2,000 labelled sentences and 1,000 others, before any training."""
 
 OWN_TASK = (
     "GLUE's texts are out of reach of the laptop scale's language, which has 24 tokens and sentences of 6. "
@@ -37,6 +46,11 @@ LOG_KL = Axis("kl", "KL(distribution || model) (nats)", "kl_error", logarithmic=
 DESCENT_STEP = Axis("step", "step of SGD")
 SIZE = Axis("width", "width", logarithmic=True)
 BY_SEED = Colour("seed", "seed")
+
+
+def of_the_stand_in(scale: Scale) -> tuple[str, ...]:
+    """What is to be said of accuracies on the grammar that stands in for the paper's; nothing of others."""
+    return (STAND_IN,) if scale.grammar.language.digest == GRAMMAR_PAPER.language.digest else ()
 
 
 def probe_bars(sizes: MeasurementSizes) -> str:

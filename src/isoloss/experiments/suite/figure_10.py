@@ -11,7 +11,7 @@ from isoloss.experiments.descents import (
     shown_descents,
 )
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import ShownTask, grammar_task, hidden_state_task
+from isoloss.experiments.figures import ShownTask, grammar_task, hidden_state_task, of_the_stand_in
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION, flatter_is_better_at_one_kl
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns
@@ -62,6 +62,7 @@ def figure_10(scale: Scale, descents: Descents) -> Experiment:
             "Markov model. A task that stands in for two of the paper's is shown once. Whether the trace "
             "falls is judged with Figure 4; the question here is whether flatter checkpoints of a run do "
             "better.",
+            *of_the_stand_in(scale),
         ),
         runs=tuple(run for task, descent in shown for run in shown_descents(task, descent, scale)),
         references=tuple(task.reference(scale.sizes) for task, _ in shown),

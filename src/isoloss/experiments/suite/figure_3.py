@@ -21,6 +21,7 @@ from isoloss.experiments.figures import (
     grammar_task,
     hidden_state_task,
     loss_bars,
+    of_the_stand_in,
     probe_bars,
     text_task,
 )
@@ -75,6 +76,7 @@ def figure_3(scale: Scale) -> Experiment:
             "compare the sizes of each seed where each is at the lowest KL that all of them reach, against "
             "the same models before any training, since a probe of more features does better in any case. "
             f"On the causal model's language, a task of its own replaces QNLI. {OWN_TASK}",
+            *of_the_stand_in(scale),
         ),
         runs=tuple(run for task in tasks for run in task.projected_runs(scale)),
         references=tuple(task.reference(scale.sizes) for task in tasks),

@@ -5,7 +5,13 @@ from dataclasses import replace
 from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Picture
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import OWN_TASK, grammar_task, hidden_state_task, text_task
+from isoloss.experiments.figures import (
+    OWN_TASK,
+    grammar_task,
+    hidden_state_task,
+    of_the_stand_in,
+    text_task,
+)
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.suite.figure_3 import EXPERIMENT as FIGURE_3
 from isoloss.experiments.suite.figure_3 import PAPER, larger_is_better, size_panels
@@ -22,6 +28,7 @@ def figure_8(scale: Scale) -> Experiment:
             "The models of Figure 3 on the paper's other tasks: A on the grammar, task-6 on the hidden "
             "Markov model, and, in place of SST-2, another task of the causal model's own language. Whether "
             f"all sizes have the same loss is judged with Figure 3. {OWN_TASK}",
+            *of_the_stand_in(scale),
         ),
         runs=tuple(run for task in tasks for run in task.projected_runs(scale)),
         references=tuple(task.reference(scale.sizes) for task in tasks),

@@ -9,6 +9,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment, PlannedReference
+from isoloss.experiments.figures import of_the_stand_in
 from isoloss.experiments.grammar_runs import ADAMW, SMALL, adamw_runs, rule_runs, small_runs
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WINDOW
@@ -270,6 +271,7 @@ def table_1(scale: Scale) -> Experiment:
             "to the same linear probe.",
             "In the paper the adversary's model of 235M parameters does worse on task B than a 9M model "
             "trained by AdamW. Here too a smaller model is shown for comparison, at the end of its training.",
+            *of_the_stand_in(scale),
             f"{REAL_TEXT} Its tasks are QNLI and SST-2.",
         ),
         runs=(
