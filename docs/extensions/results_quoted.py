@@ -110,7 +110,7 @@ def _said(words: str, claim: dict[str, Any]) -> str:
 
 def readme_table(kept: Sequence[dict[str, Any]]) -> str:
     """The effects that `make reproduce` shows best: the paper's words, and ours at laptop scale."""
-    rows = ["| | the paper | laptop |", "|---|---|---|"]
+    rows = ["| | the paper | laptop scale |", "|---|---|---|"]
     for name, effects in ROWS.items():
         result = next(
             each["result"] for each in kept if each["result"]["name"] == name and each["scale"] == "laptop"
