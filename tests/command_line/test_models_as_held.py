@@ -195,6 +195,17 @@ def test_a_model_with_the_head_of_a_task_is_measured_with_its_own_loss(
     assert records["pretraining_loss"]["value"] == pytest.approx(sum(losses) / len(losses), rel=1e-5)
 
 
+@pytest.mark.parametrize("head", ["text", "target"])
+def test_damage_to_a_model_with_the_head_of_a_task_is_not_predicted(
+    head: str, tmp_path: Path, capsys: Capture
+) -> None:
+    folder, text = model_with_head(head, tmp_path / "model"), tmp_path / "sentences.txt"
+    text.write_text("a b c\nd e\n")
+    code, _, error = answer(capsys, "sensitivity", folder, "--text", text)
+    assert code == 2
+    assert "has the head of a task, which only `isoloss flatness` measures" in error
+
+
 @pytest.mark.parametrize(
     ("head", "rows", "says"),
     [

@@ -103,7 +103,11 @@ def sampled_batches(
         assert source is not None
         corpus = corpus_of(models, source)
     else:
-        assert source is None or isinstance(source, Path)
+        if isinstance(source, TextCorpus):
+            raise BadInput(
+                f"{next(iter(models))} has the head of a task, which only `isoloss flatness` measures; name "
+                "the language model that it was made from"
+            )
         corpus = answered_corpus(models, prediction, source)
     predicted = predicting(models, prediction, one_mask, mask_rate, mask_token)
     return SampledBatches(corpus, predicted, seed, pad_token_of(next(iter(models.values()))))
