@@ -78,6 +78,7 @@ def _built(name, tied, attention):
     config = config_class(**settings, tie_word_embeddings=tied, attn_implementation=attention)
     generator = torch.Generator().manual_seed(1)
     with torch.random.fork_rng():
+        torch.manual_seed(1)
         model = model_class(config).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():

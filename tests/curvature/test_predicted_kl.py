@@ -97,7 +97,8 @@ def test_the_measured_kl_is_its_definition_and_the_predictions_limit(name):
     before = {key: each.clone() for key, each in model.state_dict().items()}
     change = normal_probe(trainable_parameters(model), "limit")
     log_p = objective.logits(model, batch).detach().log_softmax(1)
-    for size, agree in ((1e-2, 0.3), (1e-4, 3e-3)):
+    errors = []
+    for size in (1e-3, 1e-4):
         moved = {key: size * each for key, each in change.items()}
         measured = measured_kl(model, objective, [batch], moved)
         other = tiny_language_model(name)
@@ -107,8 +108,11 @@ def test_the_measured_kl_is_its_definition_and_the_predictions_limit(name):
         expected = weighted_kl(log_p, objective.logits(other, batch).detach(), batch)
         torch.testing.assert_close(measured, expected, rtol=1e-6, atol=0)
         predicted = predicted_kl(model, objective, [batch], moved)
-        torch.testing.assert_close(predicted.quadratic, measured, rtol=agree, atol=0)
-        torch.testing.assert_close(predicted.linearised, measured, rtol=agree, atol=0)
+        errors.append([each / measured - 1 for each in (predicted.quadratic, predicted.linearised)])
+    for larger, smaller in zip(*errors, strict=True):
+        assert smaller.abs().max() < 0.01
+        # The next order in the size: a tenth of the change, a tenth of the error.
+        torch.testing.assert_close(smaller, larger / 10, rtol=0.2, atol=1e-4)
     assert all(torch.equal(each, before[key]) for key, each in model.state_dict().items())
 
 

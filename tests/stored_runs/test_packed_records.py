@@ -113,25 +113,6 @@ def test_a_further_quantity_trains_the_run_and_measures_that_alone(
     assert not is_records_alone(further, tmp_path)
 
 
-def test_what_is_not_needed_is_measured_where_checkpoints_are_and_missed_nowhere(
-    packed: tuple[Path, Path, Path], tmp_path: Path
-) -> None:
-    output, file, _ = packed
-    log, with_checkpoints = tmp_path / "log", tmp_path / "out"
-    unpack_records(file, tmp_path / "records")
-    shutil.copytree(output, with_checkpoints)
-    run = measured(1, packed[2])
-    beside = tuple(replace(each, needed=False) for each in planned(1, log, 3.0).measured)
-    wider = experiment(replace(run, measured=(*run.measured, *beside)))
-    assert is_records_alone(wider.runs[0], tmp_path / "records")
-    carry_out_experiments([wider], tmp_path / "records", in_turn)
-    assert not log.exists()
-    assert is_complete(wider.runs[0], with_checkpoints)
-    carry_out_experiments([wider], with_checkpoints, in_turn)
-    assert log.read_text().splitlines() == ["3 at 2", "3 at 4"]
-    assert experiment_jobs([wider], wider.runs, with_checkpoints, "cpu") == []
-
-
 def test_a_run_that_goes_on_from_unpacked_records_has_its_origin_trained_anew(
     packed: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
