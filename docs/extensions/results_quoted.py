@@ -75,8 +75,9 @@ ROWS = {
 """The effects in README's table, by experiment."""
 
 MORE = (
-    "Brackets: 95 % intervals over seeds, corrected for an experiment's number of effects. [What we found]"
-    "(docs/what-we-found.md) has premises and limits; `make docs` builds the [documentation](docs/index.md)."
+    "Brackets: 95 % intervals over seeds, corrected for several effects; the last four rows are of `make "
+    "reproduce-polished`. [What we found](docs/what-we-found.md) has premises and limits; `make docs` builds "
+    "the [documentation](docs/index.md)."
 )
 
 IN_WORDS = {2: "two", 3: "three", 5: "five", 7: "seven", 10: "ten", 15: "fifteen", 20: "twenty", 30: "thirty"}

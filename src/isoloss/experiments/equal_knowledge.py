@@ -199,11 +199,11 @@ def _on(
 ) -> PlannedRun:
     """A run on from another's end, named and labelled by its stage and branch, measured at its own end."""
     before = dict(origin.labels)
-    key = origin.name.removeprefix(f"{before[STAGE]}-").removeprefix(f"{before['branch']}-".replace(" ", "-"))
+    key = f"{before['language']}-width-{before['width']}-seed-{origin.first_seed}"
     return continued(
         origin,
         origin.steps,
-        name=f"{stage}-{branch.replace(' ', '-')}-{key}",
+        name=f"{stage}-{branch}-{key}".replace(" ", "-"),
         steps=steps,
         checkpoint_steps=(steps,),
         saturated_from=steps,

@@ -162,8 +162,8 @@ def scale_named(name: ScaleName) -> Scale:
     """The scale of that name.
 
     smoke: tiny models, two seeds, seconds: shows that everything runs, and nothing about the claims.
-    laptop: two sizes, five seeds; Figure 1 within minutes on two cores. night: three sizes over a factor of
-    four, ten seeds, three times the laptop's steps: ten hours on two cores. gpu: the paper's grammar and
+    laptop: two sizes, five seeds, Figure 1 seven and minutes on two cores. night: three sizes over a factor
+    of four, ten seeds, three times the laptop's steps: ten hours on two cores. gpu: the paper's grammar and
     hidden Markov model, batches and rates, in bfloat16 and compiled, its sizes from 2M to 41M, ten seeds of
     the small and three of the large, planned for four hours of one card of 80 GB (`--device cuda --processes
     5`); no run has been made at it. paper: the paper's own settings.

@@ -121,6 +121,11 @@ WITH_MORE_SEEDS = (
 """Claims that seven seeds leave open, or decide otherwise from set to set; `same_verdict` judges them. On
 sets of seven of twenty seeds (761 to 780) each of the others had one verdict on all."""
 
+ELSEWHERE = (
+    "Whether flatness tells the better of two checkpoints alike in loss or in KL takes more seeds than "
+    "these: same-verdict, at the scale night, judges the claims on it."
+)
+
 LAPTOP_STEPS = (1000, 2000, 2828, 3447, 4202, 5657)
 """The checkpoints that are measured: fewer than in other experiments, so that more seeds have the time."""
 
@@ -159,6 +164,7 @@ def figure_1(scale: Scale) -> Experiment:
             "apart.",
             "First, loss, trace and accuracy along each run, against pre-training steps. Then one dot per "
             "checkpoint after the loss has converged.",
+            *((ELSEWHERE,) if at_laptop else ()),
         ),
         runs=grammar_runs(scale, (*measured, *beside)),
         references=(
