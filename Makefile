@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 reproduce: $(STAMP) ## Figure 1 at laptop scale: within eight minutes on two cores, ending in an HTML report
 	$(BIN)/isoloss reproduce figure-1 --scale laptop
 
-reproduce-polished: $(STAMP) ## models of one KL that differ in flatness alone: about six minutes more
+reproduce-polished: $(STAMP) ## models of one KL that differ in flatness alone: about eight minutes more
 	$(BIN)/isoloss reproduce flatten-polish --scale laptop
 
 reproduce-all: $(STAMP) ## every figure, table and statement of the paper at laptop scale, ending in a site
