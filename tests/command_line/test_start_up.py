@@ -102,6 +102,7 @@ def test_a_command_that_imports_for_long_says_so_on_stderr_alone(tmp_path: Path)
         ("inspect hub/model", "the hub cannot be reached to look for it there"),
         ("describe none.pcfg", "there is no file none.pcfg; name a language's file"),
         ("entropy none.pcfg", "there is no file none.pcfg; name a language's file"),
+        ("reproduce figure-1 --language none.pcfg", "there is no file none.pcfg; name a language's file"),
         ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
     ],
 )

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
-from isoloss.command_line.options import File, Folder, Name, Number, refuse_unknown_device
+from isoloss.command_line.options import (
+    File,
+    Folder,
+    Name,
+    Number,
+    refuse_missing_language,
+    refuse_unknown_device,
+)
 from isoloss.command_line.terminal import starting
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_names import refuse_unknown
@@ -110,6 +117,8 @@ def _check(options: ReproduceOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
     refuse_unknown(options.names)
     refuse_unknown_device(options.device)
+    if options.language is not None:
+        refuse_missing_language(options.language)
     if options.processes is not None and options.processes < 1:
         raise BadInput(f"--processes must be at least 1, not {options.processes}")
     if not options.hours > 0:
