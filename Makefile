@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: results help install reproduce reproduce-polished reproduce-all test coverage test-slow test-versions torture lint style types benchmark docs claims paper-scale architectures clean laboratory
+.PHONY: results help install reproduce reproduce-polished reproduce-all test coverage test-slow test-versions torture lint style types benchmark docs claims architectures clean laboratory
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -90,9 +90,6 @@ results: $(STAMP) ## docs/what-we-found.md and README's numbers anew, from refer
 
 laboratory: $(STAMP) ## docs/laboratory.ipynb anew: its cells carried out, their outputs stored
 	$(BIN)/python docs/extensions/laboratory.py
-
-paper-scale: $(STAMP) ## docs/paper-scale.md anew, where the paper's scale was changed on purpose
-	$(BIN)/python docs/extensions/paper_scale_page.py
 
 architectures: $(STAMP) ## docs/architectures.md anew: every type of transformers measured, in minutes
 	$(BIN)/python docs/extensions/architectures_page.py

@@ -111,10 +111,6 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
     # The paper: "transformers from 2M to 950M".
     assert 0.6e9 < families[-1]["parameters"] < 1.0e9
     assert content["total"]["runs"] == 6
-    told = {(setting["of"], setting["name"]): setting for setting in content["settings"]}
-    assert told["PCFG (A.1)", "words a sentence"]["ours"].startswith("17.0")
-    assert told["Pre-training (A.5)", "batch"]["paper"] == told["Pre-training (A.5)", "batch"]["ours"]
-    assert not {of for of, _ in told} & {"HMM (A.1, A.4)", "SGD (B.2)", "Real text (A.2, Section 4)"}
     assert content["total"]["operations"] == pytest.approx(sum(f["operations"] for f in families))
     assert list(tmp_path.iterdir()) == []
 

@@ -76,11 +76,30 @@ def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
             assert any(f": **{claim['verdict']}**" in row for row in rows), claim["name"]
 
 
-def test_no_setting_of_the_papers_scale_has_changed_unseen() -> None:
-    """If one was changed on purpose, `make paper-scale` rewrites the page."""
-    from paper_scale_page import PAGE, paper_scale_page
+def test_the_page_of_the_papers_scale_tells_its_settings() -> None:
+    from isoloss.experiments.scale import scale_named
+    from isoloss.experiments.suite.figure_5 import AT
 
-    assert PAGE.read_text() == paper_scale_page()
+    scale, compared = scale_named("paper"), AT["paper"]
+    grammar, text, adversary = scale.grammar, scale.real_text.followed, scale.compared.adversary
+    page = (ROOT / "docs" / "paper-scale.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line[:2] == "| "]
+    told = {(name, here) for _, name, _, here, _, _ in rows}
+    for models in (grammar.architectures, compared.architectures):
+        shapes = [model.shape for model in models]
+        assert ("width × layers", ", ".join(f"{each.width} × {each.layers}" for each in shapes)) in told
+    assert told >= {
+        ("batch", f"{grammar.batch_size:,}"),
+        ("steps", f"{grammar.steps:,}, saturated from {grammar.saturated_from:,}"),
+        ("AdamW's rate", f"{grammar.update_rule.learning_rate:g}, constant"),
+        ("warm-up", f"{grammar.update_rule.warm_up_steps:,} steps"),
+        ("runs a size", f"{len(scale.seeds)}"),
+        ("D1 and D2", f"{adversary.examples} each, fresh at every step"),
+        ("contexts of the trace", f"{scale.sizes.trace_sentences:,} sentences, a mask each"),
+        ("AdamW's rate, epochs", f"{scale.sizes.probe.learning_rate:g}, {scale.sizes.probe.epochs}"),
+        ("steps on OpenWebText", f"{text.steps:,}"),
+        ("masked", f"{text.objective.share:.0%}"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,11 @@
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
-
-from rich.table import Table
 
 from isoloss.command_line.plain_table import PlainTable
 from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.terminal import progress_display, stdout_width, table_console
+from isoloss.command_line.terminal import progress_display, stdout_width
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import (
     A100,
@@ -22,9 +19,8 @@ from isoloss.experiments.cost import (
     run_throughput,
     this_machine,
 )
-from isoloss.experiments.experiment import Experiment, SettingsGroup
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.paper_settings import settings_of
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.models.transformers import Shape
 from isoloss.progress import Progress
@@ -57,20 +53,15 @@ SECONDS_A_FAMILY = 5.0
 def print_dry_run(
     request: ReproduceOptions, experiments: Sequence[Experiment], runs: Sequence[PlannedRun]
 ) -> None:
-    """The cost of the runs on stdout, as a table or JSON, and at the paper's scale their settings."""
+    """The cost of the runs on stdout, as a table or JSON."""
     with progress_display() as progress:
         machine = this_machine(request.device if request.on == "local" else "cpu")
         measured_on = request.device if request.measure else None
         rows = cost_rows(experiments, runs, machine, measured_on, progress)
-    # Only that scale is meant to be the paper's.
-    groups = settings_of(experiments) if request.scale == "paper" else ()
     if request.json:
-        content = {**cost_as_json(rows, machine), "settings": settings_as_rows(groups)}
-        print(json.dumps(content, indent=2))
+        print(json.dumps(cost_as_json(rows, machine), indent=2))
         return
     print_cost(rows, machine, request.scale, None if request.wide else stdout_width())
-    if groups:
-        print_settings(groups)
 
 
 def cost_rows(
@@ -202,21 +193,3 @@ def _assumed(machine: Device) -> str:
         "models reach less (--measure shows how much); measuring is not included. GB of memory: at least, "
         "for training one run. GB on disk: for checkpoints."
     )
-
-
-def settings_as_rows(groups: Sequence[SettingsGroup]) -> list[dict[str, Any]]:
-    """A row per setting, for JSON."""
-    return [{"of": group.title, **asdict(setting)} for group in groups for setting in group.settings]
-
-
-def print_settings(groups: Sequence[SettingsGroup]) -> None:
-    """A table on stdout, with a section for each group."""
-    table = Table(title="Settings", show_lines=False)
-    for column in ("setting", "the paper", "here", "why"):
-        table.add_column(column, overflow="fold")
-    for group in groups:
-        table.add_section()
-        table.add_row(f"[bold]{group.title}[/bold]")
-        for setting in group.settings:
-            table.add_row(setting.name, setting.paper, setting.ours, setting.why)
-    table_console().print(table)

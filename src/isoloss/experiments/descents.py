@@ -8,7 +8,6 @@ from typing import Literal
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.experiment import SettingsGroup, settings_group
 from isoloss.experiments.figures import (
     ACCURACY,
     BY_SEED,
@@ -156,25 +155,6 @@ DESCENTS: dict[ScaleName, Descents] = {
     "gpu": GPU,
     "paper": PAPER,
 }
-
-
-def descent_settings(descents: Descents) -> SettingsGroup:
-    """The paper's settings of SGD (B.2) beside these."""
-    grammar, chain = descents.grammar, descents.hidden_markov
-    return settings_group(
-        "SGD (B.2)",
-        ("start", "pre-training with SGD", grammar.start),
-        ("rate", "1e-3", f"{grammar.update_rule.learning_rate:g}"),
-        ("warm-up", "12 % of the steps", f"{grammar.update_rule.warm_up_share:.0%}"),
-        ("models", "235M on the PCFG, 67M on the HMM", f"width {grammar.width}, width {chain.width}"),
-        ("steps", "not given", f"{grammar.steps:,}", "those of AdamW"),
-        (
-            "drift time η²k/4B",
-            "not given; (1e-3)² · 120,000 / (4 · 4,096) = 7.3e-06",
-            f"{grammar.drift_time:.1e}",
-            "by Theorem 3.3 nothing measurable moves in that time: the page of Figure 4 says so",
-        ),
-    )
 
 
 def shown_descents(task: ShownTask, descent: DescentRuns, scale: Scale) -> tuple[PlannedRun, ...]:

@@ -111,37 +111,13 @@ Facts = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class PaperSetting:
-    """One setting: what the paper says, what is done at its scale, and why, where they differ."""
-
-    name: str
-    paper: str
-    ours: str
-    why: str = "as the paper says"
-
-
-@dataclass(frozen=True)
-class SettingsGroup:
-    """The settings of one subject."""
-
-    title: str
-    settings: tuple[PaperSetting, ...]
-
-
-def settings_group(title: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]) -> SettingsGroup:
-    """The settings of these rows, the fields of a `PaperSetting` each."""
-    return SettingsGroup(title, tuple(PaperSetting(*row) for row in rows))
-
-
-@dataclass(frozen=True)
 class Experiment:
     """Everything that a figure or table depends on, and how its table of numbers becomes panels.
 
     `text` says what the paper shows and what is done here, one string per paragraph. `panels` receives the
     experiment's table (see `experiment_table`), which may lack rows and, if nothing has been measured,
     columns. `pilot_seeds` were used to choose the scale and must not be among the runs' seeds.
-    `paper_numbers` are those given in the paper's text, `paper_settings` its settings that only experiments
-    like this one have. `registered` is the commit that fixed the claims.
+    `paper_numbers` are those given in the paper's text. `registered` is the commit that fixed the claims.
     The pictures of experiments with a `gallery` are the first that a site shows, in that order. `title` is
     the part of `question` that `panels` and `claims` answer.
     """
@@ -156,7 +132,6 @@ class Experiment:
     pilot_seeds: tuple[int, ...] = ()
     settings: Facts = ()
     paper_numbers: Facts = ()
-    paper_settings: tuple[SettingsGroup, ...] = ()
     question: Question = Question.MATERIAL
     registered: str = ""
     gallery: int | None = None

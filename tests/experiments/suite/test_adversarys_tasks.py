@@ -8,11 +8,11 @@ import pytest
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.paper_training_settings import parameters_with_bert
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.table_1 import ADVERSARIAL, table_1
 from isoloss.experiments.suite.table_2 import table_2
+from isoloss.experiments.suite.table_3 import parameters_with_bert
 from isoloss.languages.pcfg import named_task
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.task_sentences import TaskSentences

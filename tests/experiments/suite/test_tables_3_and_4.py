@@ -1,11 +1,11 @@
 import pytest
 
-from isoloss.experiments.paper_training_settings import parameters_with_bert
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.table_3 import (
     COUNTS,
     PAPER_LENGTH,
     PAPER_WORDS,
+    parameters_with_bert,
     shape_rows,
     table_3,
 )

@@ -7,7 +7,6 @@ from isoloss.experiments.descents import (
     DESCENTS,
     Descents,
     descent_panels,
-    descent_settings,
     shown_descents,
 )
 from isoloss.experiments.experiment import Experiment
@@ -68,7 +67,6 @@ def figure_10(scale: Scale, descents: Descents) -> Experiment:
         references=tuple(task.reference(scale.sizes) for task, _ in shown),
         claims=tuple(claim for task, _ in shown for claim in flatter_is_better(task)),
         panels=lambda table: descent_panels(shown, table, scale, ("flatter-is-better",)),
-        paper_settings=(descent_settings(descents),),
     )
 
 

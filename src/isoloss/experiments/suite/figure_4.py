@@ -6,7 +6,6 @@ from isoloss.experiments.descents import (
     DescentRuns,
     Descents,
     descent_panels,
-    descent_settings,
     shown_descents,
 )
 from isoloss.experiments.design import Design, Picture
@@ -87,7 +86,6 @@ def figure_4(scale: Scale, descents: Descents) -> Experiment:
             (f"gain as the trace falls, {name}", f"{gain} percentage points")
             for name, gain in zip(("PCFG", "HMM"), GAINS, strict=True)
         ),
-        paper_settings=(descent_settings(descents),),
     )
 
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.experiment import Experiment, SettingsGroup, settings_group
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, BY_WIDTH, KL, TRACE, grammar_task
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt
@@ -22,7 +22,6 @@ from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.models.enlarging import enlargement_between
 from isoloss.models.transformers import (
     TABLE_4,
-    TABLE_4_PRINTED_INNER,
     PreLayerNormTransformer,
     Shape,
     laptop_shape,
@@ -76,22 +75,6 @@ AT: dict[ScaleName, SizeComparison] = {
 }
 
 
-def enlarging_settings(compared: SizeComparison) -> SettingsGroup:
-    """The paper's settings of sizes (Table 4) beside these."""
-    shapes = [model.shape for model in compared.architectures]
-    return settings_group(
-        "Sizes that are enlarged to one (B.3, B.4, Table 4)",
-        ("width × layers", "Table 4", ", ".join(f"{shape.width} × {shape.layers}" for shape in shapes)),
-        (
-            "inner widths",
-            ", ".join(map(str, TABLE_4_PRINTED_INNER)),
-            ", ".join(str(shape.inner_width) for shape in shapes),
-            "four times the width, as B.4 says: only so the last has the 950M that the paper names",
-        ),
-        ("enlarged to", "the largest", f"{compared.common.width} × {compared.common.layers}"),
-    )
-
-
 def figure_5(scale: Scale, compared: SizeComparison) -> Experiment:
     """The trace of every size in one parameter space, against accuracy on task B."""
     sizes = scale.sizes
@@ -123,7 +106,6 @@ def figure_5(scale: Scale, compared: SizeComparison) -> Experiment:
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale, compared),
         paper_numbers=(("trace, 9M to the largest", "19.8 to 12.6"), ("accuracy", "40.4 to 50.5 %")),
-        paper_settings=(enlarging_settings(compared),),
     )
 
 

@@ -6,13 +6,21 @@ import polars as pl
 
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.paper_training_settings import parameters_with_bert, transformer_settings
 from isoloss.experiments.scale import Scale
-from isoloss.models.transformers import TABLE_3, PreLayerNormTransformer, Shape, parameter_count
+from isoloss.models.transformers import (
+    TABLE_3,
+    WHOLE_TOKENIZER,
+    PreLayerNormTransformer,
+    Shape,
+    parameter_count,
+)
 from isoloss.panels import Axis, Panel, Table
 
 PAPER_WORDS, PAPER_LENGTH = 200, 32
 """The paper's grammar (A.1)."""
+
+BERT_POSITIONS = 512
+"""BERT's longest input (Devlin et al. 2019)."""
 
 COLUMNS = (
     Axis("width", "width"),
@@ -27,6 +35,16 @@ COUNTS = (
     "to 950M, which are the counts with BERT's vocabulary of 30,522 words (2.07M at width 64, 234.4M at "
     "width 1024, 948.6M at width 1920)."
 )
+
+
+def parameters_with_bert(shape: Shape) -> int:
+    """Of a `PreLayerNormTransformer` with BERT's vocabulary and positions; the paper names its sizes by them.
+
+    >>> parameters_with_bert(Shape(64, 1, 1, 256))
+    2071354
+    """
+    model = PreLayerNormTransformer(shape, tokens=WHOLE_TOKENIZER)
+    return parameter_count(model, words=1, maximum_length=BERT_POSITIONS - 1)
 
 
 def shape_rows(shapes: Sequence[Shape], words: int, maximum_length: int) -> pl.DataFrame:
@@ -70,7 +88,6 @@ def table_3(scale: Scale) -> Experiment:
         text=("The transformers that are compared at the same loss, smallest first.",),
         runs=(),
         panels=lambda _: (shape_panel("paper", "Table 3", caption, TABLE_3), own),
-        paper_settings=(transformer_settings(scale),),
     )
 
 

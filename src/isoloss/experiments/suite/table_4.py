@@ -5,7 +5,7 @@ import polars as pl
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.suite.figure_5 import AT, SizeComparison, enlarging_settings
+from isoloss.experiments.suite.figure_5 import AT, SizeComparison
 from isoloss.experiments.suite.table_3 import COLUMNS, PAPER_LENGTH, PAPER_WORDS, shape_panel, shape_rows
 from isoloss.models.enlarging import enlargement_between
 from isoloss.models.transformers import TABLE_4, TABLE_4_PRINTED_INNER, Shape
@@ -50,7 +50,6 @@ def table_4(scale: Scale, enlarged: SizeComparison) -> Experiment:
             ),
             enlarging_panel("scale-enlarged", "This scale's, enlarged", own, enlarged.common),
         ),
-        paper_settings=(enlarging_settings(enlarged),),
     )
 
 
