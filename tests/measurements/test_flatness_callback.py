@@ -10,7 +10,7 @@ from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.flatness_callback import FlatnessAtCheckpoints, FlatnessCallback
+from isoloss.measurements.flatness_callback import FlatnessCallback
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
@@ -19,7 +19,6 @@ from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.results.checkpoint import checkpoint_folders
-from isoloss.results.record import read_records
 
 LANGUAGE, OBJECTIVE = EnumeratedLanguage(), MaskedObjective()
 SET = FixedSentences.draw(LANGUAGE, OBJECTIVE, 20, seed=3)
@@ -37,24 +36,18 @@ def specification(steps):
     )
 
 
-def test_our_loop_leaves_the_records_of_every_checkpoint(tmp_path):
-    records = tmp_path / "flatness.jsonl"
-    at_checkpoint = FlatnessAtCheckpoints(OBJECTIVE, SET, 3, records, {"run": "one"})
-    pretrain(specification(6), LANGUAGE, tmp_path / "run", at_checkpoint=at_checkpoint)
-    wholes = [record for record in read_records(records, records.name) if record.quantity == "fisher_trace"]
-    assert [record.settings["step"] for record in wholes] == [2, 4, 6]
-    for record, folder in zip(wholes, checkpoint_folders(tmp_path / "run"), strict=True):
-        model = load_masked_language_model(folder)
-        trace = fisher_trace(model, SET.batches, OBJECTIVE, seed=3).estimate
-        assert record.value == pytest.approx(trace.value, rel=1e-6)
-        assert record.settings["run"] == "one"
+def test_measuring_at_checkpoints_changes_nothing_of_the_run(tmp_path):
+    traces = []
 
+    def measure(checkpoint, model):
+        traces.append(fisher_trace(model, SET.batches, OBJECTIVE, seed=3).estimate.value)
 
-def test_measuring_changes_nothing_of_the_run(tmp_path):
-    at_checkpoint = FlatnessAtCheckpoints(OBJECTIVE, SET, 3, tmp_path / "flatness.jsonl", {})
-    with_it = pretrain(specification(6), LANGUAGE, tmp_path / "a", at_checkpoint=at_checkpoint)
+    with_it = pretrain(specification(6), LANGUAGE, tmp_path / "a", at_checkpoint=measure)
     without = pretrain(specification(6), LANGUAGE, tmp_path / "b")
     assert with_it.last.digest == without.last.digest
+    for found, folder in zip(traces, checkpoint_folders(tmp_path / "a"), strict=True):
+        stored = fisher_trace(load_masked_language_model(folder), SET.batches, OBJECTIVE, seed=3)
+        assert found == pytest.approx(stored.estimate.value, rel=1e-6)
 
 
 def test_a_crash_before_the_measurement_leaves_no_hole(tmp_path):

@@ -49,30 +49,14 @@ def test_plain_data_comes_back_as_it_was(tmp_path: Path) -> None:
     assert read_sealed(tmp_path / "a.json", "a") == CONTENT
 
 
-def write_as_before(path: Path, content: object, name: str) -> None:
-    """A file as some were written in earlier 0.2.0, the content beside its digest."""
-    path.write_text(
-        json.dumps({"format": "1", "digest": json_digest(["1", name, content]), "content": content})
-    )
-
-
-def test_what_an_older_isoloss_wrote_is_read(tmp_path: Path) -> None:
-    for content in (CONTENT, [1, "a"]):
-        write_as_before(tmp_path / "a.json", content, "a")
-        assert read_sealed(tmp_path / "a.json", "a") == content
-
-
-@pytest.mark.parametrize("kind", ["tensors", "older", "sealed"])
+@pytest.mark.parametrize("kind", ["tensors", "sealed"])
 def test_every_flipped_bit_is_seen_or_changes_nothing(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "a"
     if kind == "tensors":
         write_tensors(path, {"a": torch.arange(3)}, "a")
         read = read_tensors
-    elif kind == "sealed":
-        write_sealed(path, CONTENT, "a")
-        read = read_sealed
     else:
-        write_as_before(path, CONTENT, "a")
+        write_sealed(path, CONTENT, "a")
         read = read_sealed
     whole, expected = path.read_bytes(), read(path, "a")
     seen = 0
@@ -98,7 +82,6 @@ def test_other_content_is_refused_and_not_run(read: object, tmp_path: Path) -> N
         b"1",
         pickle.dumps(Runs()),
         deep,
-        b'{"format": "0", "digest": "", "content": 1}',
     ):
         path.write_bytes(content)
         with pytest.raises(BadInput, match="is damaged or not what its name says"):
@@ -114,9 +97,8 @@ def test_a_file_under_another_name_or_of_another_format_is_refused(tmp_path: Pat
     write_sealed(tmp_path / "a.json", CONTENT, "a")
     with pytest.raises(BadInput, match=r"a\.json is damaged or not what its name says"):
         read_sealed(tmp_path / "a.json", "b")
-    write_as_before(tmp_path / "a.json", CONTENT, "a")
-    whole = json.loads((tmp_path / "a.json").read_text())
-    (tmp_path / "a.json").write_text(json.dumps(whole | {"format": "0"}))
+    beside = {"format": "1", "digest": json_digest(["1", "a", CONTENT]), "content": CONTENT}
+    (tmp_path / "a.json").write_text(json.dumps(beside))
     with pytest.raises(BadInput, match=r"a\.json is damaged"):
         read_sealed(tmp_path / "a.json", "a")
 

@@ -1,10 +1,6 @@
 import json
 import math
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
@@ -29,8 +25,6 @@ from isoloss.results.estimate import cluster_values, mean_over_members, mean_ove
 from isoloss.results.measurements import Measurements, measurements_at
 from isoloss.results.record import (
     Record,
-    TornLine,
-    append_records,
     carries_digests,
     read_records,
     read_values,
@@ -51,13 +45,12 @@ def path(tmp_path):
 
 
 def test_what_is_written_is_read(path):
-    append_records(path, [ENTROPY, TRACE])
-    append_records(path, [EXACT])
+    write_records(path, [ENTROPY, TRACE, EXACT], path.name)
     assert read_records(path, path.name) == [ENTROPY, TRACE, EXACT]
 
 
 def test_a_file_written_whole_holds_these_records_alone(path):
-    append_records(path, [EXACT])
+    write_records(path, [EXACT], path.name)
     write_records(path, [ENTROPY, TRACE], path.name)
     assert read_records(path, path.name) == [ENTROPY, TRACE]
     with pytest.raises(BadInput, match="not finite"):
@@ -136,11 +129,10 @@ def test_a_measurement_from_another_run_step_or_place_is_refused(tmp_path):
         older.records("0123")
 
 
-def test_records_of_an_older_isoloss_are_taken_as_they_are_and_added_to(path):
+def test_records_of_an_older_isoloss_are_taken_as_they_are(path):
     path.parent.mkdir()
-    path.write_text(json.dumps(asdict(TRACE)) + "\n")
+    path.write_text(json.dumps(asdict(TRACE)) + "\n" + json.dumps(asdict(ENTROPY)) + "\n")
     assert not carries_digests(path)
-    append_records(path, [ENTROPY])
     assert read_records(path, path.name) == [TRACE, ENTROPY]
 
 
@@ -148,58 +140,18 @@ def test_no_file_holds_no_records(path):
     assert read_records(path, path.name) == []
 
 
-def test_a_record_already_there_is_kept_and_not_repeated(path):
-    append_records(path, [ENTROPY, TRACE, ENTROPY])
-    content = path.read_bytes()
-    remeasured = Record(**{**vars(TRACE), "value": 33.0})
-    append_records(path, [remeasured, ENTROPY])
-    assert path.read_bytes() == content
-    others = [Record(**{**vars(TRACE), **change}) for change in ({"seed": 1}, {"checkpoint": "step-9"})]
-    append_records(path, [*others, Record(**{**vars(TRACE), "settings": {"step": 8}})])
-    assert len(read_records(path, path.name)) == 5
-
-
-def test_cut_anywhere_only_the_torn_line_is_lost(path):
-    append_records(path, [ENTROPY, TRACE])
+def test_cut_anywhere_it_is_damaged(path):
+    write_records(path, [ENTROPY, TRACE], path.name)
     whole = path.read_bytes()
-    first = whole.index(b"\n") + 1
-    for cut in range(first, len(whole)):
+    for cut in range(1, len(whole) - 1):
         path.write_bytes(whole[:cut])
-        if cut == first:
-            assert read_records(path, path.name) == [ENTROPY]
-            append_records(path, [TRACE])
-        else:
-            with pytest.warns(TornLine, match=r"records\.jsonl: line 2 was cut short"):
-                assert read_records(path, path.name) == [ENTROPY]
-            with pytest.warns(TornLine):
-                append_records(path, [ENTROPY, TRACE])
-        assert path.read_bytes() == whole
-
-
-def test_killed_while_writing_nothing_finished_is_lost(path):
-    """A process appends records one by one, reports each, and is killed at some moment."""
-    script = (
-        "import sys; from pathlib import Path; from isoloss.results.record import Record\n"
-        "from isoloss.results.record import append_records\n"
-        "for i in range(10**6):\n"
-        "    append_records(Path(sys.argv[1]), [Record('q', float(i), 'nats', 0.0, 1, settings={'i': i})])\n"
-        "    print(i, flush=True)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for _ in range(30):
-        process.stdout.readline()
-    os.kill(process.pid, signal.SIGKILL)
-    said = 30 + len(process.stdout.read().splitlines())
-    process.wait()
-    values = [record.value for record in read_records(path, path.name)]
-    assert values == [float(i) for i in range(len(values))]
-    assert len(values) >= said
+        with pytest.raises(Damaged, match=r"records\.jsonl"):
+            read_records(path, path.name)
 
 
 @pytest.mark.parametrize("line", ["{", "[1]", '{"quantity": "x"}', '{"word": 1}', "\0\xff", ""])
 def test_a_line_that_is_no_record_is_named(path, line):
-    append_records(path, [ENTROPY])
+    write_records(path, [ENTROPY], path.name)
     with path.open("a") as file:
         file.write(line + "\n")
     with pytest.raises(BadInput, match=r"records\.jsonl: line 2 is not a record"):
@@ -211,14 +163,14 @@ def test_a_line_that_is_no_record_is_named(path, line):
 )
 def test_numbers_that_are_not_finite_are_not_written(path, change):
     with pytest.raises(BadInput, match="masked_entropy of '' holds a number that is not finite"):
-        append_records(path, [TRACE, Record(**{**vars(ENTROPY), **change})])
+        write_records(path, [TRACE, Record(**{**vars(ENTROPY), **change})], path.name)
     assert not path.exists()
 
 
 def test_polars_reads_it_however_settings_differ(path):
     late = [Record("late", float(i), "nats", 0.25, 1, i, "c", {"later": i, "step": i}) for i in range(3)]
     many = [Record("early", float(i), "nats", None, 1, settings={"place": i}) for i in range(300)]
-    append_records(path, [EXACT, *many, *late])
+    write_records(path, [EXACT, *many, *late], path.name)
     table = pl.read_ndjson(path, infer_schema_length=None)
     assert len(table) == 304
     found = table.filter(pl.col("quantity") == "late").unnest("settings")
@@ -230,7 +182,7 @@ def test_polars_reads_it_however_settings_differ(path):
 def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
-        append_records(tmp_path / "file" / "records.jsonl", [ENTROPY])
+        write_records(tmp_path / "file" / "records.jsonl", [ENTROPY], "records.jsonl")
 
 
 RAGGED = pcfg(parse_grammar("S -> 'a' S [0.5] | 'b' [0.3] | 'c' 'c' [0.2]"), maximum_length=5)

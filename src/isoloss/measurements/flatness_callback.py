@@ -1,8 +1,6 @@
-"""Flatness measured while a model trains: for `transformers.Trainer`, and for the loop of isoloss."""
+"""Flatness measured while a model trains by `transformers.Trainer`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from torch import nn
@@ -10,13 +8,7 @@ from transformers import TrainerCallback
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.quantity import Subject
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.progress import silent
-from isoloss.results.checkpoint import Checkpoint
-from isoloss.results.record import Setting, append_records
 
 
 class FlatnessCallback(TrainerCallback):
@@ -60,25 +52,3 @@ class FlatnessCallback(TrainerCallback):
             return
         trace = fisher_trace(model, self._batches, self._objective, seed=self._seed).estimate
         self._log({"fisher_trace": trace.value, "fisher_trace_standard_error": trace.standard_error})
-
-
-@dataclass(frozen=True)
-class FlatnessAtCheckpoints:
-    """For `pretrain`'s `at_checkpoint`: appends each checkpoint's flatness to a file of records.
-
-    A checkpoint is named by the first 16 digits of its weights' digest; `seed` seeds the trace's signs. A
-    checkpoint rewritten after a crash, or resumed from, has the same records, which are not written twice.
-    """
-
-    objective: Objective
-    sentences: FixedSentences
-    seed: int
-    records: Path
-    settings: Mapping[str, Setting]
-
-    def __call__(self, checkpoint: Checkpoint, model: nn.Module) -> None:
-        """Measure `model`, whose weights are the checkpoint's."""
-        settings = {**self.settings, "step": checkpoint.step}
-        subject = Subject(checkpoint.digest[:16], self.objective, settings, None)
-        quantity = TraceQuantity(sum(map(len, self.sentences.batches)), self.seed)
-        append_records(self.records, quantity.measure(model, self.sentences, subject, silent).records)

@@ -48,9 +48,7 @@ class Measurements:
 
     def file(self, name: str) -> Path:
         """Where the records of that name are, or would be."""
-        # As `compare` cached them in early 0.2.0.
-        older = self.folder / name / "records.jsonl"
-        return older if older.exists() else self.folder / f"{name}.jsonl"
+        return self.folder / f"{name}.jsonl"
 
     def names(self) -> list[str]:
         """The names of all measurements here, sorted."""

@@ -3,20 +3,17 @@
 import io
 import json
 import math
-import os
-import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from isoloss.errors import BadInput, Damaged
-from isoloss.files import file_digest, sync_folder, writable, write_atomically
+from isoloss.files import file_digest, write_atomically
 from isoloss.results.store import SEAL, json_digest
 
 Setting = str | int | float | bool | None
@@ -51,64 +48,24 @@ VALUES = "values"
 """Under which a line keeps the digest of the file of values beside the records."""
 
 
-class TornLine(UserWarning):
-    """The file's last line was cut short by a crash and is ignored."""
+def write_records(
+    path: Path, records: Sequence[Record], name: str, values: Mapping[str, Any] | None = None
+) -> None:
+    """Write a file of exactly these records, complete or absent.
 
+    Their values (arrays or tensors by `value_name`), if any, are written first, into a compressed NumPy
+    archive beside it that ends in `.npz`. Each line is a JSON object with the fields of `Record`, and the
+    digest of `name`, of all lines and of the values' file: `polars.read_ndjson(path,
+    infer_schema_length=None)` (all lines, since settings differ) and DuckDB's `read_json` read it.
 
-Identity = tuple[str, str, int | None, tuple[tuple[str, Setting], ...]]
-
-
-def identity(record: Record) -> Identity:
-    """What identifies a measurement: quantity, checkpoint, seed and settings."""
-    return record.quantity, record.checkpoint, record.seed, tuple(sorted(record.settings.items()))
-
-
-def append_records(path: Path, records: Sequence[Record]) -> None:
-    """Append the records that the file does not have yet; once this returns, they survive a power failure.
-
-    A record already there, by `identity`, is kept and not written again, so that resumed work may append the
-    same records again. A line that a crash cut short is removed first. One process writes a file at a time.
-    Each line is a JSON object with the fields of `Record`, and a digest:
-    `polars.read_ndjson(path, infer_schema_length=None)` (all lines, since settings differ) and DuckDB's
-    `read_json` read it. Read it as `read_records(path, path.name)`.
-
-    Raises BadInput for a number that is not finite, IsolossError where the file cannot be written, and
-    what `read_records` raises.
+    Raises BadInput for a number that is not finite, IsolossError where the file cannot be written.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "records.jsonl"
     >>> entropy = Record("masked_entropy", 1.25, "nats", 0.01, 2000, settings={"task": "root"})
-    >>> append_records(path, [entropy])
-    >>> append_records(path, [entropy])
-    >>> read_records(path, path.name) == [entropy]
+    >>> write_records(path, [entropy], "entropy")
+    >>> read_records(path, "entropy") == [entropy]
     True
-    """
-    known = {identity(record) for record in read_records(path, path.name)}
-    lines = []
-    for record in records:
-        if identity(record) not in known:
-            known.add(identity(record))
-            lines += _lines([record], path.name, {})
-    with writable(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        created = not path.exists()
-        with path.open("ab") as file:
-            file.truncate(_whole_bytes(path))
-            file.write("".join(lines).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        if created:
-            sync_folder(path.parent)
-
-
-def write_records(
-    path: Path, records: Sequence[Record], name: str, values: Mapping[str, Any] | None = None
-) -> None:
-    """Write a file of exactly these records, complete or absent; raises as `append_records` does.
-
-    Their values (arrays or tensors by `value_name`), if any, are written first, into a compressed NumPy
-    archive beside it that ends in `.npz`. Every line carries the digest of `name`, of all lines and of the
-    values' file.
     """
     beside = {}
     if values:
@@ -123,30 +80,26 @@ def write_records(
 def read_records(path: Path, name: str) -> list[Record]:
     """All records of the file, in the order in which they were written; none if there is no file.
 
-    An unterminated last line, left by a crash during a write, is ignored with a `TornLine` warning that names
-    it. Raises Damaged, naming the line, if any other line is not a record, and if the records, or the values
-    beside them, are not those that were written under that name. Lines without a digest, as written by older
-    versions of isoloss, are accepted as they are.
+    Raises Damaged, naming the line, if a line is not a record, and if the records, or the values beside them,
+    are not those that were written under that name. Lines without a digest, as written by older versions of
+    isoloss, are accepted as they are.
     """
     if not path.exists():
         return []
-    *lines, rest = path.read_bytes().split(b"\n")
-    if rest:
-        warnings.warn(
-            f"{path}: line {len(lines) + 1} was cut short by a crash and is left out", TornLine, stacklevel=2
-        )
+    lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.stat().st_size else []
     found = [_parse(line, number, path) for number, line in enumerate(lines, start=1)]
-    for marks, batch in groupby(found, key=lambda each: each[1]):
-        records = [record for record, _ in batch]
-        beside = {VALUES: marks[1]} if marks[1] is not None else {}
-        if marks[0] is not None and marks[0] != _batch_digest(records, name, beside):
+    records, marked = [record for record, _ in found], {marks for _, marks in found}
+    for digest, of_values in marked:
+        beside = {VALUES: of_values} if of_values is not None else {}
+        whole = digest is None or digest == _batch_digest(records, name, beside)
+        if len(marked) > 1 or not whole:
             raise Damaged(f"{path} is damaged or not what its name says; delete it to measure again")
-        if beside and not _is(path.with_suffix(".npz"), str(marks[1])):
+        if beside and not _is(path.with_suffix(".npz"), str(of_values)):
             raise Damaged(
                 f"{path.with_suffix('.npz')} is damaged or missing; delete {path.name} beside it to measure "
                 "again"
             )
-    return [record for record, _ in found]
+    return records
 
 
 def read_values(path: Path, name: str) -> Values:
@@ -157,8 +110,6 @@ def read_values(path: Path, name: str) -> Values:
     """
     read_records(path, name)
     beside = path.with_suffix(".npz")
-    if not beside.exists():
-        beside = path.with_name("values.npz")  # as `compare` called it in early 0.2.0
     if not beside.exists():
         return {}
     try:
@@ -230,11 +181,6 @@ def _parse(line: bytes, number: int, path: Path) -> tuple[Record, Marks]:
         raise Damaged(
             f"{path}: line {number} is not a record ({error}); delete the line, or the file to measure again"
         ) from error
-
-
-def _whole_bytes(path: Path) -> int:
-    """The length of the file up to the end of its last whole line."""
-    return path.read_bytes().rfind(b"\n") + 1
 
 
 def value_name(record: Record) -> str:

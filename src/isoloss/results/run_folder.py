@@ -101,8 +101,7 @@ def _finished(folder: Path, run: str, damage: dict[str, str]) -> list[Json]:
     if not (folder / FINISHED_FILE).exists():
         return []
     try:
-        content: Any = read_sealed(folder / FINISHED_FILE, run)
-        found: list[Json] = content["checkpoints"] if isinstance(content, dict) else content
+        found: list[Json] = read_sealed(folder / FINISHED_FILE, run)["checkpoints"]
         return [each for each in found if isinstance(each["step"], int)]
     except (Damaged, KeyError, TypeError):
         damage[FINISHED_FILE] = "is not what was written: which checkpoints the run has had is not known"

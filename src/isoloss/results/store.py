@@ -42,7 +42,7 @@ def write_sealed(path: Path, content: dict[str, Any], name: str) -> None:
 
 
 def read_sealed(path: Path, name: str) -> Any:
-    """The object that `write_sealed` wrote under that name (of earlier 0.2.0, any plain data).
+    """The object that `write_sealed` wrote under that name.
 
     One without a digest, as written by early 0.2.0, is accepted. Raises Damaged if the file is missing or
     anything else.
@@ -61,15 +61,11 @@ def sealed(content: dict[str, Any], name: str) -> dict[str, Any]:
 def unsealed(content: Any, name: str) -> Any:
     """The content without its digest, verified; content that never had a digest is returned as it is.
 
-    Earlier 0.2.0 wrote some files with the content, of any kind, beside its digest. Raises ValueError if the
-    digest does not match or if `content` is not an object.
+    Raises ValueError if the digest does not match or if `content` is not an object.
     """
     if not isinstance(content, dict):
         raise ValueError("it is no object")
-    if content.keys() == {"format", "digest", "content"}:
-        rest = content["content"]
-        whole = content["format"] == FORMAT and content["digest"] == _digest(rest, name)
-    elif SEAL in content:
+    if SEAL in content:
         rest = {key: value for key, value in content.items() if key != SEAL}
         whole = content[SEAL] == _digest(rest, name)
     else:
