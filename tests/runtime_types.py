@@ -1,52 +1,155 @@
 """The checker of types and shapes at run time: an int is a float, as in PEP 484.
 
-jaxtyping's own way checks every call thrice: it binds arguments to a signature, checks them, and checks them
-again with the result. That took most of the time of tests whose functions are short. So what says nothing of
-shapes is checked by beartype alone, and where shapes are told, the arguments are checked once.
+jaxtyping's own way binds the arguments of every call to a signature, checks them, and checks them again with
+the result. That took most of the time of tests whose functions are short. So beartype alone checks, once, and
+jaxtyping remembers the sizes of shapes meanwhile. Checkers are made when they are first needed: one takes a
+millisecond, and many functions are never called by a process of tests.
 """
 
 import dataclasses
+import functools
 import inspect
+import typing
 from collections.abc import Callable, Iterable
+from types import CodeType
 from typing import Any, ForwardRef, get_args
 
 import jaxtyping
+import torch
 from beartype import BeartypeConf, beartype
+from jaxtyping._decorator import _destring_annotation, _make_fn_with_signature
+from jaxtyping._storage import pop_shape_memo, push_shape_memo
 
-Check = Callable[..., Any]
+Function = Callable[..., Any]
 
 _CHECKER = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=TypeError))
-_with_shapes = jaxtyping.jaxtyped
-_known: dict[tuple[object, ...], Check] = {}
 
 
 def install() -> None:
     """Have all that is imported of isoloss from now on checked."""
-    jaxtyping.jaxtyped = _jaxtyped
+    # As Python 3.12 does: 3.11 lists a protocol's attributes anew in every `isinstance`.
+    typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
+    jaxtyping.jaxtyped = checked
     jaxtyping.install_import_hook("isoloss", "runtime_types.checked")
 
 
-def _jaxtyped(*, typechecker: Check) -> Callable[[Any], Any]:
-    """What jaxtyping's import hook puts above every function and class."""
+def checked(*, typechecker: Function) -> Callable[[Any], Any]:
+    """What jaxtyping's import hook puts above every function and class, in place of `jaxtyping.jaxtyped`."""
 
     def decorated(defined: Any) -> Any:
         if inspect.isclass(defined):
-            # jaxtyping has the checker speak last: a class may say itself what is wrong with its fields.
-            speaks = hasattr(defined, "__post_init__")
-            if not dataclasses.is_dataclass(defined) or speaks or _tells_shapes(defined.__init__):
-                return _with_shapes(defined, typechecker=typechecker)
-            if "__init__" in vars(defined):  # and is not one of a class above it, checked there
-                defined.__init__ = _CHECKER(defined.__init__)
+            if dataclasses.is_dataclass(defined) and "__init__" in vars(defined):
+                speaks = hasattr(defined, "__post_init__")
+                defined.__init__ = (_checked_once_made if speaks else _checked)(defined.__init__)
             return defined
-        # What is defined anew in every call of another has its checker made once, which only `checked` can.
-        if "<locals>" in defined.__qualname__ or _tells_shapes(defined):
-            return _with_shapes(defined, typechecker=typechecker)
-        return _CHECKER(defined)
+        # A generator's own checker would wait for the first of its values.
+        apart = "<locals>" in defined.__qualname__ or inspect.isgeneratorfunction(defined)
+        return (_checked_as_others if apart else _checked)(defined)
 
     return decorated
 
 
-def _tells_shapes(function: Check) -> bool:
+def _checked(function: Function) -> Function:
+    made: Function | None = None
+    if not _tells_shapes(function):
+
+        @functools.wraps(function)
+        def check(*arguments: object, **named: object) -> object:
+            nonlocal made
+            if made is None:
+                made = _checker_of(function)
+            return made(*arguments, **named)
+
+        return check
+
+    @functools.wraps(function)
+    def check_shapes(*arguments: object, **named: object) -> object:
+        nonlocal made
+        if torch.compiler.is_compiling():  # to trace the memory of sizes would end the graph
+            return function(*arguments, **named)
+        if made is None:
+            made = _checker_of(function)
+        push_shape_memo({})
+        try:
+            return made(*arguments, **named)
+        finally:
+            pop_shape_memo()
+
+    return check_shapes
+
+
+def _checker_of(function: Function) -> Function:
+    function.__annotations__ = {
+        name: _destring_annotation(hint, function.__globals__)
+        for name, hint in function.__annotations__.items()
+    }
+    return _CHECKER(function)
+
+
+def _checked_once_made(initialise: Function) -> Function:
+    """A class that says itself what is wrong with its fields speaks first."""
+    parameters: Function | None = None
+
+    @functools.wraps(initialise)
+    def check(*arguments: object, **named: object) -> None:
+        nonlocal parameters
+        initialise(*arguments, **named)
+        if parameters is None:
+            parameters = _parameters_of(initialise)
+        push_shape_memo({})
+        try:
+            parameters(*arguments, **named)
+        finally:
+            pop_shape_memo()
+
+    return check
+
+
+_known: dict[CodeType, tuple[Function, Function]] = {}
+
+
+def _checked_as_others(function: Function) -> Function:
+    """What is defined anew in every call of another shares its checkers, which look at arguments at once."""
+    code = function.__code__
+
+    @functools.wraps(function)
+    def check(*arguments: object, **named: object) -> object:
+        if code not in _known:
+            _known[code] = _parameters_of(function), _result_of(function)
+        parameters, result = _known[code]
+        push_shape_memo({})
+        try:
+            parameters(*arguments, **named)
+            return result(function(*arguments, **named))
+        finally:
+            pop_shape_memo()
+
+    return check
+
+
+def _parameters_of(function: Function) -> Function:
+    """A function without a body that checks the parameters of calls of `function`."""
+    signature = inspect.signature(function)
+    parameters = [
+        each.replace(annotation=_destring_annotation(each.annotation, function.__globals__))
+        for each in signature.parameters.values()
+    ]
+    signature = signature.replace(parameters=parameters, return_annotation=Any)
+    name, qualified, module = function.__name__, function.__qualname__, function.__module__
+    return _CHECKER(_make_fn_with_signature(name, qualified, module, signature, output=False))
+
+
+def _result_of(function: Function) -> Function:
+    def result(value: object) -> object:
+        return value
+
+    hint = function.__annotations__.get("return", object)
+    result.__annotations__ = {"return": _destring_annotation(hint, function.__globals__)}
+    result.__qualname__, result.__module__ = function.__qualname__, function.__module__
+    return _CHECKER(result)
+
+
+def _tells_shapes(function: Function) -> bool:
     """Whether a hint is of an array's shape, or a text, which might be of one."""
     return any(
         isinstance(hint, str | ForwardRef)
@@ -59,29 +162,3 @@ def _parts(hints: Iterable[Any]) -> Iterable[Any]:
     for hint in hints:
         yield hint
         yield from _parts(hint if isinstance(hint, list) else get_args(hint))
-
-
-def checked(signature: Check) -> Check:
-    """What checks calls by `signature`, a function without a body that jaxtyping makes of one of ours.
-
-    Many of ours are never called by a process of tests, and some are defined anew in every call of
-    another: to make a checker takes most of a millisecond, so it is made for the first call, and once for
-    all functions of one place and one signature. jaxtyping asks for two, one for the parameters and one
-    for the result, of which the second would check the parameters again; it checks the result alone.
-    """
-    hints = signature.__annotations__
-    if hints.get("return", Any) is not Any:
-        signature.__annotations__ = {"return": hints["return"]}
-    place = (signature.__module__, signature.__qualname__, *signature.__code__.co_varnames)
-    key = (*place, *signature.__annotations__.items())
-    made: Check | None = None
-
-    def check(*arguments: object, **named: object) -> object:
-        nonlocal made
-        if made is None:
-            made = _known.get(key)
-            if made is None:
-                made = _known[key] = _CHECKER(signature)
-        return made(*arguments, **named)
-
-    return check

@@ -20,14 +20,14 @@ def above(function):
 def test_arguments_of_another_type_or_shape_are_found() -> None:
     with pytest.raises(TypeError, match="violates type hint"):
         mean_length("S -> 'a' [1.0]")
-    with pytest.raises(jaxtyping.TypeCheckError, match=r"parameters of .*cluster_estimate"):
+    with pytest.raises(TypeError, match=r"cluster_estimate(?s:.)* violates type hint"):
         cluster_estimate(1.0, np.zeros((2, 2)), Resamples.of(2))
 
 
 def test_a_dataclasss_fields_are_looked_at() -> None:
-    with pytest.raises(TypeError, match="Type-check error"):
+    with pytest.raises(TypeError, match=r"Estimate(?s:.)* violates type hint"):
         Estimate("1.0", 0.1, 50)
-    with pytest.raises(jaxtyping.TypeCheckError):
+    with pytest.raises(TypeError, match="violates type hint"):
         Resamples(np.zeros((3, 2), dtype=np.int64), np.zeros(4))
 
 
@@ -40,7 +40,7 @@ def test_a_result_of_another_type_or_shape_is_found() -> None:
 
     with pytest.raises(TypeError, match="violates type hint"):
         above(named)()
-    with pytest.raises(jaxtyping.TypeCheckError, match=r"return value of .*turned"):
+    with pytest.raises(TypeError, match=r"turned(?s:.)* return (?s:.)*violates type hint"):
         above(turned)(np.zeros((2, 3)))
     assert above(turned)(np.zeros((2, 2))).shape == (2, 2)
 
@@ -54,5 +54,5 @@ def test_functions_defined_anew_share_a_checker_and_not_their_surroundings() -> 
         return add
 
     assert [adding(n)(1) for n in range(3)] == [1, 2, 3]
-    with pytest.raises(jaxtyping.TypeCheckError, match=r"parameters of .*add"):
+    with pytest.raises(TypeError, match=r"add(?s:.)* violates type hint"):
         adding(1)("1")
