@@ -117,11 +117,16 @@ def falling(losses: StepCurve) -> StepCurve:
 
 def pairs_at_same_loss(runs: Sequence[pl.DataFrame], rule: str, reference: str) -> Iterator[SameLoss]:
     """Each run of `rule` with the reference run of its seed; those without a common loss are left out."""
+    for run, beside in _pairs(runs, rule, reference):
+        if found := at_same_loss(run, beside):
+            yield found
+
+
+def _pairs(runs: Frames, rule: str, reference: str) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
+    """Each run of `rule` with the reference run of its seed, where there is one."""
     named = [(run, *rule_and_seed(run)) for run in runs]
     references = {seed: run for run, of_rule, seed in named if of_rule == reference}
-    for run, of_rule, seed in named:
-        if of_rule == rule and seed in references and (found := at_same_loss(run, references[seed])):
-            yield found
+    return ((run, references[seed]) for run, of_rule, seed in named if of_rule == rule and seed in references)
 
 
 @once_per_frames
@@ -134,13 +139,27 @@ def mean_at_same_loss(rule: str, reference: str, column: str, compare: Compariso
     """Mean over seeds of `compare(rule's, reference's)` at the same loss; nan without pairs."""
 
     def statistic(runs: Sequence[pl.DataFrame]) -> float:
-        found = [
-            compare(pair.run.value(column).value, pair.reference.value(column).value)
-            for pair in pairs_at_same_loss(runs, rule, reference)
-        ]
-        return float(np.mean(found)) if found else float("nan")
+        found = [_at_same_loss(column, compare, *pair) for pair in _pairs(runs, rule, reference)]
+        return _mean_of_defined(found)
 
     return statistic
+
+
+@once_per_frames
+def _at_same_loss(
+    column: str, compare: Comparison, run: pl.DataFrame, reference: pl.DataFrame
+) -> float | None:
+    """The pair's two values compared, the same in all resamples that have its seed; None without any."""
+    pair = at_same_loss(run, reference)
+    if pair is None:
+        return None
+    return compare(pair.run.value(column).value, pair.reference.value(column).value)
+
+
+def _mean_of_defined(found: Sequence[float | None]) -> float:
+    """nan if there are none."""
+    defined = [value for value in found if value is not None]
+    return float(np.mean(defined)) if defined else float("nan")
 
 
 def doublings(value: float, reference: float) -> float:
@@ -225,15 +244,8 @@ class MeanAtSameStep:
     window: float | None = LOSS_WINDOW
 
     def __call__(self, runs: Frames) -> float:
-        named = [(run, *rule_and_seed(run)) for run in runs]
-        references = {seed: run for run, rule, seed in named if rule == self.reference}
-        found = [
-            _of_pair(self, run, references[seed])
-            for run, rule, seed in named
-            if rule == self.rule and seed in references
-        ]
-        defined = [value for value in found if value is not None]
-        return float(np.mean(defined)) if defined else float("nan")
+        pairs = _pairs(runs, self.rule, self.reference)
+        return _mean_of_defined([_of_pair(self, *pair) for pair in pairs])
 
 
 @once_per_frames

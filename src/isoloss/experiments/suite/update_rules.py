@@ -21,7 +21,7 @@ from isoloss.experiments.statistics.same_loss import (
     percentage_points,
     rows_at_same_loss,
 )
-from isoloss.experiments.statistics.seed_bootstrap import by_seed
+from isoloss.experiments.statistics.seed_bootstrap import by_seed, once_per_frames
 from isoloss.experiments.suite.table_1 import AT_ONE_STEP, at_one_step_and_one_kl
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
 from isoloss.results.verdict import above, below
@@ -38,11 +38,13 @@ def flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
     Only a seed's own pairs are ranked together, since they share AdamW's run. A seed with too few of them to
     be ranked counts as if it had not been run. nan if there are none.
     """
-    found = [value for value in map(_flatter_is_better, by_seed(runs).values()) if math.isfinite(value)]
-    return float(np.mean(found)) if found else math.nan
+    found = [_of_seed(*own) for own in by_seed(runs).values()]
+    defined = [value for value in found if math.isfinite(value)]
+    return float(np.mean(defined)) if defined else math.nan
 
 
-def _flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
+@once_per_frames
+def _of_seed(*runs: pl.DataFrame) -> float:
     by_rule = {run["rule"][0]: run for run in runs}
     reference = by_rule.pop(ADAMW, None)
     found = [] if reference is None else [_against(run, reference) for run in by_rule.values()]
