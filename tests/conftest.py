@@ -5,17 +5,22 @@ import os
 from collections.abc import Iterator
 
 import pytest
-import torch
-
-import runtime_types
 
 collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py"]
 """Run separately: see `test_torture.py`."""
 
-runtime_types.install()
+os.environ.setdefault("POLARS_MAX_THREADS", "1")  # tables are small: threads would only wake one another
 
 gc.disable()  # imported modules stay: searching all of them for garbage takes seconds
 gc.set_threshold(10_000)  # and collecting as often as Python does by default takes a twentieth of the time
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("dist", "no") != "no" and config.getoption("tx"):
+        return  # this process only hands out tests to others, which wait for it
+    import runtime_types
+
+    runtime_types.install()
 
 
 def pytest_collection_finish() -> None:
@@ -32,6 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _one_thread() -> None:
     # pytest-xdist runs one process per core; more threads would only compete. For the whole session: a
     # module's fixtures run before its tests, and runs with another number of threads have different bits.
+    import torch
+
     torch.set_num_threads(1)
 
 
