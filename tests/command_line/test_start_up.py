@@ -10,6 +10,7 @@ import isoloss
 from isoloss.command_line.commands import COMMANDS, GROUPS
 
 HEAVY = ("torch", "transformers", "polars", "altair", "scipy", "datasets", "numpy", "tokenizers")
+SEPARATOR = "===="
 EVERY_HELP = f"""
 import sys
 from isoloss.cli import main
@@ -46,8 +47,8 @@ def test_help_imports_nothing_that_takes_long() -> None:
 
 @pytest.mark.parametrize("asked", [[], ["reproduce"]])
 def test_help_takes_half_a_second_at_most(asked: list[str]) -> None:
-    # The best of three, since a busy machine adds the time of others.
-    assert min(_seconds_of_help(asked) for _ in range(3)) < 0.5
+    # Once in three times, since a busy machine adds the time of others.
+    assert any(_seconds_of_help(asked) < 0.5 for _ in range(3))
 
 
 def _seconds_of_help(asked: list[str]) -> float:
@@ -66,60 +67,65 @@ def test_a_command_that_imports_for_long_says_so_on_stderr_alone(tmp_path: Path)
     assert done.stdout == '{"sentences": ' + str(["a"] * 10).replace("'", '"') + "}\n"
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("flatness model", "name what to measure on by one of --text FILE"),
-        ("flatness --text a", "no model is named"),
-        ("flatness model --text none.txt", "there is no file none.txt"),
-        ("compare one two", "say what to compare on: --text FILE"),
-        ("compare one one --text a", "one is named twice"),
-        ("inspect", "no model is named"),
-        ("sensitivity model", "name what to measure on by one of --text FILE"),
-        ("flatness model --txt a", "isoloss flatness has no option --txt; did you mean '--text'?"),
-        ("describe --language my.pcfg", "has no option --language; give LANGUAGE by itself, without a name"),
-        ("reproduce figre-1", "there is no experiment 'figre-1'; did you mean 'figure-1'?"),
-        ("reproduce absent.py", "absent.py; name an experiment, or a Python file of your own"),
-        ("reproduce figure-1 --device toaster", "the device 'toaster' cannot be used"),
-        ("reproduce figure-1 --on ray --processes 2", "--processes is for --on local"),
-        ("inspect model --device cud", "the device 'cud' cannot be used"),
-        ("sensitivity model --device gpu", "the device 'gpu' cannot be used"),
-        (
-            "flatness model --quantity fisher_trase",
-            "there is no quantity 'fisher_trase'; did you mean 'fisher_trace'?",
-        ),
-        (
-            "compare one two --quantity zebra",
-            "there is no quantity 'zebra'; choose ascent_sharpness",
-        ),
-        ("theory theorem-9.9", "no statement is called 'theorem-9.9'; choose among lemma-3.2"),
-        ("theory lemma-3.2 --samples 4", "--length and --samples are for one statement"),
-        ("inspect ./none", "there is no folder ./none; name a model's folder"),
-        ("flatness ./none --text pyproject.toml", "there is no folder ./none; name a model's folder"),
-        ("sensitivity src --text pyproject.toml", "src holds no model: it has no config.json"),
-        ("compare ./one ./two --text pyproject.toml", "there is no folder ./one; name a model's folder"),
-        ("enlarge none --width 2 new", "none holds no model: it has no config.json"),
-        ("inspect hub/model", "the hub cannot be reached to look for it there"),
-        ("describe none.pcfg", "there is no file none.pcfg; name a language's file"),
-        ("entropy none.pcfg", "there is no file none.pcfg; name a language's file"),
-        ("reproduce figure-1 --language none.pcfg", "there is no file none.pcfg; name a language's file"),
-        ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
-    ],
+MISTAKES = (
+    ("flatness model", "name what to measure on by one of --text FILE"),
+    ("flatness --text a", "no model is named"),
+    ("flatness model --text none.txt", "there is no file none.txt"),
+    ("compare one two", "say what to compare on: --text FILE"),
+    ("compare one one --text a", "one is named twice"),
+    ("inspect", "no model is named"),
+    ("sensitivity model", "name what to measure on by one of --text FILE"),
+    ("flatness model --txt a", "isoloss flatness has no option --txt; did you mean '--text'?"),
+    ("describe --language my.pcfg", "has no option --language; give LANGUAGE by itself, without a name"),
+    ("reproduce figre-1", "there is no experiment 'figre-1'; did you mean 'figure-1'?"),
+    ("reproduce absent.py", "absent.py; name an experiment, or a Python file of your own"),
+    ("reproduce figure-1 --device toaster", "the device 'toaster' cannot be used"),
+    ("reproduce figure-1 --on ray --processes 2", "--processes is for --on local"),
+    ("inspect model --device cud", "the device 'cud' cannot be used"),
+    ("sensitivity model --device gpu", "the device 'gpu' cannot be used"),
+    (
+        "flatness model --quantity fisher_trase",
+        "there is no quantity 'fisher_trase'; did you mean 'fisher_trace'?",
+    ),
+    (
+        "compare one two --quantity zebra",
+        "there is no quantity 'zebra'; choose ascent_sharpness",
+    ),
+    ("theory theorem-9.9", "no statement is called 'theorem-9.9'; choose among lemma-3.2"),
+    ("theory lemma-3.2 --samples 4", "--length and --samples are for one statement"),
+    ("inspect ./none", "there is no folder ./none; name a model's folder"),
+    ("flatness ./none --text pyproject.toml", "there is no folder ./none; name a model's folder"),
+    ("sensitivity src --text pyproject.toml", "src holds no model: it has no config.json"),
+    ("compare ./one ./two --text pyproject.toml", "there is no folder ./one; name a model's folder"),
+    ("enlarge none --width 2 new", "none holds no model: it has no config.json"),
+    ("inspect hub/model", "the hub cannot be reached to look for it there"),
+    ("describe none.pcfg", "there is no file none.pcfg; name a language's file"),
+    ("entropy none.pcfg", "there is no file none.pcfg; name a language's file"),
+    ("reproduce figure-1 --language none.pcfg", "there is no file none.pcfg; name a language's file"),
+    ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
 )
-def test_a_mistake_is_told_before_anything_that_takes_long(asked: str, said: str) -> None:
-    told = f"""
+EVERY_MISTAKE = f"""
 import sys
 from isoloss.cli import main
-try:
-    main({asked.split()})
-except SystemExit as leaving:
-    assert leaving.code == 2
-print(*[name for name in {HEAVY} if name in sys.modules])
+for asked in {[asked for asked, _ in MISTAKES]}:
+    try:
+        main(asked.split())
+    except SystemExit as leaving:
+        assert leaving.code == 2, asked
+    print({SEPARATOR!r}, file=sys.stderr)
+    heavy = [name for name in {HEAVY} if name in sys.modules]
+    assert not heavy, (asked, heavy)
 """
-    done = _python("-c", told)
+
+
+def test_a_mistake_is_told_before_anything_that_takes_long() -> None:
+    done = _python("-c", EVERY_MISTAKE)
     assert done.returncode == 0, done.stderr
-    assert said in done.stderr
-    assert done.stdout.split() == []
+    assert done.stdout == ""
+    *told, rest = done.stderr.split(f"{SEPARATOR}\n")
+    assert rest == ""
+    for (asked, said), one in zip(MISTAKES, told, strict=True):
+        assert said in one, asked
 
 
 def test_the_version_is_told() -> None:

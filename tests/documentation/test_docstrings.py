@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SRC = Path(__file__).parent.parent.parent / "src" / "isoloss"
-MODULES = {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
 
 
 def classes() -> Iterator[tuple[Path, ast.ClassDef]]:
-    for path, module in MODULES.items():
-        for node in ast.walk(module):
+    for path in SRC.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 yield path, node
 
@@ -24,10 +23,11 @@ def is_protocol(of: ast.ClassDef) -> bool:
 
 
 def test_a_public_method_is_described_where_it_stands_or_by_its_protocol() -> None:
-    by_protocols = {each.name for _, of in classes() if is_protocol(of) for each in methods(of)}
+    known = [*classes()]
+    by_protocols = {each.name for _, of in known if is_protocol(of) for each in methods(of)}
     silent = [
         f"{path.name}: {of.name}.{each.name}"
-        for path, of in classes()
+        for path, of in known
         for each in methods(of)
         if not of.name.startswith("_") and not each.name.startswith("_")
         if each.name not in by_protocols or is_protocol(of)

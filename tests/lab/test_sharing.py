@@ -69,7 +69,7 @@ print(all(a.equal(b) for a, b in zip(model.module.parameters(), again.module.par
 def test_a_pushed_model_can_be_read_from_the_hub(tmp_path: Path) -> None:
     with receiving_hub() as hub:
         settings = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1"}
-        environment = {**os.environ, **settings, "HF_HUB_DISABLE_TELEMETRY": "1"}
+        environment = {**os.environ, **settings, "HF_HUB_DISABLE_TELEMETRY": "1", "OMP_NUM_THREADS": "1"}
         done = subprocess.run(
             [sys.executable, "-c", PUSHED], capture_output=True, text=True, env=environment, timeout=240
         )
