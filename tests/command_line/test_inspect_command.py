@@ -9,8 +9,7 @@ from called import run
 from transformers import FNetConfig, FNetForMaskedLM
 
 from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward
-from isoloss.measurements import foreseen_cost
-from isoloss.models import hub
+from isoloss.models import hub, stored_weights
 from isoloss.models.loading import load_any_language_model
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
@@ -132,9 +131,9 @@ def test_weights_are_measured_as_stored_where_single_precision_does_not_fit(fold
     model.bfloat16().save_pretrained(tmp_path)
     size = sum(each.numel() for each in model.parameters())
     for free, expected in ((3 * size, torch.bfloat16), (4 * size + 100_000, torch.float32)):
-        monkeypatch.setattr(foreseen_cost, "free_memory", lambda _, free=free: free)
-        assert foreseen_cost.precision_that_fits([str(tmp_path)], torch.device("cpu"), 10) == expected
+        monkeypatch.setattr(stored_weights, "free_memory", lambda _, free=free: free)
+        assert stored_weights.precision_that_fits([str(tmp_path)], torch.device("cpu"), 10) == expected
         assert (
-            foreseen_cost.precision_that_fits([str(folders / "bert")], torch.device("cpu"), 10)
+            stored_weights.precision_that_fits([str(folders / "bert")], torch.device("cpu"), 10)
             == torch.float32
         )

@@ -1,4 +1,4 @@
-"""Every public method says what it does, unless a protocol of ours says it of that name."""
+"""Every public method says what it does, and uses what it takes, unless a protocol of ours speaks for it."""
 
 import ast
 from collections.abc import Iterator
@@ -35,3 +35,25 @@ def test_a_public_method_is_described_where_it_stands_or_by_its_protocol() -> No
     ]
     assert len(by_protocols) > 50
     assert not silent
+
+
+def unused(of: ast.FunctionDef) -> set[str]:
+    """Arguments that the body, where there is one, does not name."""
+    taken = {each.arg for each in (*of.args.args, *of.args.kwonlyargs)}
+    named = {each.id for part in of.body for each in ast.walk(part) if isinstance(each, ast.Name)}
+    return {name for name in taken - named - {"self", "cls"} if not name.startswith("_")}
+
+
+def test_a_method_ignores_only_what_its_protocol_hands_over() -> None:
+    protocols = [of for _, of in classes() if is_protocol(of)]
+    handed = {"at_checkpoint": {"model"}}  # by `pretrain`
+    for each in (each for of in protocols for each in methods(of)):
+        handed.setdefault(each.name, set()).update(a.arg for a in each.args.args)
+    ignored = [
+        f"{path.name}: {of.name}.{each.name} does not use {name}"
+        for path, of in classes()
+        for each in methods(of)
+        for name in unused(each) - handed.get(each.name, set())
+        if not of.bases  # which may be another library's
+    ]
+    assert not ignored

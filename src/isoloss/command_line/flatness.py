@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -26,6 +27,7 @@ from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
 if TYPE_CHECKING:
     from isoloss.command_line.flatness_table import Shown
+    from isoloss.corpora.token_sentences import TextCorpus
 
 EXIT_INTERRUPTED = 130
 
@@ -91,27 +93,30 @@ def flatness(options: FlatnessOptions) -> int:
     options = replace(options, models=with_checkpoints(options.models))
     _check(options)
     with starting("flatness"):
-        import torch
-
-        from isoloss.command_line.flatness_table import Shown, print_flatness, print_json
-        from isoloss.corpora.token_sentences import TABLES
-        from isoloss.device import usable_device
-        from isoloss.measurements import models_together as together
-        from isoloss.measurements.foreseen_cost import precision_that_fits
+        from isoloss.command_line.flatness_table import print_flatness, print_json
         from isoloss.measurements.measured_models import INTERRUPTED
-        from isoloss.measurements.sampled_batches import measured_text
-        from isoloss.models.hub import quiet
-        from isoloss.models.task_heads import head_of
 
     _check_what_torch_knows(options)
-    source = options.text
-    table = source if source is not None and source.suffix.lower() in TABLES else None
-    texts = None if table else options.token_ids or measured_text(source, options.dataset)
-    if options.objective is None and head_of(options.models[0]) is not None:
-        texts = source
-    elif table:
-        texts = measured_text(table, None)
-    memory = int(options.memory * GIBIBYTE)
+    shown = _measured(options)
+    (print_json if options.json else print_flatness)(shown)
+    if options.output is not None:
+        _write_page(options, shown)
+    measured = shown.measured
+    finished = len(measured) == len(set(options.quantity)) and measured[-1].stopped != INTERRUPTED
+    return 0 if finished else EXIT_INTERRUPTED
+
+
+def _measured(options: FlatnessOptions) -> "Shown":
+    """Every quantity of every model, as far as measured if it is interrupted."""
+    import torch
+
+    from isoloss.command_line.flatness_table import Shown
+    from isoloss.device import usable_device
+    from isoloss.measurements import models_together as together
+    from isoloss.models.hub import quiet
+    from isoloss.models.stored_weights import precision_that_fits
+
+    texts, memory = _texts(options), int(options.memory * GIBIBYTE)
     if options.dtype is None:
         precision = precision_that_fits(options.models, usable_device(options.device), memory)
     else:
@@ -135,15 +140,22 @@ def flatness(options: FlatnessOptions) -> int:
             options.quantity, models, batches, stopping, settings, progress, memory
         )
         verdicts = together.verdicts_on_traces(measured, models, batches, progress)
-    shown = Shown(measured, models, batches, verdicts)
-    if options.json:
-        print_json(shown)
-    else:
-        print_flatness(shown)
-    if options.output is not None:
-        _write_page(options, shown)
-    finished = len(measured) == len(set(options.quantity)) and measured[-1].stopped != INTERRUPTED
-    return 0 if finished else EXIT_INTERRUPTED
+    return Shown(measured, models, batches, verdicts)
+
+
+def _texts(options: FlatnessOptions) -> "TextCorpus | Path | None":
+    """The texts, or a file of token numbers; of a model with the head of a task, its table."""
+    from isoloss.corpora.token_sentences import TABLES
+    from isoloss.measurements.sampled_batches import measured_text
+    from isoloss.models.task_heads import head_of
+
+    source = options.text
+    is_table = source is not None and source.suffix.lower() in TABLES
+    # A mistake in a text is told before a model's configuration is read.
+    texts = None if is_table else options.token_ids or measured_text(source, options.dataset)
+    if options.objective is None and head_of(options.models[0]) is not None:
+        return source
+    return measured_text(source, None) if is_table else texts
 
 
 def _write_page(options: FlatnessOptions, shown: "Shown") -> None:

@@ -3,18 +3,21 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from torch import nn
 
 from isoloss.command_line.terminal import table_console
 from isoloss.corpora.token_sentences import Corpus
-from isoloss.measurements.flatter_verdict import CONFIDENCE, MOST_SENTENCES, FlatterVerdict
-from isoloss.measurements.measured_models import MeasuredModels, row_title
+from isoloss.measurements.measured_models import CONFIDENCE, MOST_SENTENCES, MeasuredModels, row_title
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, as_text
+
+if TYPE_CHECKING:
+    from isoloss.measurements.flatter_verdict import FlatterVerdict
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Shown:
     measured: list[MeasuredModels]
     models: Mapping[str, nn.Module]
     batches: SampledBatches
-    verdicts: list[FlatterVerdict] = field(default_factory=list)
+    verdicts: "list[FlatterVerdict]" = field(default_factory=list)
 
 
 def print_json(shown: Shown) -> None:
@@ -78,7 +81,7 @@ def _verdict_lines(shown: Shown) -> list[str]:
     return [line for verdict in shown.verdicts for line in _lines_of(verdict)]
 
 
-def _lines_of(verdict: FlatterVerdict) -> list[str]:
+def _lines_of(verdict: "FlatterVerdict") -> list[str]:
     """The answer with everything that belongs to it in one line, and a line for each warning."""
     trace, normalised, loss = (
         as_text(each.value, each.standard_error) for each in (verdict.trace, verdict.normalised, verdict.loss)

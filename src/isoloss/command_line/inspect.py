@@ -77,9 +77,9 @@ def inspect(options: InspectOptions) -> int:
         import torch
 
         from isoloss.device import usable_device
-        from isoloss.measurements.foreseen_cost import foreseen_cost, precision_that_fits
+        from isoloss.measurements.foreseen_cost import foreseen_cost
         from isoloss.measurements.inspected_model import LENGTH, inspected_model
-        from isoloss.models.folder_configuration import holds_weights
+        from isoloss.models.stored_weights import holds_weights, precision_that_fits
 
     device = usable_device(options.device)
     limit = None if options.budget is None else bytes_in(options.budget)

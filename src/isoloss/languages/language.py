@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.languages.sentences import Sentences
-from isoloss.languages.task import Task
 from isoloss.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from isoloss.languages.task import Task
 
 Facts = tuple[tuple[str, str], ...]
 """Names and values, in words."""
@@ -62,7 +64,7 @@ class Language(SentenceSource, Protocol):
         """log Pr(sentence) in nats, float64; -inf for a sentence outside the language."""
         ...
 
-    def tasks(self) -> Sequence[Task]:
+    def tasks(self) -> "Sequence[Task]":
         """The downstream tasks defined by the language's latent variables."""
         ...
 

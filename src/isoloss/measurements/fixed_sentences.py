@@ -16,7 +16,6 @@ from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.measurements.quantity import LANGUAGES_AND_TEXT, AnySource, Subject
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.batch import Batch, ExactObjective, Objective, PretrainingObjective
-from isoloss.objectives.masked import once_each
 from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.progress import Progress
 from isoloss.results.tensors import Tensors, drawn_of, tensors_of
@@ -39,6 +38,8 @@ class FixedSentences:
 
         For a corpus, these are validation sequences.
         """
+        from isoloss.objectives.masked import once_each  # a text is masked otherwise
+
         generator = torch.Generator().manual_seed(seed)
         if isinstance(source, PackedCorpus):
             sentences, _ = validation_sample(source, n, generator)

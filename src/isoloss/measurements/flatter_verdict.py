@@ -8,7 +8,13 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import NormalisedTrace, normalised_trace
 from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.measured_models import FIXED_SENTENCES, MeasuredModels, measure
+from isoloss.measurements.measured_models import (
+    CONFIDENCE,
+    FIXED_SENTENCES,
+    MOST_SENTENCES,
+    MeasuredModels,
+    measure,
+)
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.pretrained import apart_throughout
 from isoloss.progress import Progress, silent
@@ -18,12 +24,6 @@ from isoloss.results.verdict import Verdict, below, within
 SAME_LOSS = 0.01
 """Share of the loss by which two losses may differ and count as one. The paper's own window, 3.204 to 3.208
 nats, is 0.0012 wide in these terms, which takes more text to tell."""
-
-CONFIDENCE = 0.95
-"""Probability, at least, that all intervals of one call hold what they are intervals of, together."""
-
-MOST_SENTENCES = 10**9
-"""More than any text has: a question that takes as many is not settled by more text."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import gc
 import resource
 import sys
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from os import sysconf
@@ -23,9 +22,9 @@ from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.device import free_memory
 from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH
-from isoloss.models.folder_configuration import stored_elements
 from isoloss.models.hub import quiet, refusing, sized_as_published
 from isoloss.models.loading import Prediction, configuration_of, longest_sentence, number_of_tokens
+from isoloss.models.stored_weights import HALVES
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import logits_at_predictions
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
@@ -37,7 +36,6 @@ REPEATED_HELD = 2
 """The factors of the gradient of weights with several uses: each use's, and then all of them joined."""
 GRADIENTS_HELD = 3
 """Gradients of matrices as large as the largest: of two, or of both uses of a tied one and their sum."""
-HALVES = (torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True)
@@ -143,20 +141,6 @@ def foreseen_cost(
         seconds,
         why,
     )
-
-
-def precision_that_fits(names: Sequence[str], device: torch.device, beside: int) -> torch.dtype:
-    """float32, unless the models' weights in it and `beside` bytes exceed the memory there is.
-
-    Then the half precision that most of the weights are stored in, if they are stored in one: sums over
-    products are in float32 also then. What a hub's names stand for is not known before it is fetched.
-    """
-    held = [stored_elements(Path(name)) for name in names if Path(name).is_dir()]
-    elements = sum(sum(of_model.values()) for of_model in held)
-    halves = {each for of_model in held for each in of_model if each in HALVES}
-    if not halves or 4 * elements + beside <= free_memory(device):
-        return torch.float32
-    return max(halves, key=lambda each: sum(of_model.get(each, 0) for of_model in held))
 
 
 def _kind(prediction: Prediction) -> Any:

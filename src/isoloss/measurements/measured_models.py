@@ -27,6 +27,11 @@ from isoloss.results.record import Record, Setting
 INTERRUPTED = "interrupted"
 FIXED_SENTENCES = 256
 """Sentences that quantities of a fixed set are measured on, unless a number is asked for."""
+CONFIDENCE = 0.95
+"""Probability, at least, that all intervals of one call hold what they are intervals of, together."""
+
+MOST_SENTENCES = 10**9
+"""More than any text has: a question that takes as many is not settled by more text."""
 
 
 @dataclass(frozen=True)

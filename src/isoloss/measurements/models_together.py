@@ -4,22 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from torch import dtype, nn
 from transformers import PreTrainedModel
 
-from isoloss.corpora.answered_texts import (
-    AnsweredCorpus,
-    TaggedCorpus,
-    texts_with_classes,
-    texts_with_targets,
-    words_with_classes,
-)
 from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
-from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure
 from isoloss.measurements.sampled_batches import (
     NextToken,
@@ -36,6 +28,10 @@ from isoloss.models.task_heads import Head, class_numbers, first_of_decoder, hea
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
+
+if TYPE_CHECKING:
+    from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
+    from isoloss.measurements.flatter_verdict import FlatterVerdict
 
 MASK_RATE = 0.15
 
@@ -152,11 +148,13 @@ def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) 
 
 def answered_corpus(
     models: Mapping[str, PreTrainedModel], head: Head, path: Path | None
-) -> AnsweredCorpus | TaggedCorpus:
+) -> "AnsweredCorpus | TaggedCorpus":
     """The texts of a table with what the models' head is to say of them, in their tokens.
 
     Raises BadInput if no table is given, or one without that, and for models with other classes.
     """
+    from isoloss.corpora.answered_texts import texts_with_classes, texts_with_targets, words_with_classes
+
     first, model = next(iter(models.items()))
     if path is None:
         raise BadInput(f"{first} has the head of a task ({head}); name a table by --text")
@@ -249,10 +247,12 @@ def verdicts_on_traces(
     models: Mapping[str, nn.Module],
     batches: SampledBatches,
     progress: Progress,
-) -> list[FlatterVerdict]:
+) -> "list[FlatterVerdict]":
     """Those of several models whose traces were measured completely; none if they are interrupted."""
     for each in measured:
         if each.quantity == "fisher_trace" and len(models) > 1 and each.stopped != INTERRUPTED:
+            from isoloss.measurements.flatter_verdict import flatter_verdicts
+
             try:
                 return flatter_verdicts(models, batches, each, progress)
             except KeyboardInterrupt:

@@ -8,11 +8,11 @@ from typing import Literal
 from isoloss.measurements.checkpoint_comparison import Comparison
 from isoloss.measurements.compared_checkpoints import ACCURACIES, LOSS, TRACE, not_comparable
 from isoloss.measurements.flatter_verdict import (
-    CONFIDENCE,
     SAME_LOSS,
     interval_of_difference,
     same_loss_verdict,
 )
+from isoloss.measurements.measured_models import CONFIDENCE
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict, above, below
 

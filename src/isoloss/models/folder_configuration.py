@@ -1,18 +1,15 @@
-"""Reads a model folder's configuration and weight names, even if these are incomplete or nonstandard.
+"""Reads a model folder's configuration, and its weights by their names, even if these are nonstandard.
 
 And adapters of peft: folders with weights that are added to those of a base model, named in the folder.
 """
 
 import json
 import re
-import warnings
 from collections.abc import Iterable, Mapping
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import load_file
 from transformers import AutoConfig, PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
@@ -26,6 +23,7 @@ from transformers.models.auto.modeling_auto import (
 from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.models.hub import MEND, quiet, refuse_irregular, refusing
+from isoloss.models.stored_weights import held_in, weight_shapes
 from isoloss.results.checkpoint import ADAPTER_FILE
 
 _CLASSES = (
@@ -40,9 +38,6 @@ _UNPREFIXED = {
     "encoder.layer.0.attention.self.query.weight": "bert",
 }
 """Weights that tell a type whose names do not begin with it."""
-
-_STORED = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
-"""Floating-point types by their names in safetensors."""
 
 _WRAPPERS = r"^(?:(?:module|_orig_mod|_fsdp_wrapped_module|_forward_module|model)\.)+"
 """What DataParallel, torch.compile, FSDP, DeepSpeed and Lightning put before every name."""
@@ -110,61 +105,6 @@ def states_type(folder: Path) -> bool:
         return True
 
 
-def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the folder's weights, from safetensors or else torch's .bin files.
-
-    Raises BadInput if a .bin file wraps the weights in another structure, and whatever torch and safetensors
-    raise for a damaged file.
-    """
-    shapes: dict[str, tuple[int, ...]] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as weights:
-            shapes |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
-    for path in [] if shapes else sorted(folder.glob("pytorch_model*.bin")):
-        held = _held(path, "meta")
-        around = [name for name, value in held.items() if isinstance(value, Mapping)]
-        if around:
-            raise BadInput(
-                f"{path} holds a state of training, not weights alone; save what it has under "
-                f"{around[0]!r} in its place: torch.save(torch.load(path)[{around[0]!r}], path)"
-            )
-        shapes |= {
-            name: tuple(value.shape) for name, value in held.items() if isinstance(value, torch.Tensor)
-        }
-    return shapes
-
-
-def holds_weights(name: str) -> bool:
-    """Whether the folder holds a file of weights, or it is no folder, but a name on a hub.
-
-    >>> holds_weights("gpt2")
-    True
-    """
-    folder = Path(name)
-    return not folder.is_dir() or any(any(folder.glob(each)) for each in ("*.safetensors", "*.bin", "*.gguf"))
-
-
-def stored_elements(folder: Path) -> dict[torch.dtype, int]:
-    """How many numbers the folder's safetensors hold of each floating-point type; none of other files."""
-    refuse_irregular(folder)
-    found: dict[torch.dtype, int] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        with refusing("file of weights", str(path)), safe_open(path, framework="pt") as weights:
-            for name in weights.keys():  # noqa: SIM118
-                part = weights.get_slice(name)
-                kind = _STORED.get(part.get_dtype())
-                if kind is not None:
-                    found[kind] = found.get(kind, 0) + prod(part.get_shape())
-    return found
-
-
-def _held(path: Path, device: str) -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Detected pickle protocol")  # an unreadable file is refused
-        held: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    return held
-
-
 def renaming(names: Iterable[str], expected: Iterable[str]) -> dict[str, str]:
     """Patterns and replacements that turn more of the names into expected ones; often empty.
 
@@ -189,7 +129,7 @@ def renamed_weights(folder: Path, model: PreTrainedModel) -> dict[str, torch.Ten
     for path in sorted(folder.glob("*.safetensors")):
         weights |= load_file(path)
     for path in [] if weights else sorted(folder.glob("pytorch_model*.bin")):
-        weights |= _held(path, "cpu")
+        weights |= held_in(path, "cpu")
     return {_renamed(name, patterns): weight for name, weight in weights.items()}
 
 

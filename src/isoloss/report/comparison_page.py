@@ -18,7 +18,8 @@ from isoloss.measurements.compared_checkpoints import (
     Checkpoint,
     not_comparable,
 )
-from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS
+from isoloss.measurements.flatter_verdict import SAME_LOSS
+from isoloss.measurements.measured_models import CONFIDENCE
 from isoloss.measurements.task_texts import DESCRIPTION
 from isoloss.measurements.verdicts import MAJORITY, PairVerdict, in_words
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel

@@ -7,8 +7,7 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.curvature.weight_changes import Rounding
-from isoloss.measurements.flatter_verdict import CONFIDENCE
-from isoloss.measurements.measured_models import MeasuredModels, row_title
+from isoloss.measurements.measured_models import CONFIDENCE, MeasuredModels, row_title
 from isoloss.measurements.sensitivity import UNIT, WHOLE, PartUnderChange
 from isoloss.panels import Axis, Bars, Chart, Colour, Lines, Panel
 from isoloss.report.page import Page, Section, drawn

@@ -12,7 +12,6 @@ from torch.utils.checkpoint import CheckpointError
 
 from isoloss.curvature.derivatives import MeasuredParameters, parameter_group, trainable_parameters
 from isoloss.curvature.per_sentence.directions import Directions
-from isoloss.curvature.per_sentence.every_other_parameter import squared_norms_by_sentence
 from isoloss.curvature.per_sentence.factors import GatheredGradient, SentenceRows
 from isoloss.curvature.per_sentence.gradients import sentence_gradients, with_mean
 from isoloss.curvature.per_sentence.parameter_uses import (
@@ -96,6 +95,8 @@ def norms_along(
             found = {}
         del logits
         if others := {name: p for name, p in parameters.items() if name not in found}:
+            from isoloss.curvature.per_sentence.every_other_parameter import squared_norms_by_sentence
+
             one_by_one = squared_norms_by_sentence(
                 model, objective, batch, directions.cotangents, others, memory_bytes
             )

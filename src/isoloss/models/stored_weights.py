@@ -1,0 +1,89 @@
+"""What the files of weights in a model's folder hold, without the model: names, shapes, types, and sizes."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+
+from isoloss.device import free_memory
+from isoloss.errors import BadInput
+from isoloss.models.hub import refuse_irregular, refusing
+
+_STORED = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+"""Floating-point types by their names in safetensors."""
+
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the folder's weights, from safetensors or else torch's .bin files.
+
+    Raises BadInput if a .bin file wraps the weights in another structure, and whatever torch and safetensors
+    raise for a damaged file.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="pt") as weights:
+            shapes |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
+    for path in [] if shapes else sorted(folder.glob("pytorch_model*.bin")):
+        held = held_in(path, "meta")
+        around = [name for name, value in held.items() if isinstance(value, Mapping)]
+        if around:
+            raise BadInput(
+                f"{path} holds a state of training, not weights alone; save what it has under "
+                f"{around[0]!r} in its place: torch.save(torch.load(path)[{around[0]!r}], path)"
+            )
+        shapes |= {
+            name: tuple(value.shape) for name, value in held.items() if isinstance(value, torch.Tensor)
+        }
+    return shapes
+
+
+def holds_weights(name: str) -> bool:
+    """Whether the folder holds a file of weights, or it is no folder, but a name on a hub.
+
+    >>> holds_weights("gpt2")
+    True
+    """
+    folder = Path(name)
+    return not folder.is_dir() or any(any(folder.glob(each)) for each in ("*.safetensors", "*.bin", "*.gguf"))
+
+
+def stored_elements(folder: Path) -> dict[torch.dtype, int]:
+    """How many numbers the folder's safetensors hold of each floating-point type; none of other files."""
+    refuse_irregular(folder)
+    found: dict[torch.dtype, int] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with refusing("file of weights", str(path)), safe_open(path, framework="pt") as weights:
+            for name in weights.keys():  # noqa: SIM118
+                part = weights.get_slice(name)
+                kind = _STORED.get(part.get_dtype())
+                if kind is not None:
+                    found[kind] = found.get(kind, 0) + prod(part.get_shape())
+    return found
+
+
+def held_in(path: Path, device: str) -> dict[str, Any]:
+    """What one of torch's .bin files holds, without unpickling anything else than tensors."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Detected pickle protocol")  # an unreadable file is refused
+        held: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    return held
+
+
+def precision_that_fits(names: Sequence[str], device: torch.device, beside: int) -> torch.dtype:
+    """float32, unless the models' weights in it and `beside` bytes exceed the memory there is.
+
+    Then the half precision that most of the weights are stored in, if they are stored in one: sums over
+    products are in float32 also then. What a hub's names stand for is not known before it is fetched.
+    """
+    held = [stored_elements(Path(name)) for name in names if Path(name).is_dir()]
+    elements = sum(sum(of_model.values()) for of_model in held)
+    halves = {each for of_model in held for each in of_model if each in HALVES}
+    if not halves or 4 * elements + beside <= free_memory(device):
+        return torch.float32
+    return max(halves, key=lambda each: sum(of_model.get(each, 0) for of_model in held))
