@@ -30,8 +30,6 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
         (("figure-1", "--language", "nowhere.pcfg"), "nowhere.pcfg"),
         (("figure-1", "--task", "prefix-3"), "no task 'prefix-3'"),
         (("all", "--task", "prefix-4"), "go with figure-1, adamw-clock, drift"),
-        (("figure-1", "--settings", "0.2:32,0.4:8"), "the learning rates and batches of drift"),
-        (("drift", "--settings", "0.2:32"), "at least two learning rates or batches"),
         (("figure-1", "--runs", "width-1"), "no run of figure-1 is called 'width-1'; did you mean 'width-"),
         (("figure-1", "--processes", "0"), "--processes must be at least 1"),
         (("figure-1", "--maximum-length", "5"), "--maximum-length needs --language"),
@@ -169,14 +167,6 @@ def test_a_model_too_large_to_time_is_told_with_the_reason(monkeypatch: pytest.M
     rows = cost_table.cost_rows(chosen.experiments, chosen.runs, this_machine(), "cpu", silent)
     assert {row["not_measured"] for row in rows} == {"a step needs about 400 GB"}
     assert {row["hours_measured"] for row in rows} == {None}
-
-
-def test_learning_rates_of_the_users_own_are_the_drifts_alone(tmp_path: Path) -> None:
-    names = ("figure-1", "drift", "drift-limits")
-    plain = choice(ReproduceOptions(names, "smoke", tmp_path))
-    asked = choice(ReproduceOptions(names, "smoke", tmp_path, settings="0.3:8,0.15:8"))
-    digests = ([[run.digest for run in each.runs] for each in one.experiments] for one in (plain, asked))
-    assert [before == after for before, after in zip(*digests, strict=True)] == [True, False, True]
 
 
 def test_a_run_again_is_of_the_task_that_was_measured(tmp_path: Path) -> None:

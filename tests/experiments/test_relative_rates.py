@@ -9,7 +9,6 @@ from isoloss.experiments.drift_runs import (
     RATE,
     RelativeSchedule,
     RelativeSGD,
-    relative_schedules,
 )
 from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.schedules import Schedule, first_step
@@ -96,9 +95,3 @@ def test_the_time_is_the_theorems_in_units_of_the_curvature() -> None:
 def test_what_makes_no_sgd_is_refused(share: float, batch: int) -> None:
     with pytest.raises(BadInput):
         RelativeSchedule(share, batch)
-
-
-@pytest.mark.parametrize("text", ["", "0.2", "0.2:32,", "0.2:3.5", "x:32"])
-def test_what_is_no_pace_is_named(text: str) -> None:
-    with pytest.raises(BadInput, match="is no learning rate and batch"):
-        relative_schedules(text)

@@ -10,7 +10,6 @@ from isoloss.experiments.schedules import (
     checkpoint_steps,
     first_step,
     mean_step,
-    rates_and_batches,
 )
 from isoloss.pretraining.descent import warmed_up
 
@@ -41,12 +40,6 @@ def test_four_times_the_batch_goes_a_quarter_as_far() -> None:
 def test_what_makes_no_sgd_is_refused(rate: float, batch: int) -> None:
     with pytest.raises(BadInput, match="a learning rate above 0 and a batch of at least 1"):
         Schedule(rate, batch)
-
-
-@pytest.mark.parametrize("text", ["", "0.2", "0.2:32,", "0.2:3.5", "x:32"])
-def test_what_is_no_pace_is_named(text: str) -> None:
-    with pytest.raises(BadInput, match="is no learning rate and batch"):
-        rates_and_batches(text)
 
 
 def test_the_time_of_adamw_is_that_of_its_rates_and_average() -> None:

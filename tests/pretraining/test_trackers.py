@@ -1,9 +1,7 @@
 """What trackers receive from a run: means of the loss, readings, checkpoints, settings, and the end."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.trackers import Tracked, opened_tracker, tracker_named
+from isoloss.pretraining.trackers import Tracked, opened_tracker
 from isoloss.pretraining.update_rule import UpdateRule
 from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
 
@@ -103,19 +101,3 @@ def test_an_accelerate_tracker_begins_with_the_settings_and_ends_also_after_an_e
     assert settings["architecture.shape.width"] == 8
     assert settings["update_rule.is"] == "AdamW"
     assert all(isinstance(value, str | int | float) for value in settings.values())
-
-
-@pytest.mark.parametrize("name", ["tensorboard", "wandb", "trackio"])
-def test_trackers_are_made_by_name_and_one_that_is_missing_says_how_to_get_it(
-    name: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(BadInput, match=rf"isoloss\[{name}\]"):
-        tracker_named(name, tmp_path, "run")
-    monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    tracker = tracker_named(name, tmp_path, "run")
-    assert tracker.name == name
-    if name == "wandb":  # nothing is sent that was not requested
-        assert tracker.init_kwargs["mode"] == "offline"
-        assert tracker_named(name, tmp_path, "run", online=True).init_kwargs["mode"] == "online"
-    assert not list(tmp_path.iterdir())

@@ -9,15 +9,12 @@ from small_problems import factor_problem
 from isoloss.errors import BadInput
 from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
-from isoloss.theory import theorem_3_3
+from isoloss.theory import theorem_3_3, theorem_3_3_transformer
 from isoloss.theory import theorem_3_3_coin as coins
 from isoloss.theory.minimisers import BiasedCoin, trace_flow
 from isoloss.theory.optimiser_paths import SGDSettings
 from isoloss.theory.theorem_3_3 import (
-    AT_LAST_RATE,
-    FACTORS,
     IN_THE_LIMIT,
-    TRANSFORMER,
     Race,
     codimension_finding,
     fall_finding,
@@ -121,7 +118,7 @@ def race(problem):
 
 def both_falls(race):
     in_the_limit = fall_finding(IN_THE_LIMIT, race.fall_in_the_limit.intercept, 0.05)
-    return in_the_limit, fall_finding(AT_LAST_RATE, race.fall(race.runs[-1]), 0.1)
+    return in_the_limit, fall_finding(theorem_3_3_transformer.AT_LAST_RATE, race.fall(race.runs[-1]), 0.1)
 
 
 def test_sgd_on_factors_follows_the_flow(race):
@@ -140,7 +137,9 @@ def test_another_constant_is_found_out_by_the_fall(problem, race, factor):
 
 
 def test_statements_at_smoke_size():
-    statement = FACTORS.compute(replace(FACTORS.smoke, race=replace(RACE, paths=4, points=1)), silent)
+    statement = theorem_3_3.ENTRY.compute(
+        replace(theorem_3_3.ENTRY.smoke, race=replace(RACE, paths=4, points=1)), silent
+    )
     assert [f.name for f in statement.findings] == [
         "codimension",
         "fall of the trace",
@@ -152,12 +151,12 @@ def test_statements_at_smoke_size():
 
 
 def test_a_race_shorter_than_sgds_return_to_the_minima_is_not_judged(monkeypatch):
-    race = replace(TRANSFORMER.smoke.race, lifetimes=0.02, paths=2, seed=900)
-    settings = replace(TRANSFORMER.smoke, race=race)
-    statement = TRANSFORMER.compute(settings, silent)
+    race = replace(theorem_3_3_transformer.ENTRY.smoke.race, lifetimes=0.02, paths=2, seed=900)
+    settings = replace(theorem_3_3_transformer.ENTRY.smoke, race=race)
+    statement = theorem_3_3_transformer.ENTRY.compute(settings, silent)
     (codimension,) = statement.findings
     assert codimension.verdict == Verdict.SUPPORTED
     assert "too short, and the fall of the trace is not judged" in statement.text
-    monkeypatch.setattr(theorem_3_3, "LEAST_RETURNS", 0.0)
-    _, fall = TRANSFORMER.compute(settings, silent).findings
+    monkeypatch.setattr(theorem_3_3_transformer, "LEAST_RETURNS", 0.0)
+    _, fall = theorem_3_3_transformer.ENTRY.compute(settings, silent).findings
     assert fall.standard_error > 0

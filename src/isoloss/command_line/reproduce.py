@@ -57,8 +57,6 @@ class ReproduceOptions:
     any_task: bool = False
     """Allow figure-1 to use a task that the words alone, or a guess, can solve, which is refused otherwise;
     with --language but no --task, the prefix of half the longest sentence."""
-    settings: Annotated[str | None, tyro.conf.arg(metavar="RATE:BATCH,...", help_behavior_hint="")] = None
-    """SGD rates, as shares of the stable one, and batch sizes, such as 0.5:32,1:64; for drift only."""
     runs: Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
     """Only these runs of one experiment, such as width-32-seed-1; all by default."""
     processes: Number = None
@@ -155,7 +153,6 @@ def command_again(request: ReproduceOptions, experiment: "Experiment", run: "Pla
         "--language": request.language,
         "--maximum-length": request.maximum_length,
         "--task": _probed_task(run) if given else None,
-        "--settings": request.settings if design.with_rates else None,
         "--device": None if request.device == "cpu" else request.device,
         "--tokens": request.tokens,
         "--precision": request.precision,

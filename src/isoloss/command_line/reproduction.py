@@ -55,7 +55,6 @@ def choice(request: ReproduceOptions) -> Choice:
         request.maximum_length,
         request.task,
         request.any_task,
-        request.settings,
         request.tokens,
         _compute(request, scale),
     )

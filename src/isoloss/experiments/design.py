@@ -54,7 +54,7 @@ class Design:
     it. `seeds` replace the scale's where claims were registered anew; `earlier_seeds` are those of earlier
     rounds, of which claims were left open or changed. `takes_a_language`: the scale's grammar may be replaced
     by a user's language; `needs_room`: only by one with a task that neither a guess nor the words alone can
-    solve. `with_rates` plans it with a user's learning rates and batches. `headline` is the claim that
+    solve. `headline` is the claim that
     answers its title, where that is not the first effect. `findings` are what its table says in sentences,
     of an experiment without claims.
 
@@ -69,16 +69,15 @@ class Design:
     earlier_seeds: Mapping[ScaleName, tuple[Seeds, ...]] = field(default_factory=dict)
     takes_a_language: bool = False
     needs_room: bool = False
-    with_rates: Callable[[Scale, str], Experiment] | None = None
     picture: Picture | None = None
     headline: str = ""
     findings: Callable[[pl.DataFrame], tuple[str, ...]] | None = None
     of_the_paper: bool = False
 
-    def at(self, scale: Scale, rates: str | None = None) -> Experiment:
-        """The experiment at a scale, with a user's learning rates and batches where it takes them."""
+    def at(self, scale: Scale) -> Experiment:
+        """The experiment at a scale."""
         scale = scale.with_seeds(self.seeds.get(scale.name))
-        made = self.with_rates(scale, rates) if rates and self.with_rates else self.plan(scale)
+        made = self.plan(scale)
         runs = (
             made.runs
             if scale.compute == Compute()
@@ -192,7 +191,6 @@ class Changes:
     maximum_length: int | None = None
     task: str | None = None
     any_task: bool = False
-    rates: str | None = None
     tokens: int | None = None
     compute: Compute | None = None
 
@@ -206,11 +204,6 @@ def requested_experiments(
     """
     if changes.maximum_length is not None and changes.language is None:
         raise BadInput("--maximum-length needs --language; the scale's own language has a fixed length")
-    if changes.rates is not None and not any(design.with_rates for design in designs.values()):
-        named = [name for name, design in builtin_designs().items() if design.with_rates]
-        raise BadInput(
-            f"--settings are the learning rates and batches of {' and '.join(named)}; name that experiment"
-        )
     if changes.language is not None or changes.task is not None:
         _refuse_without_language(designs)
         plan = scale.grammar.language
@@ -241,7 +234,7 @@ def other_experiments(
 
 def _with_changes(scale: Scale, changes: Changes, name: str, design: Design) -> Experiment:
     """One experiment, carried out as requested and called as its file is."""
-    experiment = design.at(scale, changes.rates)
+    experiment = design.at(scale)
     if changes.tokens is not None:
         experiment = with_tokens(experiment, changes.tokens)
     if (compute := changes.compute) is not None:

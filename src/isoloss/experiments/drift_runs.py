@@ -14,7 +14,6 @@ from isoloss.experiments.schedules import (
     Clock,
     checkpoint_steps,
     mean_step,
-    rates_and_batches,
 )
 from isoloss.experiments.shared.language_runs import AnyRuns
 from isoloss.languages.language import Language
@@ -130,17 +129,6 @@ class RelativeSchedule:
     def time(self, step: int) -> float:
         """Of the averaged weights of that step."""
         return self.time_per_step * mean_step(step, self.horizon)
-
-
-def relative_schedules(text: str) -> tuple[RelativeSchedule, ...]:
-    """Shares of the stable rate and batches in the notation of the command line.
-
-    Raises BadInput for any other text.
-
-    >>> [str(schedule) for schedule in relative_schedules("0.5:64,0.25:32")]
-    ['η 0.5 η*, B 64', 'η 0.25 η*, B 32']
-    """
-    return tuple(RelativeSchedule(*numbers) for numbers in rates_and_batches(text))
 
 
 @dataclass(frozen=True)

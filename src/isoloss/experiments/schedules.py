@@ -215,27 +215,6 @@ def first_step(clock: Clock, time: float) -> int:
     return last
 
 
-def rates_and_batches(text: str) -> tuple[tuple[float, int], ...]:
-    """Learning rates and batches in the notation of the command line.
-
-    Raises BadInput for any other text.
-
-    >>> rates_and_batches("0.2:32,0.4:128")
-    ((0.2, 32), (0.4, 128))
-    """
-    found = []
-    for part in text.split(","):
-        rate, _, batch = part.partition(":")
-        try:
-            found.append((float(rate), int(batch)))
-        except ValueError as error:
-            raise BadInput(
-                f"{part!r} is no learning rate and batch; write them with a colon, and commas between, such "
-                "as 0.5:64,0.25:32"
-            ) from error
-    return tuple(found)
-
-
 def mean_step(step: int, horizon: int) -> float:
     """The weighted mean of the steps that `WeightAverage` has taken in by `step`.
 

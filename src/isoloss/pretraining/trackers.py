@@ -1,11 +1,9 @@
 """TensorBoard, Weights & Biases and trackio, through accelerate's trackers."""
 
-import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,42 +54,13 @@ class Tracked:
         self.log({"checkpoint_loss": checkpoint.training_loss, **checkpoint.readings}, checkpoint.step)
 
 
-TrackerName = Literal["tensorboard", "wandb", "trackio"]
-PROJECT = "isoloss"
-
-
-def tracker_named(name: TrackerName, folder: Path, run: str, *, online: bool = False) -> Any:
-    """An accelerate `GeneralTracker` for one run, not yet started.
-
-    TensorBoard and Weights & Biases write below `folder`; Weights & Biases stays offline unless `online`
-    (`wandb sync` sends its files later). trackio keeps its own folder on this machine, where
-    `trackio show` looks. Raises BadInput where the tracker or accelerate is not installed.
-    """
-    try:
-        importlib.import_module(name)
-        trackers = importlib.import_module("accelerate.tracking")
-    except ImportError as error:
-        raise BadInput(
-            f"the tracker {name} needs packages that are missing ({error}); pip install 'isoloss[{name}]'"
-        ) from error
-    match name:
-        case "tensorboard":
-            return trackers.TensorBoardTracker(run, logging_dir=folder / "tensorboard")
-        case "wandb":
-            mode, quiet = "online" if online else "offline", {"silent": True}
-            return trackers.WandBTracker(PROJECT, name=run, dir=str(folder), mode=mode, settings=quiet)
-        case "trackio":
-            return trackers.TrackioTracker(PROJECT, name=run)
-
-
 @contextmanager
 def opened_tracker(tracker: Any, specification: PretrainingSpecification) -> Iterator[Log]:
     """Start the tracker's run with the specification's settings, and finish it when the block ends.
 
-    `tracker` is any accelerate `GeneralTracker`: one from `tracker_named`, or a user's own. If several
-    processes train, only the main one opens it.
+    `tracker` is any accelerate `GeneralTracker`. If several processes train, only the main one opens it.
 
-        with opened_tracker(tracker_named("tensorboard", folder, "width 64"), specification) as log:
+        with opened_tracker(TensorBoardTracker("width 64", logging_dir=folder), specification) as log:
             tracked = Tracked(log, every=100)
             pretrain(..., at_step=tracked.at_step, at_checkpoint=tracked.at_checkpoint)
     """

@@ -32,6 +32,7 @@ from isoloss.theory import (
     nested_minimisers,
     theorem_3_3,
     theorem_3_3_coin,
+    theorem_3_3_transformer,
     theorem_5_1,
     theorem_g_6,
 )
@@ -41,8 +42,8 @@ from isoloss.theory.statement_names import statements_named
 SUITE: tuple[Entry, ...] = (
     lemma_3_2.ENTRY,
     theorem_3_3_coin.ENTRY,
-    theorem_3_3.FACTORS,
-    theorem_3_3.TRANSFORMER,
+    theorem_3_3.ENTRY,
+    theorem_3_3_transformer.ENTRY,
     lemma_g_4.ENTRY,
     lemma_g_1.ENTRY,
     fact_g_2.ENTRY,

@@ -15,7 +15,6 @@ from isoloss.experiments.drift_runs import (
     Measured,
     RelativeSchedule,
     every_drift_run,
-    relative_schedules,
 )
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
@@ -275,10 +274,6 @@ def drift(scale: Scale, settings: DriftRuns) -> Experiment:
     )
 
 
-def _with_rates(scale: Scale, text: str) -> Experiment:
-    return drift(scale, replace(AT[scale.name], schedules=relative_schedules(text)))
-
-
 EXPERIMENT = Design(
     lambda scale: drift(scale, AT[scale.name]),
     registered="b3601f09ccc695dac1eb841d72f4768839fe710a",
@@ -288,7 +283,6 @@ EXPERIMENT = Design(
         "night": (tuple(range(241, 251)), tuple(range(251, 261))),
     },
     takes_a_language=True,
-    with_rates=_with_rates,
     picture=Picture("clock-grammar-32", "Trace of the Hessian and accuracy over the drift's time"),
     headline="one-clock",
 )
