@@ -1,4 +1,4 @@
-"""`isoloss language`: writes the files of languages, and searches among random ones."""
+"""`isoloss language`: writes the files of languages."""
 
 from dataclasses import dataclass
 from json import dumps
@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 from tyro.conf import subcommand
 
-from isoloss.command_line.language_search import (
+from isoloss.command_line.language_sizes import (
     OF_A_HIERARCHY,
-    GrammarSearchOptions,
     GrammarSizes,
-    HierarchySearchOptions,
     HierarchySizes,
-    HMMSearchOptions,
     HMMSizes,
     refuse_small_sizes,
     rules_of,
-    search,
 )
 from isoloss.command_line.options import Folder, Name, refuse_existing, usable_seed
 from isoloss.command_line.terminal import progress_display, starting
@@ -156,7 +152,7 @@ class TeacherOptions:
 
 @dataclass(frozen=True)
 class LanguageOptions:
-    """Write a language file for the other commands, or search for languages whose tasks have room.
+    """Write a language file for the other commands.
 
     Example: isoloss language hmm --output my.json
     """
@@ -168,18 +164,12 @@ class LanguageOptions:
         | Annotated[DyckOptions, subcommand("dyck")]
         | Annotated[CausalLMOptions, subcommand("causal-lm")]
         | Annotated[TeacherOptions, subcommand("teacher")]
-        | Annotated[GrammarSearchOptions, subcommand("grammar-search")]
-        | Annotated[HierarchySearchOptions, subcommand("hierarchy-search")]
-        | Annotated[HMMSearchOptions, subcommand("hmm-search")]
     )
 
 
 def language(options: LanguageOptions) -> None:
-    """Write the file of a language of the requested kind, or rank several."""
+    """Write the file of a language of the requested kind."""
     kind = options.kind
-    if isinstance(kind, GrammarSearchOptions | HierarchySearchOptions | HMMSearchOptions):
-        search(kind)
-        return
     with starting("language"):
         from isoloss.languages.language import kind_of
 

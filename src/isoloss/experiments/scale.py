@@ -241,7 +241,7 @@ def headline_task(
     if not fit:
         raise BadInput(
             "no task of the language has room and is hard to guess, so that a probe's accuracy would say "
-            "nothing of the models; give one that `isoloss language grammar-search` finds, or --any-task"
+            "nothing of the models; give one found as docs/languages.md shows, or --any-task"
         )
     return max(fit, key=lambda room: room.room.value).task
 
