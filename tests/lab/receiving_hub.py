@@ -25,11 +25,18 @@ class LocalHub:
         self.address = ""
 
 
+class _Server(ThreadingHTTPServer):
+    """A server that has a hub."""
+
+    hub: LocalHub
+
+
 @contextmanager
 def receiving_hub() -> Iterator[LocalHub]:
     """The server, until the block ends."""
     hub = LocalHub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.hub = hub
     hub.address = f"http://127.0.0.1:{server.server_address[1]}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -39,92 +46,98 @@ def receiving_hub() -> Iterator[LocalHub]:
         server.server_close()
 
 
-def _handler(hub: LocalHub) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
 
-        def log_message(self, *_words: object) -> None:
-            """Say nothing."""
+    def log_message(self, *_words: object) -> None:
+        """Say nothing."""
 
-        def do_POST(self) -> None:
-            body = self._body()
-            if hub.refuses:
-                self._answer(401, {"error": "Invalid credentials"})
-            elif self.path == "/api/repos/create":
-                asked = json.loads(body)
-                name = "/".join(filter(None, (asked.get("organization"), asked["name"])))
-                hub.files[name] = {}
-                hub.private[name] = asked.get("private") or asked.get("visibility") == "private"
-                self._answer(200, {"url": f"{hub.address}/{name}", "id": name})
-            elif self.path == "/api/validate-yaml":
-                self._answer(200, {"errors": [], "warnings": []})
-            elif "/preupload/" in self.path:
-                modes = [
-                    {"path": each["path"], "uploadMode": _mode(each["path"]), "shouldIgnore": False}
-                    for each in json.loads(body)["files"]
-                ]
-                self._answer(200, {"files": modes})
-            elif self.path.endswith("/info/lfs/objects/batch"):
-                objects = [
-                    {**each, "actions": {"upload": {"href": f"{hub.address}/large/{each['oid']}"}}}
-                    for each in json.loads(body)["objects"]
-                ]
-                self._answer(200, {"transfer": "basic", "objects": objects})
-            elif "/commit/" in self.path:
-                name = _repository(self.path)
-                files = hub.files[name]
-                for line in map(json.loads, body.decode().splitlines()):
-                    value = line["value"]
-                    if line["key"] == "file":
-                        files[value["path"]] = base64.b64decode(value["content"])
-                    elif line["key"] == "lfsFile":
-                        files[value["path"]] = hub.large[value["oid"]]
-                self._answer(200, {"commitUrl": f"{hub.address}/{name}/commit/{COMMIT}", "commitOid": COMMIT})
-            else:
-                self._answer(404, {"error": "Not Found"})
+    @property
+    def hub(self) -> LocalHub:
+        """That of the server."""
+        assert isinstance(self.server, _Server)
+        return self.server.hub
 
-        def do_PUT(self) -> None:
-            content = self._body()
-            hub.large[hashlib.sha256(content).hexdigest()] = content
-            self._answer(200, {})
+    def do_POST(self) -> None:
+        body = self._body()
+        if self.hub.refuses:
+            self._answer(401, {"error": "Invalid credentials"})
+        elif self.path == "/api/repos/create":
+            asked = json.loads(body)
+            name = "/".join(filter(None, (asked.get("organization"), asked["name"])))
+            self.hub.files[name] = {}
+            self.hub.private[name] = asked.get("private") or asked.get("visibility") == "private"
+            self._answer(200, {"url": f"{self.hub.address}/{name}", "id": name})
+        elif self.path == "/api/validate-yaml":
+            self._answer(200, {"errors": [], "warnings": []})
+        elif "/preupload/" in self.path:
+            modes = [
+                {"path": each["path"], "uploadMode": _mode(each["path"]), "shouldIgnore": False}
+                for each in json.loads(body)["files"]
+            ]
+            self._answer(200, {"files": modes})
+        elif self.path.endswith("/info/lfs/objects/batch"):
+            objects = [
+                {**each, "actions": {"upload": {"href": f"{self.hub.address}/large/{each['oid']}"}}}
+                for each in json.loads(body)["objects"]
+            ]
+            self._answer(200, {"transfer": "basic", "objects": objects})
+        elif "/commit/" in self.path:
+            self._commit(body)
+        else:
+            self._answer(404, {"error": "Not Found"})
 
-        def do_HEAD(self) -> None:
-            self._resolve(with_content=False)
+    def _commit(self, body: bytes) -> None:
+        name = _repository(self.path)
+        files = self.hub.files[name]
+        for line in map(json.loads, body.decode().splitlines()):
+            value = line["value"]
+            if line["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif line["key"] == "lfsFile":
+                files[value["path"]] = self.hub.large[value["oid"]]
+        self._answer(200, {"commitUrl": f"{self.hub.address}/{name}/commit/{COMMIT}", "commitOid": COMMIT})
 
-        def do_GET(self) -> None:
-            if "/resolve/" in self.path:
-                self._resolve(with_content=True)
-            else:
-                self._body()
-                self._answer(404, {"error": "Not Found"})
+    def do_PUT(self) -> None:
+        content = self._body()
+        self.hub.large[hashlib.sha256(content).hexdigest()] = content
+        self._answer(200, {})
 
-        def _resolve(self, *, with_content: bool) -> None:
+    def do_HEAD(self) -> None:
+        self._resolve(with_content=False)
+
+    def do_GET(self) -> None:
+        if "/resolve/" in self.path:
+            self._resolve(with_content=True)
+        else:
             self._body()
-            owner, name, _, _, path = self.path.lstrip("/").split("?")[0].split("/", 4)
-            content = hub.files.get(f"{owner}/{name}", {}).get(path)
-            if content is None:
-                self._answer(404, {}, {"X-Error-Code": "EntryNotFound"}, with_content)
-                return
-            tag = hashlib.sha256(content).hexdigest()
-            self._answer(200, content, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, with_content)
+            self._answer(404, {"error": "Not Found"})
 
-        def _body(self) -> bytes:
-            hub.asked.append((self.command, self.path))
-            hub.tokens.add(self.headers.get("Authorization"))
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def _resolve(self, *, with_content: bool) -> None:
+        self._body()
+        owner, name, _, _, path = self.path.lstrip("/").split("?")[0].split("/", 4)
+        content = self.hub.files.get(f"{owner}/{name}", {}).get(path)
+        if content is None:
+            self._answer(404, {}, {"X-Error-Code": "EntryNotFound"}, with_content)
+            return
+        tag = hashlib.sha256(content).hexdigest()
+        self._answer(200, content, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, with_content)
 
-        def _answer(
-            self, code: int, content: Any, headers: dict[str, str] | None = None, with_content: bool = True
-        ) -> None:
-            sent = content if isinstance(content, bytes) else json.dumps(content).encode()
-            self.send_response(code)
-            for name, value in {**(headers or {}), "Content-Length": str(len(sent))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if with_content:
-                self.wfile.write(sent)
+    def _body(self) -> bytes:
+        self.hub.asked.append((self.command, self.path))
+        self.hub.tokens.add(self.headers.get("Authorization"))
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-    return Handler
+    def _answer(
+        self, code: int, content: Any, headers: dict[str, str] | None = None, with_content: bool = True
+    ) -> None:
+        sent = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(code)
+        for name, value in {**(headers or {}), "Content-Length": str(len(sent))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if with_content:
+            self.wfile.write(sent)
 
 
 def _mode(path: str) -> str:
