@@ -29,14 +29,13 @@ SAM_RULE = "-dropout-WD+SAM"
 
 @dataclass(frozen=True)
 class CorpusRuns:
-    """One model, pre-trained on a corpus; `corpus_name` is what the corpus is called on a page.
+    """One model, pre-trained on a corpus.
 
     Loss, trace and accuracy are measured at the checkpoints from step `measured_from` on: what claims are
     judged on. `chosen_late` says, for the page, which setting was chosen after results were seen.
     """
 
     corpus: CorpusPlan
-    corpus_name: str
     architecture: PreLayerNormTransformer
     objective: ManyMasksObjective
     update_rule: AdamW

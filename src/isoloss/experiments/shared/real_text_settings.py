@@ -26,7 +26,6 @@ _WORDS = 3997
 
 _BOOKS = CorpusRuns(
     corpus=CorpusPlan(CorpusRequest(Books(), OwnVocabulary(4000)), _WORDS),
-    corpus_name="18 books of Project Gutenberg, in the place of BookCorpus; a document is about two pages",
     architecture=PreLayerNormTransformer(laptop_shape(64), attention="eager"),
     objective=ManyMasksObjective(replacement=BertReplacement(_WORDS)),
     update_rule=AdamW(3e-3, warm_up_steps=200),
@@ -58,7 +57,6 @@ LAPTOP = RealTextRuns(
     followed=replace(
         _BOOKS,
         corpus=CorpusPlan(CorpusRequest(Reviews(), OwnVocabulary(4000)), _WORDS),
-        corpus_name="25,000 film reviews of the web, in the place of OpenWebText",
     ),
     compared=_COMPARED_ON_TEXT,
     sam=SAM(),
@@ -110,7 +108,6 @@ PAPER = RealTextRuns(
             ),
             _BERT_WORDS,
         ),
-        corpus_name="OpenWebText (Gokaslan and Cohen 2019)",
         architecture=PreLayerNormTransformer(TABLE_4[3]),
         objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
         update_rule=AdamW(warm_up_steps=5000),
@@ -130,7 +127,6 @@ PAPER = RealTextRuns(
             ),
             _BERT_WORDS,
         ),
-        corpus_name="BookCorpus (Zhu et al. 2015)",
         architecture=PreLayerNormTransformer(Shape(1024, 16, 24, 4096)),
         objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
         update_rule=AdamW(warm_up_steps=5000),
@@ -208,13 +204,13 @@ def _task(name: str, *, pairs: bool = False) -> GivenTask:
     return GivenTask(split_by_hash(name, ("no", "yes"), given, Shares(0.2, 0.3)))
 
 
-def _runs_on_text(name: str) -> CorpusRuns:
+def _runs_on_text() -> CorpusRuns:
+    """On a dozen texts made up here."""
     request = CorpusRequest(
         GivenDocuments(_documents()), OwnVocabulary(100), length=24, validation_share=0.25
     )
     return CorpusRuns(
         corpus=CorpusPlan(request, _FEW_WORDS),
-        corpus_name=name,
         architecture=PreLayerNormTransformer(laptop_shape(16)),
         objective=ManyMasksObjective(replacement=BertReplacement(_FEW_WORDS)),
         update_rule=AdamW(warm_up_steps=5),
@@ -226,8 +222,8 @@ def _runs_on_text(name: str) -> CorpusRuns:
 
 
 SMOKE = RealTextRuns(
-    followed=_runs_on_text("a dozen texts made up here"),
-    compared=_runs_on_text("a dozen texts made up here"),
+    followed=_runs_on_text(),
+    compared=_runs_on_text(),
     sam=SAM(),
     sentiment=_task("SST-2 form, made up"),
     questions=_task("QNLI form, made up", pairs=True),
