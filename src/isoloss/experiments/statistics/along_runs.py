@@ -10,7 +10,7 @@ import polars as pl
 from jaxtyping import Float
 
 from isoloss.experiments.statistics.rank_correlation import complete_rows
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, statistic_of
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames, statistic_of
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,12 @@ class FromStep:
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        return self.statistic([run.filter(pl.col("step") >= self.step) for run in runs])
+        return self.statistic([_from_step(self.step, run) for run in runs])
+
+
+@once_per_frames
+def _from_step(step: int, run: pl.DataFrame) -> pl.DataFrame:
+    return run.filter(pl.col("step") >= step)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import later_is_better, later_is_flatter
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
 from isoloss.experiments.statistics.same_loss import percentage_points
+from isoloss.experiments.statistics.seed_bootstrap import once_per_frames
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.transformers import GPT2Transformer
@@ -34,9 +35,15 @@ def masked_advantage(runs: Sequence[pl.DataFrame]) -> float:
     gaps = []
     for run in runs:
         if run["objective"][0] == NEXT_WORD and run["seed"][0] in masked:
-            both = masked[run["seed"][0]].join(run, on="step").sort("step").tail(1)
-            gaps += [percentage_points(*row) for row in both.select("accuracy", "accuracy_right").iter_rows()]
+            gaps += _at_last_common_step(masked[run["seed"][0]], run)
     return float(np.mean(gaps)) if gaps else float("nan")
+
+
+@once_per_frames
+def _at_last_common_step(masked: pl.DataFrame, causal: pl.DataFrame) -> list[float]:
+    """How much better the first is there, in percentage points; empty without such a step."""
+    both = masked.join(causal, on="step").sort("step").tail(1)
+    return [percentage_points(*row) for row in both.select("accuracy", "accuracy_right").iter_rows()]
 
 
 CLAIMS = (
