@@ -137,7 +137,6 @@ PLACE = ("run", "seed", "step")
 CHART_WIDTH, CHART_HEIGHT = 360, 300
 STACKED_WIDTH, STACKED_HEIGHT = 560, 170
 THEME: dict[str, Any] = {
-    "font": "system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif",
     "axis": {
         "labelFontSize": 12,
         "titleFontSize": 13,
@@ -149,6 +148,7 @@ THEME: dict[str, Any] = {
         "titleColor": INK,
     },
     "axisY": {"minExtent": 48},  # stacked charts start at the same x
+    "font": "system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif",
     "legend": {
         "labelFontSize": 13,
         "titleFontSize": 13,

@@ -42,8 +42,10 @@ def specification(chart: alt.LayerChart | alt.HConcatChart | alt.VConcatChart) -
     """As a Vega-Lite specification, in the common style of all charts."""
     # Altair refuses more than 5,000 rows by default; a landscape has more cells.
     with alt.data_transformers.enable("default", max_rows=None):
-        found: dict[str, Any] = chart.configure(**THEME).to_dict(validate=False)
-    return found
+        found: dict[str, Any] = chart.to_dict(validate=False)
+    # As `configure` does, which would copy the whole chart.
+    plain = found["config"]
+    return found | {"config": plain | THEME | {"view": plain["view"] | THEME["view"]}}
 
 
 def as_wide_as(width: int | str, chart: alt.LayerChart) -> alt.LayerChart:
@@ -71,12 +73,13 @@ def one_picture(
         subtitlePadding=5,
     )
     sized = [as_wide_as(STACKED_WIDTH if stacked else CHART_WIDTH, chart) for chart in charts]
+    # Told at once, since each change of a chart copies all that it consists of.
+    resolve = alt.Resolve(scale=alt.ScaleResolveMap(color=colours, shape=colours))
     picture = (
-        alt.VConcatChart(vconcat=sized, title=headed, spacing=12)
+        alt.VConcatChart(vconcat=sized, title=headed, spacing=12, resolve=resolve)
         if stacked
-        else alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
+        else alt.HConcatChart(hconcat=sized, title=headed, spacing=32, resolve=resolve)
     )
-    picture = picture.resolve_scale(color=colours, shape=colours)
     # On white, with a margin: pictures are placed on pages of any colour.
     return specification(picture) | {"background": PAPER, "padding": 12}
 
