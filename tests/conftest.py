@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from unpainted import paint_nothing
+
 collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py"]
 """Run separately: see `test_torture.py`."""
 
@@ -50,6 +52,12 @@ def _no_announcement() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(display, "PATIENCE_SECONDS", 3600.0)
         yield
+
+
+@pytest.fixture
+def _nothing_painted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what else a page or a command tells."""
+    paint_nothing(monkeypatch)
 
 
 @pytest.fixture(autouse=True, scope="session")

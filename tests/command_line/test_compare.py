@@ -122,6 +122,7 @@ def test_everything_is_measured_side_by_side_in_one_file(run, capsys, tmp_path, 
     assert "Not everything" not in html
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_models_of_other_kinds_are_compared_in_the_task_alone(run):
     code, written, _ = run("a", "wide", "causal", *TEXT, *TASK, "--json")
     assert code == 0
@@ -134,6 +135,7 @@ def test_models_of_other_kinds_are_compared_in_the_task_alone(run):
     assert ("fisher_trace_difference", "wide") not in records(written)
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_be(run, tmp_path):
     quantities = ("--quantity", "hessian_trace", "gradient_norm")
     code, written, _ = run("a", "b", *TEXT, *quantities, "--json")
@@ -148,6 +150,7 @@ def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_b
     assert "flatter (hessian_trace)" in html
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run, monkeypatch, tmp_path):
     probes = []
     probe = measurements_module.task_features
@@ -181,6 +184,7 @@ def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run
     assert records(more)["pretraining_loss", "b"] == records(resumed)["pretraining_loss", "b"]
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_a_report_never_tells_less_than_the_one_before(run, monkeypatch, tmp_path):
     def stopped(*_):
         raise KeyboardInterrupt
@@ -220,6 +224,7 @@ def test_settings_that_differ_by_little_have_keys_of_their_own():
     assert keys[0] == keys[2] != keys[1]
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(run, models, tmp_path):
     model = AutoModelForMaskedLM.from_pretrained(models / "b")
     with torch.no_grad():

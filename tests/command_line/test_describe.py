@@ -32,6 +32,7 @@ def test_json_has_every_number_of_the_page(here: Path, capsys: pytest.CaptureFix
     assert quantities[-1] == "masked_law_speed"
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_the_page_can_be_anywhere(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = "describe my.pcfg --maximum-length 3 --sentences 20 --output pages/first.html"
     assert run(asked.split()) == 0
@@ -40,6 +41,7 @@ def test_the_page_can_be_anywhere(here: Path, capsys: pytest.CaptureFixture[str]
     assert (here / "pages" / "first-masked.png").is_file()
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny_checkpoint("llama", here / "model")
     assert (

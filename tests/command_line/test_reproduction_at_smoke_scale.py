@@ -162,6 +162,7 @@ def in_this_process(folder: Path, isoloss: Called, monkeypatch: pytest.MonkeyPat
     return code, stderr
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 @pytest.mark.parametrize("interrupted", [in_this_process, pytest.param(in_a_process, marks=pytest.mark.slow)])
 def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
     interrupted: Callable[[Path, Called, pytest.MonkeyPatch], tuple[int, str]],
@@ -184,6 +185,7 @@ def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
     assert "1 of 4 runs are complete" in (tmp_path / "out" / "site" / "figure-1.html").read_text()
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_a_run_that_fails_is_named_everywhere_and_the_others_stay_as_they_are(
     done: Done, tmp_path: Path, isoloss: Called
 ) -> None:

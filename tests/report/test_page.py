@@ -11,6 +11,7 @@ from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 from isoloss.report.frame import Link, LinkGroup, alone, within_site
 from isoloss.report.page import Page, Section, drawn, message, write_page
 from shown_results import JUDGEMENTS
+from unpainted import paint_nothing
 
 ACCURACY = Axis("accuracy", "accuracy", "accuracy_deviation")
 WIDTH = Colour("width", "width", ordered=True)
@@ -61,11 +62,10 @@ def alone_in(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def site(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    write_page(
-        page,
-        folder,
-        within_site((LinkGroup("Both", (Link("index", "Overview"), Link("figure-1", "Figure 1"))),)),
-    )
+    links = LinkGroup("Both", (Link("index", "Overview"), Link("figure-1", "Figure 1")))
+    with pytest.MonkeyPatch.context() as patched:
+        paint_nothing(patched)  # what `alone_in` paints
+        write_page(page, folder, within_site((links,)))
     return folder
 
 
@@ -140,6 +140,7 @@ def test_premises_and_effects_have_a_table_each(tmp_path: Path) -> None:
     assert "it is so in the paper" in tables[1]
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_a_chart_may_have_many_rows(tmp_path: Path) -> None:
     """A landscape has one row per cell: more than Altair accepts by default."""
     cells = pl.DataFrame({"u": range(5001), "kind": ["cell"] * 5001})

@@ -131,6 +131,7 @@ def test_links_are_grouped_by_question_on_every_page(site: Path) -> None:
         assert groups == ["Is larger better?", "Is flatter better?", "Does the theory hold?", MATERIAL]
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_at_smoke_scale_nothing_is_judged(tmp_path: Path) -> None:
     result = experiment_result("figure-1", (16,))
     plain = replace(result, experiment=replace(result.experiment, claims=()), judgements=())
@@ -192,6 +193,7 @@ def test_pictures_for_print_are_as_wide_as_a_column_and_bring_their_fonts(site: 
         assert b"/Subtype /Image" not in pdf
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_what_is_drawn_already_is_not_drawn_again(tmp_path: Path) -> None:
     chart = drawn(panels(experiment_result("figure-1", (16,)).table)[0]).charts
     times = []
