@@ -9,7 +9,7 @@ from isoloss.errors import BadInput
 from isoloss.models.enlarging import Enlargement, Recipe, enlarged, exact_form
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.results.verdict import Verdict
-from isoloss.theory import theorem_g_6
+from isoloss.theory import lemma_g_7
 from isoloss.theory.appendix_b_4 import (
     SMOKE,
     feed_forward_finding,
@@ -31,11 +31,12 @@ from isoloss.theory.flattest_solution import descent_findings
 from isoloss.theory.lemma_g_1 import bound_finding, equality_finding, flattest_findings
 from isoloss.theory.lemma_g_3 import counterexample_findings, nudged_findings
 from isoloss.theory.lemma_g_4 import closed_form_finding, dense_trace, factor, identity_finding
+from isoloss.theory.lemma_g_7 import share_finding
 from isoloss.theory.one_layer_transformer import hessian_trace, masked_strings
 from isoloss.theory.suite import SUITE, named
 from isoloss.theory.theorem_5_1 import SMOKE as FAILURE_SMOKE
 from isoloss.theory.theorem_5_1 import counted_failure, failure_findings, paper_failure, simulated_failure
-from isoloss.theory.theorem_g_6 import growth_finding, limit_finding, share_finding, trace_finding
+from isoloss.theory.theorem_g_6 import growth_finding, limit_finding, trace_finding
 from isoloss.theory.zero_loss_solutions import (
     EqualityGaps,
     corrected_bound,
@@ -254,8 +255,8 @@ def test_inputs_that_leave_a_direction_out_are_told():
 
 
 def test_another_output_weight_is_not_lemma_g_7s(monkeypatch):
-    settings = theorem_g_6.LEMMA.smoke
-    assert share_finding(4, theorem_g_6.share_of_target(settings, 4), 0.05).verdict == Verdict.SUPPORTED
-    right = theorem_g_6.output_weight
-    monkeypatch.setattr(theorem_g_6, "output_weight", lambda neurons: right(neurons) / 2)
-    assert share_finding(4, theorem_g_6.share_of_target(settings, 4), 0.05).verdict == Verdict.NOT_SUPPORTED
+    settings = lemma_g_7.ENTRY.smoke
+    assert share_finding(4, lemma_g_7.share_of_target(settings, 4), 0.05).verdict == Verdict.SUPPORTED
+    right = lemma_g_7.output_weight
+    monkeypatch.setattr(lemma_g_7, "output_weight", lambda neurons: right(neurons) / 2)
+    assert share_finding(4, lemma_g_7.share_of_target(settings, 4), 0.05).verdict == Verdict.NOT_SUPPORTED

@@ -9,18 +9,18 @@ from small_problems import factor_problem
 from isoloss.errors import BadInput
 from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
-from isoloss.theory import theorem_3_3, theorem_3_3_transformer
 from isoloss.theory import theorem_3_3_coin as coins
+from isoloss.theory import theorem_3_3_factors, theorem_3_3_transformer
 from isoloss.theory.minimisers import BiasedCoin, trace_flow
 from isoloss.theory.optimiser_paths import SGDSettings
-from isoloss.theory.theorem_3_3 import (
+from isoloss.theory.theorem_3_3_coin import CELLS, coin_landscape, coin_runs
+from isoloss.theory.theorem_3_3_factors import (
     IN_THE_LIMIT,
     Race,
     codimension_finding,
     fall_finding,
     flow_against_sgd,
 )
-from isoloss.theory.theorem_3_3_coin import CELLS, coin_landscape, coin_runs
 
 COIN = BiasedCoin(0.7)
 
@@ -137,8 +137,8 @@ def test_another_constant_is_found_out_by_the_fall(problem, race, factor):
 
 
 def test_statements_at_smoke_size():
-    statement = theorem_3_3.ENTRY.compute(
-        replace(theorem_3_3.ENTRY.smoke, race=replace(RACE, paths=4, points=1)), silent
+    statement = theorem_3_3_factors.ENTRY.compute(
+        replace(theorem_3_3_factors.ENTRY.smoke, race=replace(RACE, paths=4, points=1)), silent
     )
     assert [f.name for f in statement.findings] == [
         "codimension",

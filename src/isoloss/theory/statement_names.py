@@ -22,7 +22,7 @@ STATEMENTS = (
     "adamw-coin",
     "adamw-factors",
 )
-"""In the order of `isoloss.theory.suite.SUITE`."""
+"""In the order in which they are shown. Each has a module named after it, whose `ENTRY` computes it."""
 
 
 def statements_named(name: str) -> tuple[str, ...]:

@@ -5,9 +5,11 @@ Those computed at full size are shipped with the package, without pictures.
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,47 +19,11 @@ from isoloss.errors import Damaged
 from isoloss.progress import Progress
 from isoloss.results.store import read_sealed, write_sealed
 from isoloss.results.tensors import as_plain, from_plain
-from isoloss.theory import (
-    adamw_coin,
-    adamw_factors,
-    appendix_b_4,
-    downstream_error,
-    fact_g_2,
-    flattest_solution,
-    hidden_units,
-    lemma_3_2,
-    lemma_g_1,
-    lemma_g_3,
-    lemma_g_4,
-    nested_minimisers,
-    theorem_3_3,
-    theorem_3_3_coin,
-    theorem_3_3_transformer,
-    theorem_5_1,
-    theorem_g_6,
-)
 from isoloss.theory.finding import Entry, Statement
-from isoloss.theory.statement_names import statements_named
+from isoloss.theory.statement_names import STATEMENTS, statements_named
 
-SUITE: tuple[Entry, ...] = (
-    lemma_3_2.ENTRY,
-    theorem_3_3_coin.ENTRY,
-    theorem_3_3.ENTRY,
-    theorem_3_3_transformer.ENTRY,
-    lemma_g_4.ENTRY,
-    lemma_g_1.ENTRY,
-    fact_g_2.ENTRY,
-    lemma_g_3.ENTRY,
-    theorem_g_6.LEMMA,
-    theorem_g_6.THEOREM,
-    flattest_solution.ENTRY,
-    hidden_units.ENTRY,
-    theorem_5_1.ENTRY,
-    downstream_error.ENTRY,
-    nested_minimisers.ENTRY,
-    appendix_b_4.ENTRY,
-    adamw_coin.ENTRY,
-    adamw_factors.ENTRY,
+SUITE: tuple[Entry, ...] = tuple(
+    import_module(f"{__package__}.{re.sub('[-.]', '_', name)}").ENTRY for name in STATEMENTS
 )
 
 

@@ -26,7 +26,7 @@ from isoloss.theory.optimiser_paths import (
     sgd_paths,
     weighted_line,
 )
-from isoloss.theory.theorem_3_3 import SOURCE
+from isoloss.theory.theorem_3_3_factors import SOURCE
 
 CELLS = 80
 POINTS = 200

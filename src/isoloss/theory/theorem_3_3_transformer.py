@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from isoloss.progress import Progress, silent
 from isoloss.theory.finding import Entry, Statement, stated
 from isoloss.theory.minimisers import exact_transformer
-from isoloss.theory.theorem_3_3 import (
+from isoloss.theory.theorem_3_3_factors import (
     Race,
     codimension_finding,
     fall_finding,
