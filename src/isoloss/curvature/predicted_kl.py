@@ -5,7 +5,7 @@ KL(p || softmax(z + z')) is to second order ½ δᵀFδ = ½ Var_p(z'), F the Fi
 the vocabulary, without any sampling of labels.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -116,9 +116,6 @@ def measured_kl(
             apart -= (log_p.exp() * apart).sum(1, keepdim=True)
             found.append(_of_sentences((log_p + apart).logsumexp(1), batch))
     return torch.cat(found)
-
-
-Derivative = Callable[[nn.Module, Objective, Batch, Mapping[str, Tensor]], tuple[Tensor, Tensor]]
 
 
 def _forward_mode(

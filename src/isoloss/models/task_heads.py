@@ -1,7 +1,7 @@
 """Models with the head of a task, with which they were trained: its kind, loading, and its classes."""
 
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from transformers import (
@@ -19,7 +19,6 @@ from isoloss.results.checkpoint import refuse_damaged
 
 Head = Literal["text classes", "token classes", "target text"]
 """What the head predicts: a class of the text, classes of its tokens, or the text that follows from it."""
-HEADS: tuple[str, ...] = get_args(Head)
 
 _CLASSES: dict[Head, Any] = {
     "text classes": AutoModelForSequenceClassification,
