@@ -250,7 +250,7 @@ def _quantity(quantity: AnyQuantity, key: _RunKey) -> str:
     return quantity_digest(quantity, key.run.language.digest, key.run.objective)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _parameters(architecture: Architecture, words: int) -> int:
     return parameter_count(architecture, words, maximum_length=8)
 

@@ -25,7 +25,7 @@ def rank_correlation(first: Float[np.ndarray, " n"], second: Float[np.ndarray, "
     """
     if _is_constant(first) or _is_constant(second):
         return float("nan")
-    return _correlation(stats.rankdata(first), stats.rankdata(second))
+    return _correlation(_ranks(first), _ranks(second))
 
 
 def kendall_tau(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"]) -> float:
@@ -56,8 +56,8 @@ def partial_rank_correlation(
     n = len(first)
     if n < 3 + len(given):
         return float("nan")
-    ranks = np.stack([stats.rankdata(values) for values in (first, second)], axis=1)
-    others = np.stack([np.ones(n), *(stats.rankdata(values) for values in given)], axis=1)
+    ranks = np.stack([_ranks(values) for values in (first, second)], axis=1)
+    others = np.stack([np.ones(n), *(_ranks(values) for values in given)], axis=1)
     left = ranks - others @ np.linalg.lstsq(others, ranks, rcond=None)[0]
     # Ranks are integers or half-integers: a residual that is not rounding is of the order of 1.
     if np.linalg.norm(left, axis=0).min() < 1e-6:
@@ -117,6 +117,21 @@ def complete_rows(runs: Frames, columns: Sequence[str]) -> Float[np.ndarray, "k 
 
 def _is_constant(values: Float[np.ndarray, " n"]) -> bool:
     return len(values) < 2 or bool(np.ptp(values) == 0)
+
+
+def _ranks(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """From 1, equal values sharing the mean of theirs.
+
+    As scipy's `rankdata`, which takes ten times as long for a few numbers, and resampling ranks thousands.
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    group = begins.cumsum()
+    ends = np.append(np.flatnonzero(begins), len(values))
+    ranks = np.empty(len(values))
+    ranks[order] = (ends[group] + ends[group - 1] + 1) / 2
+    return ranks
 
 
 def _correlation(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"]) -> float:

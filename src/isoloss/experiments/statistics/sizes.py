@@ -68,9 +68,16 @@ def mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]
     """The mean of the column at the runs' last checkpoints for each width, smallest width first."""
     if not runs:
         return {}
-    last = pl.concat([run.tail(1).select("width", column) for run in runs])
+    ends = [_end(column, run) for run in runs if len(run)]
+    last = pl.DataFrame(ends, schema=["width", column], orient="row")
     means = last.group_by("width").agg(pl.col(column).mean()).sort("width")
     return dict(means.rows())
+
+
+@once_per_frames
+def _end(column: str, run: pl.DataFrame) -> tuple[int, float | None]:
+    """The width, and the value at the last checkpoint."""
+    return run["width"][-1], run[column][-1]
 
 
 @dataclass(frozen=True)
