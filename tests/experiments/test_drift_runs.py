@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.drift_runs import STABLE_RATE, DriftRuns, Measured, RelativeSchedule, every_drift_run
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.schedules import Schedule
@@ -50,17 +49,6 @@ def test_at_every_start_the_rate_is_measured_that_is_stable() -> None:
         else:
             assert run.update_rule.stable == STABLE_RATE
             assert run.continues.run.digest in starts
-
-
-def test_what_a_user_asks_for_is_shares_of_the_stable_rate() -> None:
-    design = builtin_designs()["drift"]
-    planned = design.at(scale_named("smoke"), "0.3:64,0.15:16")
-    asked = {
-        (run.update_rule.share, run.batch_size)
-        for run in planned.runs
-        if dict(run.labels)["drift"] == "drift"
-    }
-    assert asked == {(0.3, 64), (0.15, 16)}
 
 
 def test_three_paces_of_one_width_share_the_figures_models() -> None:

@@ -1,7 +1,6 @@
 """The order of the work and of the reports, with measurements that measure nothing."""
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -116,21 +115,6 @@ def test_what_is_of_another_checkpoint_is_not_taken_for_it(work, tmp_path):
     for suffix in (".jsonl", ".npz"):
         one.with_suffix(suffix).write_bytes(other.with_suffix(suffix).read_bytes())
     assert "interrupted" in work([A, B], made("loss", interrupted=True))
-
-
-@pytest.mark.parametrize("values", ["records.npz", "values.npz"])
-def test_what_an_older_isoloss_kept_is_read(work, tmp_path, values):
-    work([A], made("loss"))
-    (records,) = tmp_path.glob("*.jsonl")
-    folder = tmp_path / records.stem
-    folder.mkdir()
-    records.with_suffix(".npz").rename(folder / values)
-    (folder / "records.jsonl").write_text(json.dumps(asdict(made_of("loss"))) + "\n")
-    records.unlink()
-    assert work([A], made("loss", interrupted=True)) == [[("a", "loss")]]
-    (folder / values).write_bytes(b"PK")
-    with pytest.warns(DamagedMeasurement, match=f"{values} is damaged.*; it was measured again"):
-        work([A], made("loss"))
 
 
 TEXTS = ["a b c", "h zz"]
