@@ -2,16 +2,20 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SRC = Path(__file__).parent.parent.parent / "src" / "isoloss"
 
 
-def classes() -> Iterator[tuple[Path, ast.ClassDef]]:
-    for path in SRC.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                yield path, node
+@cache
+def classes() -> tuple[tuple[Path, ast.ClassDef], ...]:
+    return tuple(
+        (path, node)
+        for path in SRC.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
 
 
 def methods(of: ast.ClassDef) -> Iterator[ast.FunctionDef]:
@@ -23,11 +27,10 @@ def is_protocol(of: ast.ClassDef) -> bool:
 
 
 def test_a_public_method_is_described_where_it_stands_or_by_its_protocol() -> None:
-    known = [*classes()]
-    by_protocols = {each.name for _, of in known if is_protocol(of) for each in methods(of)}
+    by_protocols = {each.name for _, of in classes() if is_protocol(of) for each in methods(of)}
     silent = [
         f"{path.name}: {of.name}.{each.name}"
-        for path, of in known
+        for path, of in classes()
         for each in methods(of)
         if not of.name.startswith("_") and not each.name.startswith("_")
         if each.name not in by_protocols or is_protocol(of)
