@@ -16,12 +16,12 @@ import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from time import process_time
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from benchmarks.comparison import seconds
 from benchmarks.trace_estimators import OBJECTIVE, Scores, inputs_of
 from isoloss.curvature.spectrum import spectral_density, top_eigenvalues
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
@@ -60,6 +60,13 @@ def trained(steps: int) -> tuple[nn.Module, Batch]:
     return model.eval(), batch
 
 
+def seconds(work: Callable[[], object]) -> float:
+    """Of the processor, which others that share it do not change much."""
+    start = process_time()
+    work()
+    return process_time() - start
+
+
 def library(model: nn.Module, batch: Batch) -> list[Row]:
     found = []
     eigenvalues = seconds(
@@ -69,7 +76,7 @@ def library(model: nn.Module, batch: Batch) -> list[Row]:
         lambda: found.append(spectral_density(model, [batch], OBJECTIVE, probes=PROBES, steps=STEPS))
     )
     values = tuple(estimate.value for estimate in found[0].estimates)
-    # Each eigenvalue's error and residual take one more product.
+    # Each eigenvalue's error and residual take one more product, with a third backward pass.
     return [
         Row("isoloss, five largest", found[0].products + COUNT, eigenvalues, values),
         Row("isoloss, density", found[1].products, density),

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -96,17 +96,66 @@ def hessian_vector_product(
     >>> hessian_vector_product(lambda: (x**3).sum(), {"x": x}, {"x": torch.tensor([1.0, 10.0])})["x"]
     tensor([  6., 120.])
     """
-    named, leaves = list(parameters), list(parameters.values())
+    leaves = list(parameters.values())
     # The fused attention kernels have no second derivative; the plain one has.
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         gradients = torch.autograd.grad(scalar(), leaves, create_graph=True, materialize_grads=True)
-        along = torch.stack(
-            [(g * vector[name]).sum() for name, g in zip(named, gradients, strict=True)]
-        ).sum()
-        if not along.requires_grad:
-            return {name: torch.zeros_like(leaf) for name, leaf in parameters.items()}
-        products = torch.autograd.grad(along, leaves, materialize_grads=True)
-    return dict(zip(named, products, strict=True))
+        products = _derivatives_along(gradients, parameters, vector)
+    return dict(zip(parameters, products, strict=True))
+
+
+def _derivatives_along(
+    gradients: Sequence[Tensor],
+    parameters: Mapping[str, Tensor],
+    vector: Mapping[str, Tensor],
+    create_graph: bool = False,
+) -> Sequence[Tensor]:
+    """The gradient of Σ `gradients` · `vector`, by parameter, without forming that sum."""
+    varying = [
+        (gradient, vector[name])
+        for name, gradient in zip(parameters, gradients, strict=True)
+        if gradient.requires_grad
+    ]
+    if not varying:
+        return [torch.zeros_like(leaf) for leaf in parameters.values()]
+    found, along = zip(*varying, strict=True)
+    return torch.autograd.grad(
+        found, list(parameters.values()), along, create_graph=create_graph, materialize_grads=True
+    )
+
+
+def hessian_quadratic_forms(
+    scalars: Callable[[], Float[Tensor, " k"]],
+    parameters: Mapping[str, Tensor],
+    vectors: Sequence[Mapping[str, Tensor]],
+) -> Iterator[tuple[dict[str, Tensor], Float[Tensor, " k"]]]:
+    """Of each vector v in turn, Σ_i ∇²s_i(θ) v by parameter name, and vᵀ∇²s_i(θ) v of the k scalars.
+
+    Takes two backward passes a vector, however many scalars there are, and one for all: Σ_i w_i vᵀ∇²s_i v is
+    differentiated by w. Memory: about twice that of `hessian_vector_product`.
+
+    >>> x, v = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([1.0, 10.0])
+    >>> for product, forms in hessian_quadratic_forms(lambda: x**3, {"x": x}, [{"x": v}]):
+    ...     print(product["x"].tolist(), forms.tolist())
+    [6.0, 120.0] [6.0, 1200.0]
+    """
+    leaves = list(parameters.values())
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        values = scalars()
+        weights = torch.ones_like(values).requires_grad_()
+        gradients = torch.autograd.grad(values, leaves, weights, create_graph=True, materialize_grads=True)
+    for vector in vectors:
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+            products = _derivatives_along(gradients, parameters, vector, create_graph=True)
+            pairs = zip(products, parameters, strict=True)
+            varying = [(product, vector[name]) for product, name in pairs if product.requires_grad]
+            forms = torch.zeros_like(values)
+            if varying:
+                found, along = zip(*varying, strict=True)
+                (forms,) = torch.autograd.grad(
+                    found, [weights], along, retain_graph=True, materialize_grads=True
+                )
+        yield {name: each.detach() for name, each in zip(parameters, products, strict=True)}, forms.detach()
 
 
 def gradient(scalar: Callable[[], Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:

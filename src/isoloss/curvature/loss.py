@@ -70,6 +70,19 @@ def mean_loss(
     return (losses * sentence_weights(batch).to(losses)).sum()
 
 
+def mean_losses(
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    first_sentence: int,
+    distribution: LabelDistribution | None,
+) -> Float[Tensor, " n"]:
+    """Each sentence's mean of `prediction_losses`, from a single pass; their mean is `mean_loss`."""
+    losses = prediction_losses(model, objective, batch, first_sentence, distribution)
+    shares = losses * (sentence_weights(batch) * len(batch)).to(losses)
+    return losses.new_zeros(len(batch)).index_add(0, batch.rows, shares)
+
+
 @torch.no_grad()
 def sentence_losses(
     model: nn.Module,

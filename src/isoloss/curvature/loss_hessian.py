@@ -2,24 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import (
+    hessian_quadratic_forms,
     hessian_vector_product,
     inner_products_by_group,
     trainable_parameters,
     unflattened,
 )
-from isoloss.curvature.loss import LabelDistribution, mean_loss, sentence_blocks
+from isoloss.curvature.loss import LabelDistribution, mean_loss, mean_losses, sentence_blocks
 from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation import device_of
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_members, mean_over_sentences
 
 AT_ONCE = 32
 """Sentences that are differentiated twice at once, while no error bar is needed."""
+AT_ONCE_THRICE = AT_ONCE // 2
+"""Sentences that are differentiated three times at once, which takes about as much memory."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,27 @@ class LossHessian:
         for number, part in enumerate(self.parts):
             total += flattened(self.of_part(number, vector)) * (len(part) / self.sentences)
         return total
+
+    def quadratic_forms(
+        self, vectors: Sequence[Float[Tensor, " P"]]
+    ) -> list[tuple[Float[Tensor, " P"], Float[Tensor, " n"]]]:
+        """Of each flat vector v, ∇²L v as `multiply`, and vᵀ∇²L_i v of every sentence's loss, float64."""
+        named = [unflattened(each, self.parameters) for each in vectors]
+        totals, forms = [torch.zeros_like(each) for each in vectors], [list[Tensor]() for _ in vectors]
+        pieces = [
+            piece for part in self.parts for piece in split_sentences(part, -(-len(part) // AT_ONCE_THRICE))
+        ]
+        done = 0
+        for piece in pieces:
+            placed = piece.to(device_of(self.model))
+            losses = partial(mean_losses, self.model, self.objective, placed, done, self.distribution)
+            for place, (product, of_piece) in enumerate(
+                hessian_quadratic_forms(losses, self.parameters, named)
+            ):
+                totals[place] += flattened(product) / self.sentences
+                forms[place].append(of_piece.double().cpu())
+            done += len(piece)
+        return [(total, torch.cat(of_each)) for total, of_each in zip(totals, forms, strict=True)]
 
     def curvature(self, vector: Mapping[str, Tensor]) -> "Curvature":
         """vᵀ∇²L v with its errors over parts, v held fixed; one product with every part."""

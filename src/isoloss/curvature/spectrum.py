@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.derivatives import MeasuredParameters, sign_probe, unflattened
+from isoloss.curvature.derivatives import MeasuredParameters, sign_probe
 from isoloss.curvature.loss import LabelDistribution
 from isoloss.curvature.loss_hessian import LossHessian, flattened
+from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput, reason_of
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
@@ -27,10 +28,10 @@ BASIS_BYTES = 1 << 30
 class TopEigenvalues:
     """The k algebraically largest eigenvalues λ_i = v_i·Hv_i, largest first; in nats per squared parameter.
 
-    Standard errors are over blocks of sentences with v_i held fixed, as for `TopEigenvalue`, and say nothing
-    of the bias of the largest on few sentences. Some eigenvalue lies within `residuals[i]` = ||Hv_i - λ_i
-    v_i|| of λ_i. `products` counts Hessian-vector products with the whole set, without the two last for each
-    eigenvalue's error and residual.
+    Standard errors are over sentences with v_i held fixed: to first order, how much λ_i would change with
+    others. They say nothing of the bias of the largest on few sentences. Some eigenvalue lies within
+    `residuals[i]` = ||Hv_i - λ_i v_i|| of λ_i. `products` counts Hessian-vector products with the whole set,
+    without the last for each eigenvalue's error and residual.
     """
 
     estimates: tuple[Estimate, ...]
@@ -56,7 +57,7 @@ def top_eigenvalues(
     By ARPACK's implicitly restarted Lanczos method as `scipy.sparse.linalg.eigsh` has it (Lehoucq, Sorensen
     and Yang 1998), from a random ±1 vector drawn with `seed`, to `tolerance` relative to each eigenvalue, in
     at most about `MOST_PRODUCTS` products. Labels are the data's, or those of `distribution`. Memory: the
-    larger of 20 and 2 `count` + 1 float64 vectors of the parameters' size in main memory, beside the double
+    larger of 20 and 3 `count` + 1 float64 vectors of the parameters' size in main memory, beside the double
     backward pass of 32 sentences.
 
     The model is left as found. Raises BadInput for fewer than two sentences, for a `count` that is not
@@ -68,8 +69,8 @@ def top_eigenvalues(
         raise BadInput(
             f"{count} of {measured.count} eigenvalues cannot be found; ask for at least 1, not all"
         )
-    blocks = LossHessian.in_blocks(model, batches, objective, distribution)
     hessian = LossHessian.at_once(model, batches, objective, distribution)
+    refuse_too_few(hessian.sentences)
     start = flattened(sign_probe(hessian.parameters, f"{seed} start"))
     products = 0
 
@@ -81,12 +82,12 @@ def top_eigenvalues(
 
     estimates, residuals = [], []
     with evaluation_mode(model):
-        for vector in _top_eigenvectors(multiply, start, count, tolerance):
-            found = blocks.curvature(unflattened(vector, hessian.parameters))
-            estimates.append(found.whole)
-            residuals.append(float((found.product - found.whole.value * vector).norm()))
+        vectors = list(_top_eigenvectors(multiply, start, count, tolerance))
+        for vector, (product, forms) in zip(vectors, hessian.quadratic_forms(vectors), strict=True):
+            estimates.append(mean_over_sentences(forms))
+            residuals.append(float((product - estimates[-1].value * vector).norm()))
     progress("top eigenvalues", MOST_PRODUCTS, MOST_PRODUCTS)
-    return TopEigenvalues(tuple(estimates), tuple(residuals), products, blocks.sentences, measured)
+    return TopEigenvalues(tuple(estimates), tuple(residuals), products, hessian.sentences, measured)
 
 
 def _top_eigenvectors(
