@@ -7,6 +7,7 @@ symbol between the roots and the preterminals has one rule that leads to a word.
 grammars, with one parameter for the length and one for the entropy.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +82,8 @@ def mean_length(grammar: Grammar) -> float:
 
 
 def _sharpened(rules: list[Rule], sharpness: float) -> list[Rule]:
-    weights = np.array([rule.probability for rule in rules]) ** sharpness
-    distribution = weights / weights.sum()
-    return [replace(rule, probability=float(p)) for rule, p in zip(rules, distribution, strict=True)]
+    # Powers differ in their last bits between processors. Rounded, the same grammar, whose digest names runs,
+    # is drawn on all of them.
+    weights = [float(f"{rule.probability**sharpness:.9g}") for rule in rules]
+    total = math.fsum(weights)
+    return [replace(rule, probability=weight / total) for rule, weight in zip(rules, weights, strict=True)]
