@@ -114,6 +114,7 @@ def branched_runs(
     branches: Sequence[Branch],
     quantities: Sequence[AnyQuantity],
     raw: Sequence[AnyQuantity] = (),
+    language: str = HEADLINE,
 ) -> tuple[PlannedRun, ...]:
     """The starts and every continuation of each, on one language, with all `quantities` at every checkpoint.
 
@@ -126,7 +127,7 @@ def branched_runs(
         return (*averaged, *(MeasuredAt(quantity, branch.steps, weights="raw") for quantity in raw))
 
     on = [branch.run(start, measured(branch)) for start in origins for branch in branches]
-    return tuple(of_language(run, HEADLINE) for run in (*(start.measured for start in origins), *on))
+    return tuple(of_language(run, language) for run in (*(start.measured for start in origins), *on))
 
 
 def of_language(run: PlannedRun, language: str) -> PlannedRun:

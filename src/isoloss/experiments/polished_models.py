@@ -41,7 +41,7 @@ START = "start"
 A_QUARTER = "a quarter of what the paper's models gain as their trace halves"
 
 
-def _as_the_trace_doubles(
+def as_the_trace_doubles(
     name: str,
     sentence: str,
     what: str,
@@ -70,7 +70,7 @@ def _flatter_is_no_better(name: str, what: str, column: str) -> Claim:
     better = f"{what} does not fall by half a point as the trace doubles"
     sentence = f"At equal KL, flatter models are no better: {better}."
     change = PerDoubling(column, in_points)
-    return _as_the_trace_doubles(name, sentence, what, change, above(-MARGIN), A_QUARTER, BETTER)
+    return as_the_trace_doubles(name, sentence, what, change, above(-MARGIN), A_QUARTER, BETTER)
 
 
 PREMISES = (
@@ -126,7 +126,7 @@ CLAIMS = (
     ),
     _flatter_is_no_better("flatter-is-no-better", "accuracy from 300 examples", ACCURACY_300),
     _flatter_is_no_better("flatter-is-no-better-from-fewer", "accuracy from 100 examples", ACCURACY_100),
-    _as_the_trace_doubles(
+    as_the_trace_doubles(
         "flatter-is-neither-better-nor-worse",
         "On standardised features flatter models are neither better nor worse: accuracy from 300 examples "
         "changes by less than half a point as the trace doubles.",
@@ -136,7 +136,7 @@ CLAIMS = (
         A_QUARTER,
         BETTER,
     ),
-    _as_the_trace_doubles(
+    as_the_trace_doubles(
         "noise-harms-the-sharper",
         "Noise on the weights harms the sharper models more, about in proportion.",
         "log2 KL under Gaussian noise of 0.01 on every weight",
@@ -144,7 +144,7 @@ CLAIMS = (
         above(0.5),
         "half of what ½ σ² Tr ∇²L would make it, 1",
     ),
-    _as_the_trace_doubles(
+    as_the_trace_doubles(
         "rounding-harms-the-sharper",
         "Rounding the weights to 6 bits harms the sharper models more.",
         "log2 KL after rounding every matrix to 6 bits, by row",
@@ -157,7 +157,7 @@ CLAIMS = (
 4,000 sentences is right on 0.999 of them, so that nothing is claimed of it."""
 
 SECOND_LANGUAGE = (
-    _as_the_trace_doubles(
+    as_the_trace_doubles(
         "a-second-language-is-learnt-alike",
         "A second language is learnt alike from flat models and sharp ones.",
         "log2 KL on a second language, which shares the lower levels, after fine-tuning to it",
@@ -165,7 +165,7 @@ SECOND_LANGUAGE = (
         within(0.1),
         "a tenth of an effect in proportion",
     ),
-    _as_the_trace_doubles(
+    as_the_trace_doubles(
         "the-first-language-is-forgotten-alike",
         "Fine-tuned to a second language, flat models and sharp ones forget the first alike.",
         "log2 KL on the first language after fine-tuning to one that shares its lower levels",
