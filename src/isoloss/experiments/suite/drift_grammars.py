@@ -338,6 +338,7 @@ AT: dict[ScaleName, OverGrammars] = {
 
 EXPERIMENT = Design(
     lambda scale: drift_grammars(scale, AT[scale.name]),
+    registered="1c85e2496f761379d111c4d2fa33a057397da48a",
     seeds={"laptop": tuple(range(551, 556)), "night": tuple(range(561, 571))},
     picture=Picture("exponents", "Exponents of the steps to a fall of the trace, on ten random grammars"),
     headline="one-clock",

@@ -150,6 +150,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(491, 496)), "ni
 
 EXPERIMENT = Design(
     flatten_polish_tuned,
+    registered="1c85e2496f761379d111c4d2fa33a057397da48a",
     seeds=SEEDS,
     picture=Picture("tuned", "Accuracy after fine-tuning against the trace, of models of equal KL"),
     headline="flatness-does-not-matter-once-tuned",
