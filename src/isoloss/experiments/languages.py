@@ -179,6 +179,26 @@ def short_grammar() -> PCFG:
     )
 
 
+def unchosen_grammar(seed: int) -> PCFG:
+    """A random grammar of 12 words, twice those of the headline grammar, with 4 symbols a level and 4 roots.
+
+    >>> language = unchosen_grammar(2001)
+    >>> len(language.vocabulary), language.maximum_length
+    (12, 8)
+    """
+    return pcfg(
+        random_layered_grammar(
+            words=12,
+            symbols_per_level=4,
+            levels=3,
+            rules_per_symbol=4,
+            roots=4,
+            words_per_preterminal=3,
+            seed=seed,
+        )
+    )
+
+
 def small_hmm() -> HMM:
     """An HMM of 12 words and 24 states with sparse transitions.
 

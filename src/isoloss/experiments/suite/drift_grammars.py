@@ -20,14 +20,12 @@ from isoloss.experiments.drift_statistics import (
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.grammar_runs import DRIFT, branched_runs
-from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.languages import ReadyLanguage, unchosen_grammar
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import checkpoint_steps
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.over_languages import MeanOverLanguages, WorstBut, by_language
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames
-from isoloss.languages.pcfg import PCFG, pcfg
-from isoloss.languages.random_grammar import random_layered_grammar
 from isoloss.panels import Axis, Categories, Colour, Panel, Table
 from isoloss.results.verdict import Region, Verdict, above, below
 
@@ -39,26 +37,6 @@ LEFT_OUT = 2
 ONE_CLOCK = 0.25
 """The share of the fall within which the curves of one grammar lie, as for `drift`."""
 CLOCK_REASON = "as in drift; a law of ηk alone would make it 0.3 here, and one without the batch 0.45"
-
-
-def unchosen_grammar(seed: int) -> PCFG:
-    """A random grammar of 12 words, twice those of the headline grammar, with 4 symbols a level and 4 roots.
-
-    >>> language = unchosen_grammar(2001)
-    >>> len(language.vocabulary), language.maximum_length
-    (12, 8)
-    """
-    return pcfg(
-        random_layered_grammar(
-            words=12,
-            symbols_per_level=4,
-            levels=3,
-            rules_per_symbol=4,
-            roots=4,
-            words_per_preterminal=3,
-            seed=seed,
-        )
-    )
 
 
 @dataclass(frozen=True)
