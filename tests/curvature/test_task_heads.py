@@ -1,6 +1,7 @@
 """Models with the head of a task: gradients beside dense ones, and losses beside the models' own."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,15 +18,19 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+from isoloss.curvature.fisher_diagonal import fisher_diagonal
 from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.models.task_heads import first_of_decoder
 from isoloss.objectives.batch import Batch
+from isoloss.objectives.pretrained import kept_apart
 from isoloss.objectives.task_heads import (
     SequenceClass,
+    SequenceLabels,
     TargetToken,
     TokenClass,
     class_batch,
+    labels_batch,
     target_batch,
     token_class_batch,
 )
@@ -82,6 +87,38 @@ def test_the_trace_is_of_labels_drawn_from_the_model_itself():
         found = norms_along(model, SequenceClass(), batch, lambda logits: fisher_directions(logits, signs))
         exact = dense_traces(model, SequenceClass(), class_batch([text], [label], pad=0))
         torch.testing.assert_close(sum(found.groups.values()).mean(), exact[0], rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_several_classes_of_a_text_at_once_each_of_which_is_or_is_not(typed):
+    model = built(BertForSequenceClassification, BERT)
+    model.config.problem_type = "multi_label_classification"
+    labels = [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]
+    batch = labels_batch(TEXTS, labels, pad=0)
+    if typed:
+        batch = replace(batch, token_types=(batch.input_ids > 5).long())
+    checked_norms(model, SequenceLabels(), batch, tokens=2)
+    logits = SequenceLabels().logits(model, batch)
+    own = model(
+        input_ids=batch.input_ids,
+        attention_mask=batch.attention_mask.long(),
+        token_type_ids=batch.token_types,
+        labels=torch.tensor(labels, dtype=torch.float64),
+    )
+    torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, batch.targets), own.loss)
+    assert kept_apart(model, SequenceLabels(), batch) == SequenceLabels()
+
+
+@pytest.mark.parametrize("head", ["labels", "target"])
+def test_the_diagonal_of_the_fisher_information_is_of_each_prediction_alone(head):
+    if head == "labels":
+        model, objective = built(BertForSequenceClassification, BERT), SequenceLabels()
+        batch = labels_batch(TEXTS, [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]], pad=0)
+    else:
+        model, objective = built(T5ForConditionalGeneration, T5), TargetToken()
+        batch = target_batch(TEXTS, [[4, 5], [6, 7, 8], [3, 1], [8, 8, 1]], 0, pad=0)
+    found = fisher_diagonal(model, objective, batch)
+    torch.testing.assert_close(found.values.sum(), dense_traces(model, objective, batch).mean())
 
 
 def test_the_classes_of_tokens():

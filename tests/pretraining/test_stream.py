@@ -20,7 +20,8 @@ STREAM = Stream(LANGUAGE, MaskedObjective(), batch_size=3000, seed=7)
 def same(one: Batch, other: Batch) -> bool:
     assert one.soft_targets is other.soft_targets is None
     assert one.decoder_ids is other.decoder_ids is None
-    absent = ("soft_targets", "decoder_ids")
+    assert one.token_types is other.token_types is None
+    absent = ("soft_targets", "decoder_ids", "token_types")
     return all(
         torch.equal(getattr(one, name), getattr(other, name)) for name in vars(one) if name not in absent
     )

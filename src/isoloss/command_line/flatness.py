@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -27,7 +26,6 @@ from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
 if TYPE_CHECKING:
     from isoloss.command_line.flatness_table import Shown
-    from isoloss.corpora.token_sentences import TextCorpus
 
 EXIT_INTERRUPTED = 130
 
@@ -116,7 +114,10 @@ def _measured(options: FlatnessOptions) -> "Shown":
     from isoloss.models.hub import quiet
     from isoloss.models.stored_weights import precision_that_fits
 
-    texts, memory = _texts(options), int(options.memory * GIBIBYTE)
+    memory = int(options.memory * GIBIBYTE)
+    texts = together.source_for(
+        options.models[0], options.objective, options.text, options.token_ids, options.dataset
+    )
     if options.dtype is None:
         precision = precision_that_fits(options.models, usable_device(options.device), memory)
     else:
@@ -141,21 +142,6 @@ def _measured(options: FlatnessOptions) -> "Shown":
         )
         verdicts = together.verdicts_on_traces(measured, models, batches, progress)
     return Shown(measured, models, batches, verdicts)
-
-
-def _texts(options: FlatnessOptions) -> "TextCorpus | Path | None":
-    """The texts, or a file of token numbers; of a model with the head of a task, its table."""
-    from isoloss.corpora.token_sentences import TABLES
-    from isoloss.measurements.sampled_batches import measured_text
-    from isoloss.models.task_heads import head_of
-
-    source = options.text
-    is_table = source is not None and source.suffix.lower() in TABLES
-    # A mistake in a text is told before a model's configuration is read.
-    texts = None if is_table else options.token_ids or measured_text(source, options.dataset)
-    if options.objective is None and head_of(options.models[0]) is not None:
-        return source
-    return measured_text(source, None) if is_table else texts
 
 
 def _write_page(options: FlatnessOptions, shown: "Shown") -> None:

@@ -13,6 +13,7 @@ from isoloss.command_line.options import (
     Name,
     Number,
     Objective,
+    Precision,
     Share,
     check_measured_text,
     refuse_below,
@@ -23,7 +24,8 @@ from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import dtype, nn
+    from transformers import PreTrainedModel
 
     from isoloss.curvature.weight_changes import Rounding, WeightChange
     from isoloss.measurements.sampled_batches import SampledBatches
@@ -45,7 +47,8 @@ class SensitivityOptions:
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL", help_behavior_hint="")]
     """A model folder, as written by save_pretrained, or a name on a hub."""
     text: File = None
-    """A text in UTF-8 with one sentence (or document) per line; blank lines are skipped."""
+    """A text in UTF-8 with one sentence (or document) per line; blank lines are skipped.
+    Of a model with the head of a task, a table of texts and labels, as of isoloss flatness."""
     token_ids: File = None
     """A file with a JSON list of token ids per line; no tokenizer needed."""
     dataset: Name = None
@@ -84,8 +87,8 @@ class SensitivityOptions:
     """Seed of the sentence order, the masks and the random draws; the same seed gives the same numbers."""
     device: str = "cpu"
     """Where the model is measured: cpu or cuda."""
-    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
-    """The model's precision."""
+    dtype: Precision = None
+    """The model's precision; float32 by default, or where that does not fit, as the weights are stored."""
     memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
     """Memory for the trace beside the model, in GiB."""
     output: File = None
@@ -98,18 +101,16 @@ def sensitivity(options: SensitivityOptions) -> int:
     """Carry out the request."""
     _check(options)
     with starting("sensitivity"):
-        import torch
-
         from isoloss.command_line.sensitivity_table import Shown, print_json, print_tables, write_allocation
         from isoloss.device import usable_device
         from isoloss.measurements import models_together as together
-        from isoloss.measurements.sampled_batches import measured_text
 
     usable_device(options.device)
-    texts = options.token_ids or measured_text(options.text, options.dataset)
-    assert texts is not None  # exactly one source is given
+    texts = together.source_for(
+        options.model, options.objective, options.text, options.token_ids, options.dataset
+    )
     models, prediction = together.load_together(
-        [options.model], options.objective, getattr(torch, options.dtype), options.device, None
+        [options.model], options.objective, _precision(options), options.device, None
     )
     changes = _changes(options, models[options.model])
     batches = together.sampled_batches(
@@ -172,7 +173,21 @@ def _predicted(
         )
 
 
-def _changes(options: SensitivityOptions, model: "nn.Module") -> "tuple[list[Rounding], list[WeightChange]]":
+def _precision(options: SensitivityOptions) -> "dtype":
+    import torch
+
+    from isoloss.device import usable_device
+    from isoloss.models.stored_weights import precision_that_fits
+
+    if options.dtype is not None:
+        named: dtype = getattr(torch, options.dtype)
+        return named
+    return precision_that_fits([options.model], usable_device(options.device), int(options.memory * GIBIBYTE))
+
+
+def _changes(
+    options: SensitivityOptions, model: "PreTrainedModel"
+) -> "tuple[list[Rounding], list[WeightChange]]":
     """The roundings and the other changes asked for; roundings to `BITS` if none is."""
     from isoloss.curvature.weight_changes import Noise, Pruning, Rounding
 
@@ -191,17 +206,15 @@ def _bits(options: SensitivityOptions) -> tuple[int, ...]:
     return tuple(sorted(set(chosen), reverse=True))
 
 
-def _replacement(options: SensitivityOptions, model: "nn.Module") -> "WeightChange":
+def _replacement(options: SensitivityOptions, model: "PreTrainedModel") -> "WeightChange":
     """Raises BadInput for a model whose parameters have other names or shapes."""
-    import torch
-
     from isoloss.curvature.derivatives import trainable_parameters
     from isoloss.curvature.weight_changes import Replacement
-    from isoloss.models.loading import load_any_language_model
+    from isoloss.measurements.models_together import load_together
 
     assert options.replacement is not None
-    precision = getattr(torch, options.dtype)
-    other, _ = load_any_language_model(options.replacement, options.objective, precision)
+    loaded, _ = load_together([options.replacement], options.objective, model.dtype, "cpu", None)
+    other = loaded[options.replacement]
     shapes = [
         {name: tuple(p.shape) for name, p in trainable_parameters(each).items()} for each in (model, other)
     ]

@@ -1,15 +1,16 @@
 """Texts of a table, each with what the model of a task is to say of it: classes, or another text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from isoloss.corpora.task_file import LABEL, read_table
+from isoloss.corpora.task_file import COLUMNS, LABEL, SURROGATE, read_table
 from isoloss.corpora.token_sentences import TABLES, TextCorpus, TokenSentence, texts_of_table
 from isoloss.errors import BadInput
 from isoloss.objectives.pretrained import IGNORED
 
+LABELS = (LABEL, "labels")
 OF_WORDS = (("tokens", "words"), ("labels", "tags", "ner_tags", "pos_tags"))
 """Columns with lists: a text's words, and the class of each."""
 OF_TARGETS = (
@@ -21,13 +22,27 @@ OF_TARGETS = (
 
 @dataclass(frozen=True, eq=False)
 class AnsweredCorpus:
-    """Texts, each with what a model of a task is to say: the number of a class, or another text."""
+    """Texts, or pairs of texts, each with what a model of a task is to say.
+
+    An answer is the number of a class, a 1 or a 0 for every class, or another text.
+    """
 
     texts: TextCorpus
-    answers: Sequence[int | str]
+    answers: Sequence[int | Sequence[int] | str]
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @property
+    def said(self) -> list[str]:
+        """All that tokenizers read."""
+        targets = [answer for answer in self.answers if isinstance(answer, str)]
+        return [*self.texts.texts, *(self.texts.seconds or ()), *targets]
+
+    @property
+    def labels(self) -> list[int | Sequence[int] | str]:
+        """What the models are to say, for a digest of all that is measured on."""
+        return list(self.answers)
 
     def read_by(self, tokenizer: Any, longest: int | None) -> "AnsweredCorpus":
         """The same, encoded by a tokenizer; texts and answers are truncated to `longest` tokens."""
@@ -38,9 +53,11 @@ class AnsweredCorpus:
         found = zip(self.texts.sentences(numbers), answers, strict=True)
         return [replace(sentence, answer=answer) for sentence, answer in found]
 
-    def _in_numbers(self, answer: int | str) -> Sequence[int]:
+    def _in_numbers(self, answer: int | Sequence[int] | str) -> Sequence[int]:
         if isinstance(answer, int):
             return (answer,)
+        if not isinstance(answer, str):
+            return answer
         longest = self.texts.longest
         ids: list[int] = self.texts.tokenizer(
             text_target=answer, truncation=longest is not None, max_length=longest
@@ -60,6 +77,16 @@ class TaggedCorpus:
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def said(self) -> list[str]:
+        """All that tokenizers read, as one text each."""
+        return [" ".join(words) for words in self.words]
+
+    @property
+    def labels(self) -> list[tuple[list[str], list[int]]]:
+        """Every text's words and their classes, for a digest of all that is measured on."""
+        return list(zip(self.words, self.classes, strict=True))
 
     def read_by(self, tokenizer: Any, longest: int | None) -> "TaggedCorpus":
         """See `AnsweredCorpus`. Raises BadInput for a tokenizer that does not tell words from tokens."""
@@ -88,19 +115,62 @@ class TaggedCorpus:
 
 
 def texts_with_classes(path: Path, numbers: Mapping[str, int]) -> AnsweredCorpus:
-    """Rows of a text and a `label`, the name or the number of a class of the model.
+    """Rows of a text, or of two, and a `label`, the name or the number of a class of the model.
 
     Raises BadInput if there are no such columns, and for a row without a label that the model has.
     """
+    texts, cells = _texts_and_labels(path)
+    return AnsweredCorpus(texts, [_class(cells[row - 1], numbers, path, row) for row in texts.lines])
+
+
+def texts_with_labels(path: Path, numbers: Mapping[str, int]) -> AnsweredCorpus:
+    """Rows of a text, or of two, and a list of `labels`: the classes, or a 1 or a 0 for every class.
+
+    Raises BadInput as `texts_with_classes` does, and for labels that are no lists.
+    """
+    texts, cells = _texts_and_labels(path)
+    classes = 1 + max(numbers.values())
+    answers = []
+    for row in texts.lines:
+        cell = cells[row - 1]
+        if not isinstance(cell, list):
+            raise BadInput(f"{path}, row {row}: the labels are no list; give the list of a text's classes")
+        if len(cell) == classes and all(each in (0, 1) for each in cell):
+            answers.append([int(each) for each in cell])
+            continue
+        own = {_class(each, numbers, path, row) for each in cell}
+        answers.append([int(number in own) for number in range(classes)])
+    return AnsweredCorpus(texts, answers)
+
+
+def _texts_and_labels(path: Path) -> tuple[TextCorpus, list[Any]]:
+    """The texts of a table, or its pairs of texts, and the labels of all rows."""
     table = _table(path, f"a column 'text' and one '{LABEL}'")
-    cells = table[LABEL].to_list() if LABEL in table.columns else None
-    if cells is None:
+    named = next((name for name in LABELS if name in table.columns), None)
+    if named is None:
         raise BadInput(f"{path} has no column '{LABEL}', but {_listed(table)}; the loss is that of labels")
-    texts = texts_of_table(path)
-    answers = [_class(cells[row - 1], numbers, path, row) for row, _ in texts]
-    return AnsweredCorpus(
-        TextCorpus([text for _, text in texts], [row for row, _ in texts], None, None), answers
-    )
+    pair = next((names for names in COLUMNS if len(names) == 2 and set(names) <= set(table.columns)), None)
+    if pair is None:
+        numbered = texts_of_table(path)
+        texts = TextCorpus([text for _, text in numbered], [row for row, _ in numbered])
+    else:
+        texts = _pairs(path, pair, zip(*(table[name].to_list() for name in pair), strict=True))
+    return texts, table[named].to_list()
+
+
+def _pairs(path: Path, names: Sequence[str], rows: Iterable[tuple[object, ...]]) -> TextCorpus:
+    """Raises BadInput for a row that lacks one of the two texts, and for half a surrogate pair."""
+    firsts, seconds = [], []
+    for row, pair in enumerate(rows, start=1):
+        if not all(map(_is_filled, pair)):
+            raise BadInput(
+                f"{path}, row {row}: {names[0]} or {names[1]} is missing; give both, or drop the row"
+            )
+        if any(SURROGATE.search(str(each)) for each in pair):
+            raise BadInput(f"{path}, row {row}: there is half a surrogate pair; write the file again")
+        firsts.append(str(pair[0]))
+        seconds.append(str(pair[1]))
+    return TextCorpus(firsts, range(1, len(firsts) + 1), seconds=seconds)
 
 
 def texts_with_targets(path: Path) -> AnsweredCorpus:

@@ -16,6 +16,7 @@ class TokenSentence:
 
     `line` is its line in the input, counted from 1; `unknown` counts the unknown-token placeholders. `answer`
     is what the model of a task is to say: the number of a class, one for each token, or other tokens.
+    `types`, of a pair of texts, says which of the two each token is of; empty if the tokenizer does not.
     """
 
     ids: list[int]
@@ -24,6 +25,7 @@ class TokenSentence:
     cut: bool = False
     unknown: int = 0
     answer: Sequence[int] = ()
+    types: Sequence[int] = ()
 
     @property
     def of_text(self) -> int:
@@ -48,30 +50,33 @@ class Corpus(Protocol):
 class TextCorpus:
     """Texts that a Hugging Face tokenizer encodes on demand; its special tokens are never masked.
 
-    A text is truncated to `longest` tokens (None: never). `lines` are the texts' own line numbers.
+    A text is truncated to `longest` tokens (None: never). `lines` are the texts' own line numbers. With
+    `seconds`, of as many texts, each text is the first of a pair, and the longer of the two is truncated.
     """
 
     texts: Sequence[str]
     lines: Sequence[int]
     tokenizer: Any = None
     longest: int | None = None
+    seconds: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
         """See `Corpus.sentences`. Raises BadInput for a text for which the tokenizer has no tokens."""
-        wanted = [self.texts[number] for number in numbers]
+        wanted = [[column[number] for number in numbers] for column in self._columns]
         try:
-            whole = self.tokenizer(wanted, verbose=False)["input_ids"]
+            encoded = self.tokenizer(*wanted, verbose=False)
         except BaseException as error:
             if not is_failure(error):
                 raise
             raise self._refusal(numbers) from error
-        kept = whole
+        kept, whole = encoded, encoded["input_ids"]
         if self.longest is not None and any(len(ids) > self.longest for ids in whole):
             # The tokenizer truncates before it adds an end-of-sentence token.
-            kept = self.tokenizer(wanted, truncation=True, max_length=self.longest)["input_ids"]
+            kept = self.tokenizer(*wanted, truncation=True, max_length=self.longest)
+        types = kept.get("token_type_ids") if self.seconds is not None else None
         special, unknown = set(self.tokenizer.all_special_ids), self.tokenizer.unk_token_id
         ends = {self.tokenizer.bos_token_id, self.tokenizer.eos_token_id}
         unknown = (
@@ -84,15 +89,22 @@ class TextCorpus:
                 self.lines[number],
                 cut=len(ids) < len(all_ids),
                 unknown=0 if unknown is None else ids.count(unknown),
+                types=() if types is None else types[place],
             )
-            for number, ids, all_ids in zip(numbers, kept, whole, strict=True)
+            for place, (number, ids, all_ids) in enumerate(
+                zip(numbers, kept["input_ids"], whole, strict=True)
+            )
         ]
+
+    @property
+    def _columns(self) -> list[Sequence[str]]:
+        return [self.texts] if self.seconds is None else [self.texts, self.seconds]
 
     def _refusal(self, numbers: Sequence[int]) -> BadInput:
         """Name the text in errors: tokenizers raise all kinds of bare exceptions, which do not."""
         for number in numbers:
             try:
-                self.tokenizer(self.texts[number], verbose=False)
+                self.tokenizer(*(column[number] for column in self._columns), verbose=False)
             except BaseException as error:
                 if not is_failure(error):
                     raise

@@ -116,7 +116,6 @@ def _predictions_apart(batch: Batch) -> Batch:
     """One copy of the sentence for each of its predictions, with that prediction only."""
     return replace(
         batch,
-        input_ids=batch.input_ids[batch.rows],
-        attention_mask=batch.attention_mask[batch.rows],
+        **batch.per_sentence(lambda array: array[batch.rows]),
         rows=torch.arange(len(batch.rows), device=batch.rows.device),
     )

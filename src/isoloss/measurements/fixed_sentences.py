@@ -64,20 +64,16 @@ class FixedSentences:
             return self.batches[0]
         width = max(batch.input_ids.shape[1] for batch in self.batches)
         starts = itertools.accumulate(map(len, self.batches), initial=0)
-        ids, masks = (
-            torch.cat([pad(getattr(b, part), (0, width - b.input_ids.shape[1])) for b in self.batches])
-            for part in ("input_ids", "attention_mask")
-        )
         rows = torch.cat([b.rows + start for b, start in zip(self.batches, starts, strict=False)])
         positions, targets = (
             torch.cat([getattr(b, part) for b in self.batches]) for part in ("positions", "targets")
         )
-        read = [
-            pad(each.decoder_ids, (0, width - each.input_ids.shape[1]))
-            for each in self.batches
-            if each.decoder_ids is not None
+        widened = [
+            batch.per_sentence(lambda array: pad(array, (0, width - array.shape[1])))
+            for batch in self.batches
         ]
-        return Batch(ids, masks, rows, positions, targets, decoder_ids=torch.cat(read) if read else None)
+        of_sentences = {name: torch.cat([each[name] for each in widened]) for name in widened[0]}
+        return Batch(rows=rows, positions=positions, targets=targets, **of_sentences)
 
 
 @runtime_checkable

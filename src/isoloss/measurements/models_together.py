@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from torch import dtype, nn
 from transformers import PreTrainedModel
 
-from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpus
+from isoloss.corpora.token_sentences import TABLES, Corpus, TextCorpus, read_token_corpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure
@@ -21,6 +21,8 @@ from isoloss.measurements.sampled_batches import (
     ShareMasked,
     TargetText,
     TextClasses,
+    TextLabels,
+    measured_text,
     refuse_single_sentence,
 )
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
@@ -80,6 +82,20 @@ def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
         parameter.requires_grad_(id(parameter) in kept)
 
 
+def source_for(
+    model: str, prediction: Prediction | None, text: Path | None, token_ids: Path | None, dataset: str | None
+) -> TextCorpus | Path | None:
+    """The texts, or the file of token numbers; for a model with the head of a task, its table, unread.
+
+    Raises BadInput as `measured_text` does: of a text, before the model's configuration is read.
+    """
+    is_table = text is not None and text.suffix.lower() in TABLES
+    texts = None if is_table else token_ids or measured_text(text, dataset)
+    if prediction is None and head_of(model) is not None:
+        return text
+    return measured_text(text, None) if is_table else texts
+
+
 def sampled_batches(
     models: Mapping[str, PreTrainedModel],
     prediction: Prediction | Head,
@@ -99,11 +115,7 @@ def sampled_batches(
         assert source is not None
         corpus = corpus_of(models, source)
     else:
-        if isinstance(source, TextCorpus):
-            raise BadInput(
-                f"{next(iter(models))} has the head of a task, which only `isoloss flatness` measures; name "
-                "the language model that it was made from"
-            )
+        assert not isinstance(source, TextCorpus)
         corpus = answered_corpus(models, prediction, source)
     predicted = predicting(models, prediction, one_mask, mask_rate, mask_token)
     return SampledBatches(corpus, predicted, seed, pad_token_of(next(iter(models.values()))))
@@ -149,26 +161,39 @@ def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) 
 def answered_corpus(
     models: Mapping[str, PreTrainedModel], head: Head, path: Path | None
 ) -> "AnsweredCorpus | TaggedCorpus":
-    """The texts of a table with what the models' head is to say of them, in their tokens.
+    """A table's texts and what the models' head is to say of them, in their tokens; see `read_answers`."""
+    corpus = read_answers(head, {name: model.config for name, model in models.items()}, path)
+    encoded = corpus_of(models, TextCorpus([], []))
+    return corpus.read_by(encoded.tokenizer, encoded.longest)
+
+
+def read_answers(
+    head: Head, configurations: Mapping[str, Any], path: Path | None
+) -> "AnsweredCorpus | TaggedCorpus":
+    """The texts of a table with what models of these configurations are to say of them; no tokenizer yet.
 
     Raises BadInput if no table is given, or one without that, and for models with other classes.
     """
-    from isoloss.corpora.answered_texts import texts_with_classes, texts_with_targets, words_with_classes
+    from isoloss.corpora import answered_texts
 
-    first, model = next(iter(models.items()))
+    first, *others = configurations
     if path is None:
         raise BadInput(f"{first} has the head of a task ({head}); name a table by --text")
     if head == "target text":
-        corpus: AnsweredCorpus | TaggedCorpus = texts_with_targets(path)
+        corpus: AnsweredCorpus | TaggedCorpus = answered_texts.texts_with_targets(path)
     else:
-        numbers = class_numbers(model)
-        for other, each in models.items():
-            if class_numbers(each) != numbers:
+        numbers = class_numbers(configurations[first])
+        for other in others:
+            if class_numbers(configurations[other]) != numbers:
                 raise BadInput(f"{first} and {other} have different classes; compare models that share them")
-        corpus = (texts_with_classes if head == "text classes" else words_with_classes)(path, numbers)
+        if head == "token classes":
+            corpus = answered_texts.words_with_classes(path, numbers)
+        elif head == "text labels":
+            corpus = answered_texts.texts_with_labels(path, numbers)
+        else:
+            corpus = answered_texts.texts_with_classes(path, numbers)
     refuse_single_sentence(corpus, path)
-    encoded = corpus_of(models, TextCorpus([], [], None, None))
-    return corpus.read_by(encoded.tokenizer, encoded.longest)
+    return corpus
 
 
 def predicting(
@@ -192,6 +217,8 @@ def predicting(
             return NextToken()
         if prediction == "target text":
             return TargetText(first_of_decoder(next(iter(models.values()))))
+        if prediction == "text labels":
+            return TextLabels()
         return TextClasses(of_tokens=prediction == "token classes")
     first, model = next(iter(models.items()))
     mask = _mask_token_of(first) if mask_token is None else mask_token

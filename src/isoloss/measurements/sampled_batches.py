@@ -1,7 +1,7 @@
 """A corpus's sentences in random order, masked, as batches: the same for every model measured."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -15,12 +15,15 @@ from isoloss.objectives.pretrained import (
     choose_places,
     masked_batch,
     next_token_batch,
+    rectangle,
 )
 from isoloss.objectives.task_heads import (
     SequenceClass,
+    SequenceLabels,
     TargetToken,
     TokenClass,
     class_batch,
+    labels_batch,
     target_batch,
     token_class_batch,
 )
@@ -84,6 +87,15 @@ class TextClasses:
 
 
 @dataclass(frozen=True)
+class TextLabels:
+    """Of each text and each class, whether the class is one of the text's."""
+
+    def describe(self) -> str:
+        """What a value is the mean of."""
+        return "mean over texts of the mean over all classes, each of which is predicted to be or not"
+
+
+@dataclass(frozen=True)
 class TargetText:
     """Every token of a target; its decoder reads `start` first, None: the target's own last token."""
 
@@ -94,7 +106,7 @@ class TargetText:
         return "mean over texts of the mean over the tokens of their targets"
 
 
-Predicting = OneMask | ShareMasked | NextToken | TextClasses | TargetText
+Predicting = OneMask | ShareMasked | NextToken | TextClasses | TextLabels | TargetText
 
 
 @dataclass
@@ -136,6 +148,8 @@ class SampledBatches:
                 return PretrainedCausal()
             case TextClasses(of_tokens=of_tokens):
                 return TokenClass() if of_tokens else SequenceClass()
+            case TextLabels():
+                return SequenceLabels()
             case TargetText():
                 return TargetToken()
         return PretrainedMasked()
@@ -209,7 +223,11 @@ class SampledBatches:
         if isinstance(self.predicting, TextClasses):
             if self.predicting.of_tokens:
                 return token_class_batch(sentences, answers, self.pad_token)
-            return class_batch(sentences, [answer[0] for answer in answers], self.pad_token)
+            classes = class_batch(sentences, [answer[0] for answer in answers], self.pad_token)
+            return self._typed(classes, [sentence for _, sentence in kept])
+        if isinstance(self.predicting, TextLabels):
+            labels = labels_batch(sentences, answers, self.pad_token)
+            return self._typed(labels, [sentence for _, sentence in kept])
         share = self.predicting.share if isinstance(self.predicting, ShareMasked) else None
         generator = torch.Generator()
         places = [
@@ -219,6 +237,14 @@ class SampledBatches:
             for number, sentence in kept
         ]
         return masked_batch(sentences, places, self.predicting.mask_token, self.pad_token)
+
+    @staticmethod
+    def _typed(batch: Batch, sentences: Sequence[TokenSentence]) -> Batch:
+        """With the types of their tokens, if they are pairs of which a tokenizer tells."""
+        if not all(sentence.types for sentence in sentences):
+            return batch
+        types, _ = rectangle([sentence.types for sentence in sentences], 0)
+        return replace(batch, token_types=types)
 
 
 def measured_text(text: Path | None, dataset: str | None) -> TextCorpus | None:

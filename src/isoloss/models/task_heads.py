@@ -17,11 +17,13 @@ from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import bounded, read_config, refuse_other_weights
 from isoloss.results.checkpoint import refuse_damaged
 
-Head = Literal["text classes", "token classes", "target text"]
-"""What the head predicts: a class of the text, classes of its tokens, or the text that follows from it."""
+Head = Literal["text classes", "text labels", "token classes", "target text"]
+"""What the head predicts: a class of the text, any number of them at once, classes of its tokens, or the text
+that follows from it."""
 
 _CLASSES: dict[Head, Any] = {
     "text classes": AutoModelForSequenceClassification,
+    "text labels": AutoModelForSequenceClassification,
     "token classes": AutoModelForTokenClassification,
     "target text": AutoModelForSeq2SeqLM,
 }
@@ -42,7 +44,8 @@ def head_of(name: str) -> Head | None:
     for architecture in config.architectures or ():
         for ending, head in _ENDINGS.items():
             if architecture.endswith(ending):
-                return head
+                several = getattr(config, "problem_type", None) == "multi_label_classification"
+                return "text labels" if several and head == "text classes" else head
         if architecture.endswith(("QuestionAnswering", "ForCausalLM", "ForMaskedLM", "LMHeadModel")):
             return None
     return "target text" if getattr(config, "is_encoder_decoder", False) else None
@@ -51,8 +54,8 @@ def head_of(name: str) -> Head | None:
 def load_with_head(name: str, head: Head, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """A model in evaluation mode on the CPU, with the head that its folder holds.
 
-    Raises BadInput if there is none, if it lacks weights, if it predicts a number or several classes at once,
-    or if it pads no texts; Damaged if it is a checkpoint of ours that is not what was written.
+    Raises BadInput if there is none, if it lacks weights, if it predicts a number, or if it pads no texts;
+    Damaged if it is a checkpoint of ours that is not what was written.
     """
     config = read_config(name)
     _refuse_other_losses(name, config, head)
@@ -68,7 +71,7 @@ def load_with_head(name: str, head: Head, dtype: torch.dtype = torch.float32) ->
             ignore_mismatched_sizes=True,  # refused below, naming them
         )
         refuse_other_weights(name, model, found)
-    if head == "text classes" and model.config.get_text_config().pad_token_id is None:
+    if head in ("text classes", "text labels") and model.config.get_text_config().pad_token_id is None:
         # Models that read a text's last token recognise it by what fills the text up.
         end = getattr(model.config.get_text_config(), "eos_token_id", None)
         if not isinstance(end, int):
@@ -81,13 +84,8 @@ def load_with_head(name: str, head: Head, dtype: torch.dtype = torch.float32) ->
 def _refuse_other_losses(name: str, config: Any, head: Head) -> None:
     if head == "target text":
         return
-    problem = getattr(config, "problem_type", None)
-    if problem == "multi_label_classification":
-        raise BadInput(
-            f"{name} gives a text several classes at once, whose loss is not that of one label; such models "
-            "are not measured"
-        )
-    if problem == "regression" or int(getattr(config, "num_labels", 2)) < 2:
+    regression = getattr(config, "problem_type", None) == "regression"
+    if regression or (int(getattr(config, "num_labels", 2)) < 2 and head != "text labels"):
         raise BadInput(f"{name} predicts a number, not a class, and has no distribution to measure")
 
 
@@ -110,7 +108,7 @@ def first_of_decoder(model: PreTrainedModel) -> int | None:
     return start
 
 
-def class_numbers(model: PreTrainedModel) -> dict[str, int]:
-    """The number of each class, by its name and by the number itself."""
-    named = {str(name): int(number) for name, number in (model.config.label2id or {}).items()}
-    return {str(number): number for number in range(model.config.num_labels)} | named
+def class_numbers(config: Any) -> dict[str, int]:
+    """The number of each class of a model's configuration, by its name and by the number itself."""
+    named = {str(name): int(number) for name, number in (config.label2id or {}).items()}
+    return {str(number): number for number in range(config.num_labels)} | named

@@ -1,8 +1,9 @@
 """Batches of predictions, and the interfaces of objectives for flatness, pre-training and the exact loss."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,6 +23,7 @@ class Batch:
     one prediction. `soft_targets`, where there are any, are the probabilities of the first k tokens that a
     model is trained on instead of the targets (`SoftLabels`). `decoder_ids`, for a model with an encoder and
     a decoder, is what the decoder reads, which the positions are then of; both are equally wide.
+    `token_types`, of pairs of texts, says which of the two a token is of, to models that read that.
     """
 
     input_ids: Int[Tensor, "n S"]
@@ -31,22 +33,26 @@ class Batch:
     targets: Int[Tensor, " m"]
     soft_targets: Float[Tensor, "m k"] | None = None
     decoder_ids: Int[Tensor, "n S"] | None = None
+    token_types: Int[Tensor, "n S"] | None = None
 
     def __len__(self) -> int:
         return self.input_ids.shape[0]
+
+    def per_sentence(self, change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+        """`change` of every array with a row for each sentence, by name."""
+        named = ("input_ids", "attention_mask", "decoder_ids", "token_types")
+        return {name: change(array) for name in named if (array := getattr(self, name)) is not None}
 
     def part(self, start: int, stop: int) -> "Batch":
         """Sentences `start` to `stop - 1` and their predictions."""
         bounds = torch.tensor([start, stop], device=self.rows.device)
         first, after = torch.searchsorted(self.rows.contiguous(), bounds).tolist()
         return Batch(
-            self.input_ids[start:stop],
-            self.attention_mask[start:stop],
-            self.rows[first:after] - start,
-            self.positions[first:after],
-            self.targets[first:after],
-            None if self.soft_targets is None else self.soft_targets[first:after],
-            None if self.decoder_ids is None else self.decoder_ids[start:stop],
+            **self.per_sentence(lambda array: array[start:stop]),
+            rows=self.rows[first:after] - start,
+            positions=self.positions[first:after],
+            targets=self.targets[first:after],
+            soft_targets=None if self.soft_targets is None else self.soft_targets[first:after],
         )
 
     def to(self, device: torch.device) -> "Batch":
@@ -54,13 +60,11 @@ class Batch:
         if self.input_ids.device == device:
             return self
         return Batch(
-            self.input_ids.to(device),
-            self.attention_mask.to(device),
-            self.rows.to(device),
-            self.positions.to(device),
-            self.targets.to(device),
-            None if self.soft_targets is None else self.soft_targets.to(device),
-            None if self.decoder_ids is None else self.decoder_ids.to(device),
+            **self.per_sentence(lambda array: array.to(device)),
+            rows=self.rows.to(device),
+            positions=self.positions.to(device),
+            targets=self.targets.to(device),
+            soft_targets=None if self.soft_targets is None else self.soft_targets.to(device),
         )
 
     def narrowed(self) -> "Batch":
@@ -73,12 +77,7 @@ class Batch:
 
     def up_to(self, width: int) -> "Batch":
         """The first `width` positions of every sentence."""
-        return replace(
-            self,
-            input_ids=self.input_ids[:, :width],
-            attention_mask=self.attention_mask[:, :width],
-            decoder_ids=None if self.decoder_ids is None else self.decoder_ids[:, :width],
-        )
+        return replace(self, **self.per_sentence(lambda array: array[:, :width]))
 
     def with_soft_targets(self, distributions: Float[Tensor, "m k"]) -> "Batch":
         """The same batch, with a distribution over the first k tokens for each prediction."""
@@ -186,13 +185,11 @@ def sentences_of(batch: Batch, sentences: Int[Tensor, " k"]) -> Batch:
     kept = number[batch.rows] >= 0
     chosen = replace(
         batch,
-        input_ids=batch.input_ids[sentences],
-        attention_mask=batch.attention_mask[sentences],
+        **batch.per_sentence(lambda array: array[sentences]),
         rows=number[batch.rows[kept]],
         positions=batch.positions[kept],
         targets=batch.targets[kept],
         soft_targets=None if batch.soft_targets is None else batch.soft_targets[kept],
-        decoder_ids=None if batch.decoder_ids is None else batch.decoder_ids[sentences],
     )
     return chosen.narrowed()
 

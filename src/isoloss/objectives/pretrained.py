@@ -254,7 +254,7 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
         beginnings = replace(
             beginnings,
             attention_mask=torch.ones_like(beginnings.attention_mask),
-            positions=pair.positions.clamp(max=width - 1),
+            positions=torch.where(of_shortest, pair.positions, pair.positions.clamp(max=width - 1)),
         )
         beside_equal = objective.logits(model, beginnings)[of_shortest]
     return EqualLengths(objective, 1 if _differ(alone, beside_equal) else None)

@@ -19,11 +19,26 @@ class SequenceClass:
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
         """The scores of the model's classes. Raises BadInput for a model that gives others."""
-        found = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long())
-        logits: Tensor | None = getattr(found, "logits", None)
-        if logits is None or logits.ndim != 2 or len(logits) != len(batch):
-            raise BadInput(f"{type(model).__name__} gives no scores of a text's classes; take another model")
-        return logits
+        return _scores_of_texts(model, batch)
+
+
+@dataclass(frozen=True)
+class SequenceLabels:
+    """A prediction for each class of a model whose texts have several at once: whether it is one of them."""
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m 2"]:
+        """The scores of no, which are 0, and of yes, as a sigmoid has them."""
+        yes = _scores_of_texts(model, batch)[batch.rows, batch.positions]
+        return torch.stack([torch.zeros_like(yes), yes], dim=1)
+
+
+def _scores_of_texts(model: nn.Module, batch: Batch) -> Float[Tensor, "n v"]:
+    types = {} if batch.token_types is None else {"token_type_ids": batch.token_types}
+    found = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), **types)
+    logits: Tensor | None = getattr(found, "logits", None)
+    if logits is None or logits.ndim != 2 or len(logits) != len(batch):
+        raise BadInput(f"{type(model).__name__} gives no scores of a text's classes; take another model")
+    return logits
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,19 @@ def class_batch(texts: Sequence[Sequence[int]], labels: Sequence[int], pad: int)
     ids, present = rectangle(texts, pad)
     rows = torch.arange(len(texts))
     return Batch(ids, present, rows, torch.zeros_like(rows), torch.tensor(labels))
+
+
+def labels_batch(texts: Sequence[Sequence[int]], labels: Sequence[Sequence[int]], pad: int) -> Batch:
+    """A text in each row, and for every class whether it is one of the text's, 1, or not, 0.
+
+    >>> batch = labels_batch([[5, 6], [7]], [[1, 0, 1], [0, 0, 0]], pad=0)
+    >>> batch.rows.tolist(), batch.positions.tolist(), batch.targets.tolist()
+    ([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2], [1, 0, 1, 0, 0, 0])
+    """
+    ids, present = rectangle(texts, pad)
+    given = torch.tensor(labels)
+    rows, classes = torch.ones_like(given).nonzero(as_tuple=True)
+    return Batch(ids, present, rows, classes, given.flatten())
 
 
 def token_class_batch(texts: Sequence[Sequence[int]], labels: Sequence[Sequence[int]], pad: int) -> Batch:

@@ -83,25 +83,27 @@ def _mapped_over_sentences(
 
     def inner_product(
         values: dict[str, Tensor],
-        read: tuple[Tensor, ...],
+        read: dict[str, Tensor],
         positions: Tensor,
         targets: Tensor,
         cotangent: Tensor,
     ) -> Tensor:
-        ids, *of_decoder = (each[None] for each in read)
-        decoder_ids = of_decoder[0] if of_decoder else None
-        sentence = Batch(ids, piece.attention_mask[:1], rows, positions, targets, decoder_ids=decoder_ids)
+        alone = {name: each[None] for name, each in read.items()}
+        mask = piece.attention_mask[:1]
+        sentence = Batch(attention_mask=mask, rows=rows, positions=positions, targets=targets, **alone)
         renamed = {f"model.{name}": value for name, value in values.items()}
         logits: Tensor = functional_call(scores, renamed, (sentence,))
         return (logits * cotangent).sum()
 
+    read = piece.per_sentence(lambda array: array)
+    del read["attention_mask"]
     by_prediction = (len(piece), predictions)
     gradient_of_one: Callable[..., dict[str, Tensor]] = grad(inner_product)
     # The fused attention kernels cannot be mapped over sentences; the plain one can.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         return vmap(gradient_of_one, in_dims=(None, 0, 0, 0, 0))(
             {name: p.detach() for name, p in parameters.items()},
-            (piece.input_ids, *([] if piece.decoder_ids is None else [piece.decoder_ids])),
+            read,
             piece.positions.view(by_prediction),
             piece.targets.view(by_prediction),
             cotangents.view(*by_prediction, -1),

@@ -234,12 +234,9 @@ def _refuse_batch_statistics(model: nn.Module) -> None:
 def last_sentence_twice(batch: Batch) -> Batch:
     """The batch with a copy of its last sentence and of that sentence's predictions appended."""
     last = batch.rows == len(batch) - 1
-    read = batch.decoder_ids
     return Batch(
-        torch.cat([batch.input_ids, batch.input_ids[-1:]]),
-        torch.cat([batch.attention_mask, batch.attention_mask[-1:]]),
-        torch.cat([batch.rows, batch.rows[last] + 1]),
-        torch.cat([batch.positions, batch.positions[last]]),
-        torch.cat([batch.targets, batch.targets[last]]),
-        decoder_ids=None if read is None else torch.cat([read, read[-1:]]),
+        **batch.per_sentence(lambda array: torch.cat([array, array[-1:]])),
+        rows=torch.cat([batch.rows, batch.rows[last] + 1]),
+        positions=torch.cat([batch.positions, batch.positions[last]]),
+        targets=torch.cat([batch.targets, batch.targets[last]]),
     )

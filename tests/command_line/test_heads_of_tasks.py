@@ -1,0 +1,147 @@
+"""Commands on models with the head of a task, beside the models' own losses and dense Fisher matrices."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from called import answer
+from models_with_heads import HEADS, ROWS, model_with_head, table_of
+from transformers import AutoTokenizer, PreTrainedModel
+
+from isoloss.curvature.weight_changes import Rounding, differences
+
+Capture = pytest.CaptureFixture[str]
+Read = dict[str, torch.Tensor]
+
+
+NUMBERS = {"bad": 0, "good": 1, 0: 0, 1: 1}
+
+
+def loaded(head: str, folder: Path) -> tuple[PreTrainedModel, list[Read]]:
+    """The model in float64, and the arguments of its own loss for each row."""
+    kind, _ = HEADS[head]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return kind.from_pretrained(folder).double().eval(), [of_row(head, tokenizer, row) for row in ROWS[head]]
+
+
+def of_row(head: str, tokenizer: Any, row: dict[str, Any]) -> Read:
+    named = {"token": ["tokens"], "pair": ["premise", "hypothesis"], "target": ["source"]}.get(head, ["text"])
+    whole = [[row[name]] for name in named]
+    read = dict(tokenizer(*whole, is_split_into_words=head == "token", return_tensors="pt"))
+    match head:
+        case "token":
+            labels = [[-100, *(NUMBERS[tag] for tag in row["tags"])]]
+        case "target":
+            labels = tokenizer([row["target"]])["input_ids"]
+        case "labels":
+            own = [0.0, 1.0] if row["labels"] == [0, 1] else [0.0, 0.0]
+            for name in row["labels"] if row["labels"] != [0, 1] else ():
+                own[NUMBERS[name]] = 1.0
+            labels = [own]
+        case _:
+            labels = [NUMBERS[row["label"]]]
+    return read | {"labels": torch.tensor(labels)}
+
+
+def distributions(head: str, model: PreTrainedModel, read: Read) -> torch.Tensor:
+    """Log-probabilities of each prediction of a row, from the model's own output."""
+    logits = model(**read).logits[0]
+    if head == "labels":
+        return torch.stack([-logits, logits], 1).sigmoid().log()
+    logits = logits.view(-1, logits.shape[-1])
+    return logits[read["labels"].flatten() != -100 if head == "token" else slice(None)].log_softmax(1)
+
+
+@pytest.fixture(scope="module", params=list(HEADS))
+def tuned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
+    head, folder = request.param, tmp_path_factory.mktemp("tuned")
+    return head, model_with_head(head, folder / "model"), table_of(folder / "table.jsonl", ROWS[head])
+
+
+Tuned = tuple[str, Path, Path]
+
+
+def test_a_model_with_the_head_of_a_task_is_measured_with_its_own_loss(tuned: Tuned, capsys: Capture) -> None:
+    head, folder, table = tuned
+    asked = ("--text", table, "--json", "--dtype", "float64", "--quantity")
+    code, written, error = answer(capsys, "flatness", folder, *asked, "fisher_trace", "pretraining_loss")
+    assert code == 0, error
+    records = {each["quantity"]: each for each in json.loads(written)["records"]}
+    assert records["fisher_trace"]["value"] > 0
+    model, rows = loaded(head, folder)
+    losses = [float(model(**read).loss.detach()) for read in rows]
+    assert records["pretraining_loss"]["value"] == pytest.approx(sum(losses) / len(losses), rel=1e-6)
+
+
+def fisher_form(head: str, model: PreTrainedModel, read: Read, change: dict[str, torch.Tensor]) -> float:
+    """½ δᵀFδ of a row, from the gradient of every outcome of every prediction, in float64."""
+    total, found = 0.0, distributions(head, model, read)
+    named = dict(model.named_parameters())
+    for of_prediction in found:
+        for log_p in of_prediction:
+            gradients = torch.autograd.grad(
+                log_p, [named[name] for name in change], retain_graph=True, materialize_grads=True
+            )
+            along = sum(float((g * d).sum()) for g, d in zip(gradients, change.values(), strict=True))
+            total += 0.5 * float(log_p.detach().exp()) * along**2
+    return total / len(found)
+
+
+def test_damage_to_a_model_with_the_head_of_a_task_is_that_of_its_dense_fisher_matrix(
+    tuned: Tuned, capsys: Capture
+) -> None:
+    head, folder, table = tuned
+    asked = ("--text", table, "--json", "--dtype", "float64", "--round", 8, "--check")
+    code, written, error = answer(capsys, "sensitivity", folder, *asked)
+    assert code == 0, error
+    found = {
+        each["quantity"]: each["value"]
+        for each in json.loads(written)["records"]
+        if each["settings"]["part"] == "all"
+    }
+    model, rows = loaded(head, folder)
+    change = differences(model, Rounding(8))
+    expected = [fisher_form(head, model, read, change) for read in rows]
+    # T5 has its softmax in float32, whatever the precision of its weights.
+    assert found["kl_quadratic"] == pytest.approx(sum(expected) / len(expected), rel=1e-6)
+    assert found["kl_measured"] == pytest.approx(found["kl_quadratic"], rel=0.2)
+
+
+def test_the_precision_of_a_sensitivity_is_chosen(tuned: Tuned, capsys: Capture) -> None:
+    _, folder, table = tuned
+    asked = ("sensitivity", folder, "--text", table, "--json", "--round", 4, "--dtype")
+    values = {}
+    for precision in ("float32", "float64", "bfloat16"):
+        code, written, error = answer(capsys, *asked, precision)
+        assert code == 0, error
+        values[precision] = [each["value"] for each in json.loads(written)["records"]]
+    assert values["float32"] == pytest.approx(values["float64"], rel=1e-3)
+    assert values["bfloat16"] != values["float32"]
+    by_default = json.loads(answer(capsys, *asked[:-1])[1])["records"]
+    assert [each["value"] for each in by_default] == values["float32"]
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "says"),
+    [
+        ("text", [{"text": "a"}, {"text": "b"}], "has no column 'label'"),
+        ("pair", [{"premise": "a", "hypothesis": "", "label": 0}], "row 1: premise or hypothesis is missing"),
+        ("labels", [{"text": "a", "labels": "good"}], "row 1: the labels are no list"),
+        ("labels", [{"text": "a", "labels": ["odd"]}], "no class 'odd', but 0, 1, bad"),
+        ("text", [{"text": "a", "label": "odd"}, {"text": "b", "label": 0}], "no class 'odd', but 0, 1, bad"),
+        ("token", [{"tokens": ["a"], "labels": []}], "must be lists of one length"),
+        ("target", [{"text": "a"}], "has no columns 'source' and 'target'"),
+    ],
+)
+def test_a_table_that_does_not_fit_the_head_is_refused(
+    head: str, rows: list[dict[str, object]], says: str, tmp_path: Path, capsys: Capture
+) -> None:
+    folder = model_with_head(head, tmp_path / "model")
+    code, _, error = answer(capsys, "flatness", folder, "--text", table_of(tmp_path / "table.jsonl", rows))
+    assert (code, error.count("\n")) == (2, 1)
+    assert says in error
+    code, _, error = answer(capsys, "flatness", folder, "--text", __file__)
+    assert (code, error.count("\n")) == (2, 1)
+    assert "is no table" in error
