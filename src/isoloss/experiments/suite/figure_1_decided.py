@@ -35,6 +35,7 @@ def figure_1_decided(scale: Scale) -> Experiment:
 
 EXPERIMENT = Design(
     figure_1_decided,
+    registered="a2c324525d400173d592cf5543066c890f6cce12",
     seeds={"laptop": tuple(range(571, 578)), "night": tuple(range(581, 601))},
     picture=Picture("steps", "Loss, trace and accuracy over pre-training steps, where labels are decided"),
     headline="later-is-better",
