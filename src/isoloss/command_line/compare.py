@@ -158,7 +158,7 @@ def compare(options: CompareOptions) -> int:
 
 def _check(options: CompareOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
-    from isoloss.models.hub_names import refuse_absent
+    from isoloss.models.hub_names import refuse_absent, refuse_absent_data_set
     from isoloss.results.checkpoint import refuse_named_twice
 
     if len(options.models) < 2:
@@ -185,6 +185,8 @@ def _check(options: CompareOptions) -> None:
         raise BadInput(f"--output names an HTML file, such as comparison.html, not {options.output}")
     refuse_unwritable(options.output)
     refuse_absent(*options.models)
+    if options.dataset is not None:
+        refuse_absent_data_set(options.dataset)
 
 
 def _check_what_torch_knows(options: CompareOptions) -> None:
