@@ -66,7 +66,10 @@ ROWS: dict[str, list[dict[str, object]]] = {
 }
 
 
-def model_with_head(head: str, folder: Path) -> Path:
+def model_with_head(head: str, folder: Path, model: PreTrainedModel | None = None) -> Path:
+    """A model with random weights, or the one that is given."""
+    if model is not None:
+        return saved_model(model, folder, word_tokenizer(LETTERS, 8))
     kind, configuration = HEADS[head]
     size: dict[str, int] = {"vocab_size": len(LETTERS) + 3}
     if head == "target":

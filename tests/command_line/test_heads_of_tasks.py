@@ -10,7 +10,11 @@ from called import answer
 from models_with_heads import HEADS, ROWS, model_with_head, table_of
 from transformers import AutoTokenizer, PreTrainedModel
 
+from isoloss.curvature.stopping import Stopping
 from isoloss.curvature.weight_changes import Rounding, differences
+from isoloss.measurements.checkpoint_measurements import PlanSettings, planned_stages, read_sources
+from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
+from unpainted import paint_nothing
 
 Capture = pytest.CaptureFixture[str]
 Read = dict[str, torch.Tensor]
@@ -123,6 +127,42 @@ def test_the_precision_of_a_sensitivity_is_chosen(tuned: Tuned, capsys: Capture)
     assert [each["value"] for each in by_default] == values["float32"]
 
 
+def test_models_with_the_head_of_a_task_are_compared_by_their_own_loss(
+    tuned: Tuned, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paint_nothing(monkeypatch)
+    head, folder, table = tuned
+    kind, _ = HEADS[head]
+    other = kind.from_pretrained(folder)
+    with torch.no_grad():
+        other.get_input_embeddings().weight *= 1.5
+    saved = model_with_head(head, tmp_path / "other", other)
+    asked = ("--text", table, "--dtype", "float64", "--output", tmp_path / "c.html", "--json")
+    code, written, error = answer(capsys, "compare", folder, saved, *asked)
+    assert code == 0, error
+    found = {(each["quantity"], each["checkpoint"]): each["value"] for each in json.loads(written)["records"]}
+    for name in (folder, saved):
+        model, rows = loaded(head, name)
+        losses = [float(model(**read).loss.detach()) for read in rows]
+        assert found["pretraining_loss", str(name)] == pytest.approx(sum(losses) / len(losses), rel=1e-6)
+    alone = answer(capsys, "flatness", folder, saved, *asked[:-3], "--json", "--sentences", len(ROWS[head]))
+    traces = [each for each in json.loads(alone[1])["records"] if each["quantity"] == "fisher_trace"]
+    for each in traces:
+        assert found["fisher_trace", each["checkpoint"]] == pytest.approx(each["value"], rel=1e-9)
+
+
+def test_a_head_of_a_task_is_not_given_another(tmp_path: Path, capsys: Capture) -> None:
+    folder, table = model_with_head("text", tmp_path / "a"), table_of(tmp_path / "t.jsonl", ROWS["text"])
+    words = model_with_head("token", tmp_path / "b")
+    output = ("--output", tmp_path / "c.html")
+    code, _, error = answer(capsys, "compare", folder, words, "--task", table, *output)
+    assert (code, error.count("\n")) == (2, 1)
+    assert "has the head of a task (text classes), and --task trains one" in error
+    code, _, error = answer(capsys, "compare", folder, words, "--text", table, *output)
+    assert (code, error.count("\n")) == (2, 1)
+    assert "models with different heads of tasks are not compared" in error
+
+
 @pytest.mark.parametrize(
     ("head", "rows", "says"),
     [
@@ -145,3 +185,34 @@ def test_a_table_that_does_not_fit_the_head_is_refused(
     code, _, error = answer(capsys, "flatness", folder, "--text", __file__)
     assert (code, error.count("\n")) == (2, 1)
     assert "is no table" in error
+
+
+def test_labels_are_part_of_what_is_compared_on(tmp_path: Path) -> None:
+    """A text of which a label is changed is another one, of which nothing was measured."""
+    folder, keys = model_with_head("text", tmp_path / "a"), []
+    models = Models(torch.device("cpu"), torch.float32)
+    settings = PlanSettings(0, 0.15, Stopping(None, 8), Stopping(None, 8), ("fisher_trace",), 128, False)
+    for label in ("bad", "good"):
+        table = table_of(tmp_path / "t.jsonl", [*ROWS["text"], {"text": "a b c", "label": label}])
+        sources = read_sources([str(folder)], None, table, None, None, None, (), None)
+        assert sources.texts == ["a b c", "d e", "a", "a b c"]
+        checkpoints = read_checkpoints(
+            [str(folder), str(model_with_head("text", tmp_path / label))], models, sources.texts
+        )
+        ((_, loss), _), _ = planned_stages(settings, checkpoints, sources, models)
+        keys.append(loss.key["text"])
+    assert keys[0] != keys[1]
+
+
+def test_what_a_model_with_the_head_of_a_task_takes_is_tried(tuned: Tuned, capsys: Capture) -> None:
+    head, folder, table = tuned
+    code, written, error = answer(capsys, "inspect", folder, "--json")
+    assert code == 0, error
+    (found,) = json.loads(written)["models"]
+    predicted = {"token": "token classes", "target": "target text", "labels": "text labels"}
+    assert found["predicts"] == predicted.get(head, "text classes")
+    assert found["trial"]["bytes_a_sentence"] > 0
+    rows = table_of(table.with_name("many.jsonl"), ROWS[head] * 40)
+    code, written, error = answer(capsys, "inspect", folder, "--text", rows)
+    assert code == 0, error
+    assert "by the spread over the first 64 of the text" in written

@@ -10,6 +10,7 @@ import isoloss
 from isoloss.command_line.commands import COMMANDS, GROUPS
 
 HEAVY = ("torch", "transformers", "polars", "altair", "scipy", "datasets", "numpy", "tokenizers")
+FOR_MODELS = ("transformers", "huggingface_hub", "datasets", "accelerate", "torch._dynamo")
 SEPARATOR = "===="
 EVERY_HELP = f"""
 import sys
@@ -102,6 +103,13 @@ MISTAKES = (
     ("describe none.pcfg", "there is no file none.pcfg; name a language's file"),
     ("entropy none.pcfg", "there is no file none.pcfg; name a language's file"),
     ("reproduce figure-1 --language none.pcfg", "there is no file none.pcfg; name a language's file"),
+    (
+        "corpus nosuch",
+        "there is no file or folder nosuch, and the hub cannot be reached to look for a data set",
+    ),
+    ("corpus ./nosuch", "there is no folder ./nosuch; name a data set's folder, or its name on a hub"),
+    ("corpus bookz", "; did you mean 'books'?"),
+    ("flatness model --dataset nosuch", "there is no file or folder nosuch, and the hub cannot be reached"),
     ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
 )
 EVERY_MISTAKE = f"""
@@ -126,6 +134,23 @@ def test_a_mistake_is_told_before_anything_that_takes_long() -> None:
     assert rest == ""
     for (asked, said), one in zip(MISTAKES, told, strict=True):
         assert said in one, asked
+
+
+def test_the_page_of_a_language_needs_no_library_of_models(tmp_path: Path) -> None:
+    grammar = tmp_path / "my.pcfg"
+    grammar.write_text("S -> 'a' 'b' [0.5] | 'b' 'a' [0.5]\n")
+    asked = ["describe", str(grammar), "--output", str(tmp_path / "my.html"), "--sentences", "10"]
+    described = f"""
+import sys
+from isoloss.cli import main
+try:
+    main({asked})
+except SystemExit as leaving:
+    assert not leaving.code
+assert not set({FOR_MODELS}) & set(sys.modules)
+"""
+    done = _python("-c", described)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_version_is_told() -> None:

@@ -8,6 +8,7 @@ from isoloss.corpora.data_sets import GlueTask, HubDataSet
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.errors import BadInput
+from isoloss.models.hub_names import refuse_absent_data_set
 from isoloss.progress import silent
 
 
@@ -26,6 +27,11 @@ def main(name: str, revision: str, cache: Path) -> None:
         list(HubDataSet("someone/nothing").documents(cache, silent))
     except BadInput as error:
         found["missing"] = str(error)
+    refuse_absent_data_set(name)
+    try:
+        refuse_absent_data_set("someone/nothing")
+    except BadInput as error:
+        found["refused"] = str(error)
     for task in ("sst2", "qnli", "rte"):
         made = GlueTask(task).task(cache, silent)
         parts = {part: getattr(made, part) for part in ("train", "validation", "test")}

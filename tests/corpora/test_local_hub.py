@@ -101,6 +101,7 @@ def test_the_commit_that_was_read_is_recorded(found: dict) -> None:
 
 def test_a_data_set_that_the_hub_has_not_is_told(found: dict) -> None:
     assert found["missing"].startswith("no data set can be read from someone/nothing: ")
+    assert "no data set of that name on the hub" in found["refused"]
 
 
 @pytest.mark.parametrize("task", COLUMNS)

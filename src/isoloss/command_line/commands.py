@@ -5,18 +5,21 @@ import os
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, get_args, get_type_hints
 
 import tyro
 
 import isoloss
+from isoloss.command_line.help_text import ASKING, dataclasses_within, readable_help
 from isoloss.errors import BadInput, did_you_mean
 
 NARROWEST, WIDEST = 24, 100
-END = """`isoloss COMMAND --help` lists a command's options, with an example.
-`isoloss --tyro-print-completion bash` (or zsh, tcsh) prints completions for a shell."""
+END = (
+    "`isoloss COMMAND --help` lists a command's options, with an example.",
+    "`isoloss --tyro-print-completion bash` (or zsh, tcsh) prints completions for a shell.",
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def overview() -> str:
             start = f"  {name}".ljust(column)
             lines += textwrap.wrap(start + COMMANDS[name].summary, width, subsequent_indent=" " * column)
         lines.append("")
-    return "\n".join([*lines, END])
+    return "\n".join([*lines, *(textwrap.fill(line, width) for line in END)])
 
 
 SETTINGS = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
@@ -93,7 +96,7 @@ def dispatch(arguments: Sequence[str]) -> int:
         raise BadInput("an argument has a NUL character, which no name or path has; leave it out")
     if shutil.get_terminal_size().columns < NARROWEST:  # in which tyro would wrap help without end
         os.environ["COLUMNS"] = str(NARROWEST)
-    if name in ("--help", "-h"):
+    if name in ASKING:
         print(overview())
         return 0
     if name in ("--version", "-V"):
@@ -107,7 +110,8 @@ def dispatch(arguments: Sequence[str]) -> int:
         raise BadInput(f"there is no command {name!r}{near}")
     command = COMMANDS[name]
     _refuse_unknown_options(name, rest, command.options)
-    options = tyro.cli(command.options, args=rest, prog=f"isoloss {name}", config=SETTINGS)
+    with readable_help(command.options, rest):
+        options = tyro.cli(command.options, args=rest, prog=f"isoloss {name}", config=SETTINGS)
     return command.work(options) or 0
 
 
@@ -129,12 +133,7 @@ def _option_names(options: Any) -> tuple[set[str], set[str]]:
     """The options of a dataclass and of those within it, and the names of what is given by itself."""
     known: set[str] = set()
     positional: set[str] = set()
-    waiting = [options]
-    while waiting:
-        each = waiting.pop()
-        waiting += [part for part in get_args(each) if not isinstance(part, str)]
-        if not (isinstance(each, type) and is_dataclass(each)):
-            continue
+    for each in dataclasses_within(options):
         for field, hint in get_type_hints(each, include_extras=True).items():
             marks = getattr(hint, "__metadata__", ())
             other = next((name for mark in marks if isinstance(name := getattr(mark, "name", 0), str)), "")
@@ -143,7 +142,6 @@ def _option_names(options: Any) -> tuple[set[str], set[str]]:
                 positional.add(spelt)
             else:
                 known |= {f"--{spelt}", f"--no-{spelt}"}
-            waiting.append(hint)
     return known, positional
 
 

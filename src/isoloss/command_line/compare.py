@@ -65,9 +65,10 @@ class CompareOptions:
     models: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL MODEL ...", help_behavior_hint="")
     ]
-    """Two or more model folders, as written by save_pretrained, or names on a hub; masked or causal."""
+    """Two or more model folders, as written by save_pretrained, or names on a hub."""
     text: File = None
-    """A held-out text in UTF-8 with one sentence or document per line, for loss and flatness."""
+    """A held-out text in UTF-8 with one sentence or document per line, for loss and flatness.
+    Of models with the head of a task, a table of texts and labels, as of isoloss flatness."""
     dataset: Name = None
     """A data set of the datasets package instead: a name or folder, then :CONFIGURATION if needed."""
     task: File = None
@@ -129,6 +130,8 @@ def compare(options: CompareOptions) -> int:
 
     _check_what_torch_knows(options)
     sources = read_sources(
+        options.models,
+        options.objective,
         options.text,
         options.dataset,
         options.task,
@@ -155,7 +158,7 @@ def compare(options: CompareOptions) -> int:
 
 def _check(options: CompareOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
-    from isoloss.models.hub_names import refuse_absent
+    from isoloss.models.hub_names import refuse_absent, refuse_absent_data_set
     from isoloss.results.checkpoint import refuse_named_twice
 
     if len(options.models) < 2:
@@ -182,6 +185,8 @@ def _check(options: CompareOptions) -> None:
         raise BadInput(f"--output names an HTML file, such as comparison.html, not {options.output}")
     refuse_unwritable(options.output)
     refuse_absent(*options.models)
+    if options.dataset is not None:
+        refuse_absent_data_set(options.dataset)
 
 
 def _check_what_torch_knows(options: CompareOptions) -> None:

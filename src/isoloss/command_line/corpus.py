@@ -10,7 +10,7 @@ from rich.table import Table
 
 from isoloss.command_line.options import Folder, Name, Number
 from isoloss.command_line.terminal import progress_display, starting, table_console
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, did_you_mean
 
 if TYPE_CHECKING:
     from isoloss.corpora.documents import DocumentSource
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TextUnit = Literal["file", "line"]
 
+FETCHED = ("books", "reviews")
+"""Texts that pip fetches."""
 FILE_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet")
 LONGEST_SEQUENCE = 1_000_000
 MUCH_PADDING = 0.5
@@ -70,6 +72,7 @@ def corpus(options: CorpusOptions) -> None:
             f"--length {options.length:,} is longer than any model reads; give at most {LONGEST_SEQUENCE:,}"
         )
     with starting("corpus"):
+        _refuse_absent(options.text)
         source = _source(options.text, options.document, options.column, options.streaming)
         # Tokenizers take seconds to import, and a mistyped name need not wait for that.
         from isoloss.corpora.fetched_package import default_cache
@@ -93,9 +96,7 @@ def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: b
     from isoloss.corpora.documents import local_files
     from isoloss.corpora.stand_ins import Books, Reviews
 
-    if not text:
-        raise BadInput("no text is named; name files, or books or reviews, or a data set")
-    if len(text) > 1 or Path(text[0]).is_file() or Path(text[0]).suffix.lower() in FILE_ENDINGS:
+    if _are_files(text):
         return local_files([Path(name) for name in text], document, column)
     folder = Path(text[0])
     if (folder / "config.json").is_file():
@@ -113,6 +114,24 @@ def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: b
     from isoloss.corpora.data_sets import HubDataSet
 
     return HubDataSet(text[0], column=column, streaming=streaming)
+
+
+def _refuse_absent(text: tuple[str, ...]) -> None:
+    """Refuse a name of nothing before `datasets` is imported, which takes seconds."""
+    from isoloss.models.hub_names import refuse_absent_data_set
+
+    if not text:
+        raise BadInput("no text is named; name files, or books or reviews, or a data set")
+    if _are_files(text) or text[0] in FETCHED:
+        return
+    try:
+        refuse_absent_data_set(text[0])
+    except BadInput as error:
+        raise BadInput(f"{error}{did_you_mean(text[0], FETCHED)}") from error
+
+
+def _are_files(text: tuple[str, ...]) -> bool:
+    return len(text) > 1 or Path(text[0]).is_file() or Path(text[0]).suffix.lower() in FILE_ENDINGS
 
 
 def _facts(prepared: "PackedCorpus") -> dict[str, Any]:

@@ -83,9 +83,13 @@ def refuse_existing(path: Path) -> None:
 
 
 def refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: str | None) -> None:
-    """Raise BadInput unless exactly one source of sentences is named, and it is a file if it is a path."""
+    """Raise BadInput unless exactly one source of sentences is named, and it is there."""
     if sum(source is not None for source in (text, token_ids, dataset)) != 1:
         raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
+    if dataset is not None:
+        from isoloss.models.hub_names import refuse_absent_data_set
+
+        refuse_absent_data_set(dataset)
     for path in (text, token_ids):
         if path is not None and path.is_dir():
             raise BadInput(f"{path} is a folder; name the file that holds what to measure on")

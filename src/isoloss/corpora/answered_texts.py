@@ -46,7 +46,7 @@ class AnsweredCorpus:
 
     def read_by(self, tokenizer: Any, longest: int | None) -> "AnsweredCorpus":
         """The same, encoded by a tokenizer; texts and answers are truncated to `longest` tokens."""
-        return replace(self, texts=replace(self.texts, tokenizer=tokenizer, longest=longest))
+        return replace(self, texts=self.texts.read_by(tokenizer, longest))
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
         answers = (self._in_numbers(self.answers[number]) for number in numbers)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -62,6 +62,10 @@ class TextCorpus:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def read_by(self, tokenizer: Any, longest: int | None) -> "TextCorpus":
+        """The same texts, encoded by a tokenizer and truncated to `longest` tokens."""
+        return replace(self, tokenizer=tokenizer, longest=longest)
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
         """See `Corpus.sentences`. Raises BadInput for a text for which the tokenizer has no tokens."""

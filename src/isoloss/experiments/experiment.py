@@ -13,7 +13,8 @@ import polars as pl
 
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.languages import CorpusPlan, LanguagePlan
+from isoloss.experiments.corpus_plan import CorpusPlan
+from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import Labels, PlannedRun
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import AnyQuantity, Subject

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
-from isoloss.experiments.languages import CorpusPlan, LanguagePlan, ReadyLanguage
+from isoloss.experiments.corpus_plan import CorpusPlan
+from isoloss.experiments.languages import LanguagePlan, ReadyLanguage
 from isoloss.files import file_digest, write_atomically
 from isoloss.languages.language import Language, WritesItself
 from isoloss.measurements.quantity import AnyQuantity, Columns

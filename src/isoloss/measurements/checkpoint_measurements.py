@@ -10,10 +10,12 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.corpora.task_file import read_task
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.curvature.stopping import Stopping
+from isoloss.errors import BadInput
 from isoloss.files import file_digest
 from isoloss.measurements.compared_checkpoints import (
     FINE_TUNING,
@@ -26,13 +28,24 @@ from isoloss.measurements.compared_checkpoints import (
 )
 from isoloss.measurements.fine_tuning import fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.labelled_inputs import padding_token, text_inputs
+from isoloss.measurements.labelled_inputs import text_inputs
 from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
+from isoloss.measurements.models_together import read_answers, source_for
 from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked, measured_text
+from isoloss.measurements.sampled_batches import (
+    NextToken,
+    Predicting,
+    SampledBatches,
+    ShareMasked,
+    TargetText,
+    TextClasses,
+    TextLabels,
+)
 from isoloss.measurements.task_texts import task_features
+from isoloss.models.loading import Prediction, read_config
+from isoloss.models.task_heads import head_of
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.estimate import mean_over_sentences
@@ -195,7 +208,7 @@ class Sources:
     `settings` are settings by name; `notes` are sentences on what was left out.
     """
 
-    corpus: TextCorpus | None
+    corpus: TextCorpus | AnsweredCorpus | TaggedCorpus | None
     task: TextTask | None
     settings: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -203,8 +216,10 @@ class Sources:
     @property
     def texts(self) -> Sequence[str]:
         """All that losses are measured on, or else the task's, on which tokenizers are told apart."""
-        if self.corpus is not None:
+        if isinstance(self.corpus, TextCorpus):
             return self.corpus.texts
+        if self.corpus is not None:
+            return self.corpus.said
         return self.task.train.texts if self.task is not None else ()
 
 
@@ -225,6 +240,8 @@ class PlanSettings:
 
 
 def read_sources(
+    models: Sequence[str],
+    objective: Prediction | None,
     text: Path | None,
     dataset: str | None,
     task: Path | None,
@@ -232,9 +249,17 @@ def read_sources(
     columns: Sequence[str],
     examples: int | None,
 ) -> Sources:
-    """Read what the models are measured on. Raises BadInput if it cannot be read, or is too little."""
+    """Read what the models are measured on. Raises BadInput if it cannot be read, or is too little.
+
+    Of models with the head of a task, `text` is the table of texts and of what the head is to say.
+    """
     settings, notes = [], []
-    corpus = measured_text(text, dataset)  # no tokenizer yet: every model has its own
+    corpus = _read_corpus(models, objective, text, dataset)  # no tokenizer yet: every model has its own
+    if task is not None and objective is None and (head := head_of(models[0])) is not None:
+        raise BadInput(
+            f"{models[0]} has the head of a task ({head}), and --task trains one; leave --task out, and name "
+            "a table by --text"
+        )
     if corpus is not None:
         settings.append(("text", f"{text or dataset}, {len(corpus):,} sentences"))
     found = None
@@ -243,6 +268,24 @@ def read_sources(
         found, notes = read.task, list(read.notes)
         settings.append(("task", _task_in_words(task, test, found)))
     return Sources(corpus, found, tuple(settings), tuple(notes))
+
+
+def _read_corpus(
+    models: Sequence[str], objective: Prediction | None, text: Path | None, dataset: str | None
+) -> TextCorpus | AnsweredCorpus | TaggedCorpus | None:
+    """Raises BadInput if only some of the models have the head of a task, or they have different ones."""
+    if text is None and dataset is None:
+        return None
+    source = source_for(models[0], objective, text, None, dataset)
+    heads = {name: head_of(name) if objective is None else None for name in models}
+    if len(set(heads.values())) > 1:
+        listed = ", ".join(f"{name} has {head or 'none'}" for name, head in heads.items())
+        raise BadInput(f"models with different heads of tasks are not compared: {listed}")
+    if isinstance(source, TextCorpus):
+        return source
+    head = heads[models[0]]
+    assert head is not None  # only then is a table not read yet
+    return read_answers(head, {name: read_config(name) for name in models}, source)
 
 
 def planned_stages(
@@ -285,19 +328,20 @@ def _on_text(
     settings: PlanSettings, checkpoints: Sequence[Checkpoint], sources: Sources, models: Models
 ) -> list[Stage]:
     """The loss, then each quantity, on the same batches for checkpoints that predict the same tokens."""
-    if sources.corpus is None:
+    corpus = sources.corpus
+    if corpus is None:
         return []
-    text = _digest(list(sources.corpus.texts))
+    said = list(sources.texts)
+    text = _digest(said if isinstance(corpus, TextCorpus) else [said, corpus.labels])
     measured: dict[str, list[CheckpointMeasurement]] = {}
     for family in families(checkpoints):
         tokenizer = models.tokenizer(family[0].name)
         longest = min((each.longest for each in family if each.longest is not None), default=None)
-        masked = family[0].prediction == "masked"
         batches = SampledBatches(
-            replace(sources.corpus, tokenizer=tokenizer, longest=longest),
-            ShareMasked(tokenizer.mask_token_id, settings.mask_rate) if masked else NextToken(),
+            corpus.read_by(tokenizer, longest),
+            _predicting(family[0], tokenizer, settings.mask_rate),
             settings.seed,
-            padding_token(tokenizer),
+            family[0].padding,
         )
         of_family = [
             quantity_of_text("pretraining_loss", batches, text, settings.loss_stopping),
@@ -308,6 +352,19 @@ def _on_text(
         [(each, measured[each.name][number]) for each in checkpoints]
         for number in range(1 + len(settings.quantities))
     ]
+
+
+def _predicting(checkpoint: Checkpoint, tokenizer: Any, mask_rate: float) -> Predicting:
+    match checkpoint.prediction:
+        case "masked":
+            return ShareMasked(tokenizer.mask_token_id, mask_rate)
+        case "causal":
+            return NextToken()
+        case "target text":
+            return TargetText(checkpoint.decoder_start)
+        case "text labels":
+            return TextLabels()
+    return TextClasses(of_tokens=checkpoint.prediction == "token classes")
 
 
 def _task_in_words(path: Path, test: Path | None, task: TextTask) -> str:

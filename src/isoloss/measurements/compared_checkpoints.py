@@ -10,13 +10,10 @@ import torch
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput, is_failure, reason_of
-from isoloss.models.loading import (
-    Prediction,
-    load_any_language_model,
-    longest_sentence,
-    refuse_bare_encoder,
-    what_is_predicted,
-)
+from isoloss.measurements.labelled_inputs import padding_token
+from isoloss.measurements.models_together import load_together, pad_token_of
+from isoloss.models.loading import Prediction, longest_sentence, refuse_bare_encoder, what_is_predicted
+from isoloss.models.task_heads import Head, first_of_decoder, head_of
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import refuse_named_twice
@@ -32,11 +29,13 @@ class Checkpoint:
 
     Two checkpoints with the same `encoding` have the same tokens, however their tokenizers are stored.
     `shapes` holds the shape of every parameter: two checkpoints with the same `shapes` and `prediction` are
-    points in the same parameter space. `longest` is the maximum number of input tokens, None if unknown.
+    points in the same parameter space. `longest` is the maximum number of input tokens, None if unknown,
+    `padding` the token that fills short sentences up, and `decoder_start` what a decoder reads first, as in
+    `first_of_decoder`.
     """
 
     name: str
-    prediction: Prediction
+    prediction: Prediction | Head
     kind: str
     parameters: int
     longest: int | None
@@ -44,10 +43,13 @@ class Checkpoint:
     tokenizer: str
     encoding: str
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    padding: int = 0
+    decoder_start: int | None = None
 
     def reads_as(self, other: "Checkpoint") -> bool:
         """Whether both predict the same tokens of a text, so that their losses are comparable."""
-        return (self.prediction, self.encoding) == (other.prediction, other.encoding)
+        own = (self.prediction, self.encoding, self.decoder_start)
+        return own == (other.prediction, other.encoding, other.decoder_start)
 
     def built_as(self, other: "Checkpoint") -> bool:
         """Whether both have the same parameters, so that their traces are comparable."""
@@ -61,18 +63,18 @@ class Models:
     device: torch.device
     dtype: torch.dtype
     prediction: Prediction | None = None
-    _held: tuple[str, PreTrainedModel, Prediction] | None = None
+    _held: tuple[str, PreTrainedModel, Prediction | Head] | None = None
     _tokenizers: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> PreTrainedModel:
         return self.load(name)[0]
 
-    def load(self, name: str) -> tuple[PreTrainedModel, Prediction]:
+    def load(self, name: str) -> tuple[PreTrainedModel, Prediction | Head]:
         """The model on its device, and what it predicts; the previous model is released first."""
         if self._held is None or self._held[0] != name:
             self._held = None
-            model, predicted = load_any_language_model(name, self.prediction, self.dtype)
-            self._held = (name, model.to(self.device), predicted)
+            loaded, predicted = load_together([name], self.prediction, self.dtype, str(self.device), None)
+            self._held = (name, loaded[name], predicted)
         return self._held[1], self._held[2]
 
     def tokenizer(self, name: str) -> Any:
@@ -134,14 +136,19 @@ def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
         return ""
     if first.prediction != second.prediction:
         return f"{first.name} is {first.prediction} and {second.name} {second.prediction}"
-    if not first.reads_as(second):
+    if first.encoding != second.encoding:
         return "their tokenizers differ"
+    if not first.reads_as(second):
+        return "their decoders begin with different tokens"
     if name != LOSS and not first.built_as(second):
         return "their parameters are not the same ones"
     return ""
 
 
 def _check_configuration(name: str, models: Models) -> None:
+    if models.prediction is None and head_of(name) is not None:
+        models.tokenizer(name)
+        return
     predicted = what_is_predicted(name, models.prediction)
     if predicted == "masked":
         refuse_bare_encoder(name)
@@ -164,6 +171,7 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
     own = tokenizer_digest(tokenizer)
     if own not in encodings:  # once for all checkpoints with equal tokenizers
         encodings[own] = _encoding_digest(tokenizer, texts, name)
+    of_language = prediction in ("masked", "causal")
     return Checkpoint(
         name=name,
         prediction=prediction,
@@ -174,6 +182,8 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
         tokenizer=own,
         encoding=encodings[own],
         shapes=tuple((each, tuple(parameter.shape)) for each, parameter in model.named_parameters()),
+        padding=padding_token(tokenizer) if of_language else pad_token_of(model),
+        decoder_start=first_of_decoder(model) if prediction == "target text" else None,
     )
 
 

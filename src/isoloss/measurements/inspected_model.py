@@ -8,7 +8,6 @@ from time import perf_counter
 
 import torch
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.curvature.fisher_trace import RunningFisherTrace
@@ -19,21 +18,22 @@ from isoloss.curvature.per_sentence.traces import (
 )
 from isoloss.curvature.stopping import FEWEST, refuse_too_few
 from isoloss.errors import BadInput
-from isoloss.measurements.models_together import corpus_of, pad_token_of, predicting
-from isoloss.measurements.sampled_batches import SampledBatches, measured_text
+from isoloss.measurements.models_together import (
+    load_together,
+    pad_token_of,
+    predicting,
+    sampled_batches,
+    source_for,
+)
+from isoloss.measurements.sampled_batches import objective_of
 from isoloss.models.hub import quiet
-from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
+from isoloss.models.loading import Prediction, longest_sentence, number_of_tokens
+from isoloss.models.task_heads import Head, first_of_decoder
 from isoloss.models.tokenizer import load_tokenizer, lost_capitals
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of
-from isoloss.objectives.pretrained import (
-    EqualLengths,
-    PretrainedCausal,
-    PretrainedMasked,
-    kept_apart,
-    masked_batch,
-    next_token_batch,
-)
+from isoloss.objectives.pretrained import EqualLengths, kept_apart, masked_batch, next_token_batch
+from isoloss.objectives.task_heads import class_batch, labels_batch, target_batch, token_class_batch
 
 SENTENCES = 4
 LENGTH = 128
@@ -55,16 +55,18 @@ class Trial:
 
 
 def trial_measurement(
-    model: nn.Module, objective: PretrainedMasked | PretrainedCausal, tokens: int, longest: int | None
+    model: PreTrainedModel, prediction: Prediction | Head, tokens: int, longest: int | None
 ) -> Trial:
     """Measure `SENTENCES` random sentences of the model's `tokens`, twice: the second time is timed.
 
     Raises BadInput for a model that cannot be measured.
     """
     length = min(LENGTH, longest or LENGTH)
-    batch = _random_batch(objective, tokens, (length,) * SENTENCES).to(device_of(model))
+    mask = 0 if prediction == "masked" else None
+    objective = objective_of(predicting({model.name_or_path: model}, prediction, False, None, mask))
+    batch = _random_batch(model, prediction, tokens, (length,) * SENTENCES).to(device_of(model))
     refuse_without_gradient(model, objective, batch)
-    mixed = _random_batch(objective, tokens, (length, max(2, length // 2))).to(device_of(model))
+    mixed = _random_batch(model, prediction, tokens, (length, max(2, length // 2))).to(device_of(model))
     separate: Objective = kept_apart(model, objective, mixed)
     sentence_fisher_traces(model, separate, batch, seed=0, compare=False)
     begun = perf_counter()
@@ -80,13 +82,27 @@ def trial_measurement(
     )
 
 
-def _random_batch(objective: Objective, tokens: int, lengths: tuple[int, ...]) -> Batch:
-    generator = torch.Generator().manual_seed(0)
+def _random_batch(
+    model: PreTrainedModel, prediction: Prediction | Head, tokens: int, lengths: tuple[int, ...]
+) -> Batch:
+    generator, pad = torch.Generator().manual_seed(0), pad_token_of(model)
     sentences = [torch.randint(tokens, (length,), generator=generator).tolist() for length in lengths]
-    if isinstance(objective, PretrainedCausal):
-        return next_token_batch(sentences, pad=0)
-    places = [list(range(0, length, 7)) for length in lengths]
-    return masked_batch(sentences, places, mask=0, pad=0)
+    # Models that read a text's last token find it by what fills the text up.
+    sentences = [[(token + (token == pad)) % tokens for token in each] for each in sentences]
+    match prediction:
+        case "masked":
+            places = [list(range(0, length, 7)) for length in lengths]
+            return masked_batch(sentences, places, mask=0, pad=pad)
+        case "causal":
+            return next_token_batch(sentences, pad)
+        case "text classes":
+            return class_batch(sentences, [0] * len(sentences), pad)
+        case "text labels":
+            return labels_batch(sentences, [[0] * model.config.num_labels] * len(sentences), pad)
+        case "token classes":
+            return token_class_batch(sentences, [[0] * length for length in lengths], pad)
+        case "target text":
+            return target_batch(sentences, sentences, first_of_decoder(model), pad)
 
 
 @dataclass(frozen=True)
@@ -100,7 +116,7 @@ class InspectedModel:
     name: str
     architecture: str
     kind: str
-    prediction: Prediction
+    prediction: Prediction | Head
     parameters: int
     names: tuple[tuple[str, ...], ...]
     bytes_of_weights: int
@@ -141,13 +157,11 @@ class Pilot:
         return math.sqrt(2 / (self.sentences - 1))
 
 
-def pilot_on(model: PreTrainedModel, name: str, prediction: Prediction, text: Path) -> Pilot:
+def pilot_on(model: PreTrainedModel, name: str, prediction: Prediction | Head, text: Path) -> Pilot:
     """Measure the trace on the first `FEWEST` sentences, in random order, as `isoloss flatness` does."""
-    models, source = {name: model}, measured_text(text, None)
-    assert source is not None
-    batches = SampledBatches(
-        corpus_of(models, source), predicting(models, prediction, False, None, None), 0, pad_token_of(model)
-    )
+    objective: Prediction | None = prediction if prediction in ("masked", "causal") else None
+    source = source_for(name, objective, text, None, None)
+    batches = sampled_batches({name: model}, prediction, source, seed=0)
     running = RunningFisherTrace(model, batches.objective, seed=0)
     begun = perf_counter()
     for batch in batches.first(FEWEST):
@@ -162,12 +176,11 @@ def inspected_model(
     name: str, objective: Prediction | None, precision: torch.dtype, device: str, text: Path | None = None
 ) -> InspectedModel:
     """Load and try the model, and with a text also on that. Raises BadInput for one that cannot be."""
-    model, prediction = load_any_language_model(name, objective, precision)
-    placed = model.to(device)
+    models, prediction = load_together([name], objective, precision, device, None)
+    placed = models[name]
     tokens, longest = number_of_tokens(placed), longest_sentence(placed)
-    reading = PretrainedCausal() if prediction == "causal" else PretrainedMasked()
     with quiet():
-        trial = trial_measurement(placed, reading, tokens, longest)
+        trial = trial_measurement(placed, prediction, tokens, longest)
         pilot = None if text is None else pilot_on(placed, name, prediction, text)
     parameters = list(placed.parameters())
     return InspectedModel(
@@ -194,7 +207,7 @@ def _names(model: PreTrainedModel) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, names.values()))
 
 
-def _tokenizer_in_words(name: str, prediction: Prediction, tokens: int) -> str:
+def _tokenizer_in_words(name: str, prediction: Prediction | Head, tokens: int) -> str:
     try:
         tokenizer = load_tokenizer(name)
     except BadInput:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -155,7 +154,7 @@ def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) 
             f"the tokenizer of {first} has {len(tokenizer)} tokens, but the model only {known_tokens}; name "
             "the model's own folder, with the tokenizer it was trained with"
         )
-    return replace(source, tokenizer=tokenizer, longest=longest)
+    return source.read_by(tokenizer, longest)
 
 
 def answered_corpus(

@@ -142,17 +142,8 @@ class SampledBatches:
 
     @property
     def objective(self) -> Objective:
-        """How the predictions are read off a model."""
-        match self.predicting:
-            case NextToken():
-                return PretrainedCausal()
-            case TextClasses(of_tokens=of_tokens):
-                return TokenClass() if of_tokens else SequenceClass()
-            case TextLabels():
-                return SequenceLabels()
-            case TargetText():
-                return TargetToken()
-        return PretrainedMasked()
+        """See `objective_of`."""
+        return objective_of(self.predicting)
 
     def __iter__(self) -> Iterator[Batch]:
         reading = self.reading = Reading()
@@ -245,6 +236,20 @@ class SampledBatches:
             return batch
         types, _ = rectangle([sentence.types for sentence in sentences], 0)
         return replace(batch, token_types=types)
+
+
+def objective_of(predicting: Predicting) -> Objective:
+    """How the predictions are read off a model."""
+    match predicting:
+        case NextToken():
+            return PretrainedCausal()
+        case TextClasses(of_tokens=of_tokens):
+            return TokenClass() if of_tokens else SequenceClass()
+        case TextLabels():
+            return SequenceLabels()
+        case TargetText():
+            return TargetToken()
+    return PretrainedMasked()
 
 
 def measured_text(text: Path | None, dataset: str | None) -> TextCorpus | None:

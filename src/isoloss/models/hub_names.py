@@ -1,5 +1,7 @@
-"""Whether there may be a model of a name, told without torch, which takes seconds to import."""
+"""Whether there may be a model or a data set of a name, told without torch, which takes seconds to import."""
 
+import os
+import re
 import socket
 from pathlib import Path
 from urllib.parse import urlparse
@@ -9,6 +11,8 @@ from huggingface_hub import constants
 
 from isoloss.errors import BadInput
 from isoloss.results.checkpoint import ADAPTER_FILE
+
+SECONDS_FOR_THE_HUB = 5.0
 
 
 def refuse_absent(*names: str) -> None:
@@ -31,6 +35,41 @@ def refuse_absent(*names: str) -> None:
             raise BadInput(f"there is no folder {name}; name a model's folder, or its name on a hub")
         elif not _is_in_cache(name) and not hub_is_reachable():
             raise unreachable(name)
+
+
+def refuse_absent_data_set(name: str) -> None:
+    """Raise BadInput for a name that is no path here, and that the hub does not have or cannot be asked for.
+
+    `name` may end in ":CONFIGURATION". Whether what was downloaded before is complete, the loading tells.
+
+    >>> refuse_absent_data_set("./none")
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: there is no folder ./none; name a data set's folder, or its name on a hub
+    """
+    asked = name.partition(":")[0]
+    if not asked.strip():
+        raise BadInput("the name of a data set is empty; name a data set's folder, or its name on a hub")
+    if Path(asked).exists() or _data_set_is_in_cache(asked):
+        return
+    if asked.startswith((".", "/", "~")) or asked.count("/") > 1:
+        raise BadInput(f"there is no folder {asked}; name a data set's folder, or its name on a hub")
+    if constants.HF_HUB_OFFLINE or not hub_is_reachable():
+        raise BadInput(
+            f"there is no file or folder {asked}, and the hub cannot be reached to look for a data set of "
+            "that name; check the name, or fetch the texts on a machine with a network and name their files"
+        )
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+
+    try:
+        HfApi().dataset_info(asked, timeout=SECONDS_FOR_THE_HUB)
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        raise BadInput(
+            f"there is no file or folder {asked}, and no data set of that name on the hub; check the name, "
+            "or log in to the hub if it is private"
+        ) from error
+    except Exception:  # the client raises many types; reading, which comes next, says what is wrong
+        return
 
 
 def unreachable(name: str) -> BadInput:
@@ -63,3 +102,14 @@ def _refuse_without_model(folder: Path) -> None:
 
 def _is_in_cache(name: str) -> bool:
     return (Path(constants.HF_HUB_CACHE) / f"models--{name.replace('/', '--')}").is_dir()
+
+
+def _data_set_is_in_cache(name: str) -> bool:
+    """Whether its files were fetched, or what the package `datasets` prepared from them."""
+    prepared = Path(os.environ.get("HF_DATASETS_CACHE") or Path(constants.HF_HOME) / "datasets")
+    fetched = Path(constants.HF_HUB_CACHE) / f"datasets--{name.replace('/', '--')}"
+    return fetched.is_dir() or any(_letters(path.name) == _letters(name) for path in prepared.glob("*"))
+
+
+def _letters(name: str) -> str:
+    return re.sub("[^a-z0-9]", "", name.lower())

@@ -17,8 +17,9 @@ from isoloss.experiments.made_up_runs import World
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
-from isoloss.report.frame import Link, json_link, run_files, run_folder
+from isoloss.report.frame import Link, json_link
 from isoloss.report.page import DrawnPanel, Page, Section, drawn, spoken
+from isoloss.report.run_files import run_files, run_folder
 from isoloss.report.table import cell, draw_table, every_column, html_table, in_numbers, interval_picture
 
 WORLDS = (

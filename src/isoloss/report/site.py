@@ -34,11 +34,11 @@ from isoloss.report.frame import (
     rendered,
     within_site,
     write_assets,
-    write_run_files,
 )
 from isoloss.report.language_page import language_page
 from isoloss.report.overview import OVERVIEW, Card, Overview, answers, families_told, gallery
 from isoloss.report.page import Page, Section, drawn, spoken, write_page
+from isoloss.report.run_files import write_run_files
 from isoloss.report.table import claims_as_latex
 from isoloss.theory.finding import Statement
 from isoloss.theory.suite import statement_content, stored_statements

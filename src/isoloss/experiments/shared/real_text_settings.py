@@ -10,7 +10,7 @@ from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts, Shares, Tas
 from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.stand_ins import Books, Reviews
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
-from isoloss.experiments.languages import CorpusPlan
+from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.shared.real_text import CorpusRuns, RealTextRuns, TextSizes
 from isoloss.measurements.fine_tuning_run import FineTuningSettings

@@ -1,0 +1,44 @@
+"""Help is as wide as the terminal, never wider, and its paragraphs are filled."""
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from isoloss.cli import main
+from isoloss.command_line.commands import COMMANDS
+
+WIDTHS = [("80", 80), ("120", 120), (None, 80)]
+ASKED = [[], *([name] for name in COMMANDS), ["language", "dyck"], ["theory", "lemma-3.2"]]
+
+
+def helped(asked: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    with pytest.raises(SystemExit) as leaving:
+        main([*asked, "--help"])
+    assert not leaving.value.code
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(("columns", "width"), WIDTHS, ids=["80", "120", "piped"])
+def test_no_line_is_wider_than_the_terminal(
+    columns: str | None, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    for asked in ASKED:
+        assert max(map(len, helped(asked, capsys))) <= width, asked
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", ["reproduce", "corpus"])
+def test_a_line_of_prose_ends_where_the_next_word_would_not_fit(
+    name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    begun = re.compile(r"[│|]? {12,}(\S.*?) *[│|]?$")  # the second and later lines of what an option does
+    lines = [begun.match(line) for line in helped([name], capsys)]
+    followed = [(line, after) for line, after in pairwise(lines) if line and after]
+    assert followed
+    for line, after in followed:
+        assert line.end(1) + 1 + len(after[1].split()[0]) > width - 2, line[0]
