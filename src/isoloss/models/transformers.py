@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -184,6 +185,7 @@ class PreLayerNormTransformer:
         return initialised(RobertaPreLayerNormForMaskedLM, config, self.attention, seed)
 
 
+@cache
 def parameter_count(architecture: Architecture, words: int, maximum_length: int) -> int:
     """The number of parameters of such a model, with tied ones counted once; allocates no weights.
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -152,26 +153,30 @@ def settings_as_json(value: Any) -> Any:
     >>> settings_as_json((Shape(64, 1, 1, 256), 0.1))
     [{'is': 'Shape', 'width': 64, 'heads': 1, 'layers': 1, 'inner_width': 256}, 0.1]
     """
-    if isinstance(stored := getattr(value, "stored_as", None), dict):
-        return {name: settings_as_json(each) for name, each in stored.items()}
-    if dataclasses.is_dataclass(value):
-        kept = {field.name: getattr(value, field.name) for field in _said_of(value)}
-        named: dict[str, Any] = {"is": type(value).__name__}
-        if isinstance(revision := getattr(type(value), "revision", None), int):
-            named |= {"revision": revision}
-        return {**named, **{name: settings_as_json(kept[name]) for name in kept}}
-    if isinstance(value, tuple):
-        return [settings_as_json(item) for item in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)  # 1.0 and 1 are equal settings
     if value is None or isinstance(value, str | int | float):
         return value
+    if isinstance(value, tuple):
+        return [settings_as_json(item) for item in value]
+    if isinstance(stored := getattr(value, "stored_as", None), dict):
+        return {name: settings_as_json(each) for name, each in stored.items()}
+    if dataclasses.is_dataclass(value):
+        kind = type(value)
+        named: dict[str, Any] = {"is": kind.__name__}
+        if isinstance(revision := getattr(kind, "revision", None), int):
+            named["revision"] = revision
+        for each in _compared_fields(kind):
+            setting = getattr(value, each.name)
+            if each.metadata != ONLY_WHEN_CHANGED or setting != each.default:
+                named[each.name] = settings_as_json(setting)
+        return named
     raise BadInput(f"a setting must be a number, a string, or a dataclass of such, not {value!r}")
 
 
-def _said_of(settings: Any) -> list[dataclasses.Field[Any]]:
-    every = [field for field in dataclasses.fields(settings) if field.compare]
-    return [f for f in every if f.metadata != ONLY_WHEN_CHANGED or getattr(settings, f.name) != f.default]
+@cache
+def _compared_fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return tuple(each for each in dataclasses.fields(kind) if each.compare)
 
 
 def first_difference(there: Any, here: Any, name: str = "") -> str | None:
