@@ -69,7 +69,7 @@ def test_of_a_singular_minimum_it_is_less():
     model = Function(crossing, [0.0, 0.0])
     n, localisation = 400, 10.0
     found = local_learning_coefficient(
-        model, [sentences(n)], model, chains=8, burn_in=100, draws=600, localisation=localisation, step=0.005
+        model, [sentences(n)], model, chains=8, burn_in=60, draws=300, localisation=localisation, step=0.005
     )
     expected = exact(crossing, n / math.log(n), localisation)
     assert abs(found.estimate.value - expected) < 4 * found.estimate.standard_error + 0.05 * expected

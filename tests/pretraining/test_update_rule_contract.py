@@ -27,7 +27,7 @@ LANGUAGE = TaskedLanguage(stay=0.95, shortest=3, maximum_length=4)
 MASKED = MaskedObjective()
 CPU = torch.device("cpu")
 QUICK = AdamW(learning_rate=1e-2, warm_up_steps=3)
-STEPS, BATCH_SIZE = 80, 32
+STEPS, BATCH_SIZE = 60, 32
 RULES: dict[str, UpdateRuleSettings] = {
     "AdamW": QUICK,
     "Adam": replace(QUICK, weight_decay=0.0),

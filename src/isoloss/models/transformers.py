@@ -185,7 +185,6 @@ class PreLayerNormTransformer:
         return initialised(RobertaPreLayerNormForMaskedLM, config, self.attention, seed)
 
 
-@cache
 def parameter_count(architecture: Architecture, words: int, maximum_length: int) -> int:
     """The number of parameters of such a model, with tied ones counted once; allocates no weights.
 
@@ -193,6 +192,12 @@ def parameter_count(architecture: Architecture, words: int, maximum_length: int)
     >>> parameter_count(PreLayerNormTransformer(TABLE_3[4]), words=200, maximum_length=32)
     25606859
     """
+    settings: Any = architecture  # frozen and hence hashable, which a protocol cannot tell the cache
+    return _counted(settings, words, maximum_length)
+
+
+@cache
+def _counted(architecture: Any, words: int, maximum_length: int) -> int:
     with torch.device("meta"):
         model = architecture.build(words, maximum_length, seed=0)
     return sum(parameter.numel() for parameter in model.parameters())

@@ -162,7 +162,7 @@ def settings_as_json(value: Any) -> Any:
     if isinstance(stored := getattr(value, "stored_as", None), dict):
         return {name: settings_as_json(each) for name, each in stored.items()}
     if dataclasses.is_dataclass(value):
-        kind = type(value)
+        kind: Any = type(value)
         named: dict[str, Any] = {"is": kind.__name__}
         if isinstance(revision := getattr(kind, "revision", None), int):
             named["revision"] = revision
