@@ -1,5 +1,6 @@
 """`isoloss runs`, `show` and `compare`, on folders written by hand and on two real runs of a second."""
 
+import io
 import json
 import subprocess
 import sys
@@ -164,7 +165,7 @@ def test_show_tells_everything(results: Path, capsys: pytest.CaptureFixture[str]
         "  architecture.shape.width: 32",
         "  torch: 2.13.0",
         "step 40, training loss 2.5 nats, lambda 0.25",
-        "masked_loss_sentence_averaged",
+        "masked loss sentence averaged",
         "1.20 ± 0.12",
     ):
         assert expected in shown
@@ -184,6 +185,40 @@ def test_compare_begins_with_a_conclusion(results: Path, capsys: pytest.CaptureF
     assert "1 more rows, of other quantities and steps, with --all" in lines
 
 
+@pytest.mark.parametrize("width", [80, 120, None])
+@pytest.mark.parametrize("options", [[], ["--all"]])
+def test_lines_of_a_comparison_fit_the_terminal(
+    options: list[str], width: int | None, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["compare-runs", "aaaa", "aabb", "--results", str(results), *options]
+    lines = output_on_terminal(asked, width, monkeypatch)
+    assert lines[0].startswith("At step 40, aabb2222 has, compared with aaaa1111: lower loss")
+    if width is None:  # piped, a sentence and a row are a line each
+        assert lines[0].endswith(").")
+    else:
+        assert max(map(len, lines)) <= width
+        assert not any("…" in line for line in lines)
+    assert any("1 more rows" in line for line in lines) == (not options)
+
+
+def output_on_terminal(asked: list[str], width: int | None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the command line prints on a terminal of that width, or into a pipe."""
+    said = Terminal() if width is not None else io.StringIO()
+    with monkeypatch.context() as at:
+        at.setattr(sys, "stdout", said)
+        at.setenv("COLUMNS", str(width or 80))
+        at.setenv("TERM", "dumb")
+        assert run(asked) == 0
+    return [line.rstrip() for line in said.getvalue().splitlines()]
+
+
+class Terminal(io.StringIO):
+    """A place for text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def test_compare_shows_settings_and_paired_differences(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,7 +226,7 @@ def test_compare_shows_settings_and_paired_differences(
     shown = capsys.readouterr().out
     assert "architecture.shape.width" in shown
     assert "not paired" not in shown
-    assert len([line for line in shown.splitlines() if "masked_loss" in line]) == 2
+    assert len([line for line in shown.splitlines() if "masked loss" in line]) == 2
     assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["setting"] for each in found["settings"]] == ["architecture.shape.width", "seed"]

@@ -128,11 +128,11 @@ def quantity_in_words(record: "Record") -> str:
 
     >>> from isoloss.results.record import Record
     >>> quantity_in_words(Record("linear_probe_accuracy", 0.9, "fraction", 0.1, 9, settings={"task": "root"}))
-    'linear_probe_accuracy, root'
+    'linear probe accuracy, root'
     """
     more = [str(record.settings[key]) for key in ("weights", "task", "group") if key in record.settings]
     more += [f"{key} {record.settings[key]:g}" for key in ("radius", "noise") if key in record.settings]
-    return ", ".join([record.quantity, *more])
+    return ", ".join([record.quantity.replace("_", " "), *more])
 
 
 def run_as_json(run: "StoredRun") -> dict[str, Any]:
