@@ -12,7 +12,8 @@ from typing import Any, get_args, get_type_hints
 import tyro
 
 import isoloss
-from isoloss.command_line.help_text import ASKING, dataclasses_within, readable_help
+from isoloss.command_line.help_text import ASKING, asks_for_help, dataclasses_within, readable_help
+from isoloss.command_line.mistaken_options import mistakes_in_a_sentence
 from isoloss.errors import BadInput, did_you_mean
 
 NARROWEST, WIDEST = 24, 100
@@ -106,11 +107,12 @@ def dispatch(arguments: Sequence[str]) -> int:
         return _completion(arguments)
     name = FORMER_NAMES.get(name, name)
     if name not in COMMANDS:
-        near = did_you_mean(name, COMMANDS) or "; `isoloss --help` lists them"
+        near = did_you_mean(name, (*COMMANDS, "--help", "--version")) or "; `isoloss --help` lists them"
         raise BadInput(f"there is no command {name!r}{near}")
     command = COMMANDS[name]
     _refuse_unknown_options(name, rest, command.options)
-    with readable_help(command.options, rest):
+    telling = readable_help(command.options) if asks_for_help(rest) else mistakes_in_a_sentence(name)
+    with telling:
         options = tyro.cli(command.options, args=rest, prog=f"isoloss {name}", config=SETTINGS)
     return command.work(options) or 0
 

@@ -13,12 +13,14 @@ from typing import Any, get_args, get_type_hints
 ASKING = ("-h", "--help")
 
 
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Whether the words after a command's name ask for its help."""
+    return bool(set(ASKING) & set(words))
+
+
 @contextmanager
-def readable_help(options: type[Any], words: Sequence[str]) -> Iterator[None]:
-    """Where help is asked for, what is printed within the block is as wide as the terminal, and no wider."""
-    if not set(ASKING) & set(words):
-        yield
-        return
+def readable_help(options: type[Any]) -> Iterator[None]:
+    """Within the block, help is printed as wide as the terminal, and no wider."""
     for each in dataclasses_within(options):
         _join_lines(each)
     before = sys.stdout
