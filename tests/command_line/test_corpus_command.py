@@ -62,7 +62,7 @@ def test_short_documents_are_told_how_to_be_packed(tmp_path, capsys):
         (("books", "reviews"), "there is no file books"),
         (("{bad}",), "bad.txt, line 2: this is not UTF-8 text"),
         (("{bad}", "--tokenizer", "x", "--vocabulary", "100"), "give one of the two"),
-        (("{good}", "--length", "1"), "a length of at least 2"),
+        (("{good}", "--length", "1"), "--length must be at least 2, not 1"),
         (("{good}", "--vocabulary", "0"), "at least 100 pieces, not 0"),
         (
             ("{good}",),

@@ -79,7 +79,7 @@ def test_a_checkpoint_of_untied_weights_whose_configuration_says_tied(tmp_path, 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["{small}", "{out}", "--width", "0"], "integer of at least 1, not 0"),
+        (["{small}", "{out}", "--width", "0"], "--width must be at least 1, not 0"),
         (["{small}", "{out}", "--width", "2", "--layers", "-1"], "at least 0, not -1"),
         (["{small}", "{out}", "--width", "1.5"], "--width"),
         (["{small}", "{out}"], "change nothing"),

@@ -110,6 +110,14 @@ MISTAKES = (
     ("corpus ./nosuch", "there is no folder ./nosuch; name a data set's folder, or its name on a hub"),
     ("corpus bookz", "; did you mean 'books'?"),
     ("flatness model --dataset nosuch", "there is no file or folder nosuch, and the hub cannot be reached"),
+    ("corpus pyproject.toml --length 1", "--length must be at least 2, not 1"),
+    ("corpus pyproject.toml --validation-share 2", "--validation-share must be above 0 and below 1, not 2.0"),
+    (
+        "flatness model --text pyproject.toml --relative-error -1",
+        "--relative-error must be above 0",
+    ),
+    ("describe src", "src is a folder; name the file inside it that holds a language"),
+    ("sample Makefile", "Makefile, line 1: "),
     ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
 )
 EVERY_MISTAKE = f"""

@@ -18,6 +18,7 @@ from isoloss.command_line.options import (
     Objective,
     Quantities,
     refuse_unknown_device,
+    refuse_unusable_limits,
     refuse_unwritable,
     repeated_command,
     trace_stopping,
@@ -176,6 +177,7 @@ def _check(options: CompareOptions) -> None:
     if options.task is None and (options.task_test or options.task_columns or options.fine_tune):
         raise BadInput("there is no task: give --task FILE, or leave the options of a task out")
     usable_seed(options.seed)
+    refuse_unusable_limits(options.relative_error, options.seconds)
     usable_mask_rate(options.mask_rate)
     if not 0 < options.same_loss < 1:
         raise BadInput(f"--same-loss is a share of the loss, such as 0.01, not {options.same_loss}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from rich.table import Table
 
-from isoloss.command_line.options import Folder, Name, Number
+from isoloss.command_line.options import Folder, Name, Number, refuse_below
 from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput, did_you_mean
 
@@ -71,6 +71,9 @@ def corpus(options: CorpusOptions) -> None:
         raise BadInput(
             f"--length {options.length:,} is longer than any model reads; give at most {LONGEST_SEQUENCE:,}"
         )
+    refuse_below(2, options.length, "--length")
+    if not 0 < options.validation_share < 1:
+        raise BadInput(f"--validation-share must be above 0 and below 1, not {options.validation_share}")
     with starting("corpus"):
         _refuse_absent(options.text)
         source = _source(options.text, options.document, options.column, options.streaming)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.table import Table
 
+from isoloss.command_line.options import refuse_below
 from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
 
@@ -69,6 +70,8 @@ def _check(options: EnlargeOptions) -> None:
         )
     if options.out.exists() or options.out.is_symlink():
         raise BadInput(f"{options.out} exists already; name a folder that does not, or delete it")
+    refuse_below(1, options.width, "--width")
+    refuse_below(0, options.layers, "--layers")
     if (options.width, options.layers) == (1, 0):
         raise BadInput("width 1 and 0 layers more change nothing; ask for a larger model")
 

@@ -17,6 +17,7 @@ from isoloss.command_line.options import (
     Quantities,
     Share,
     check_measured_text,
+    refuse_unusable_limits,
     repeated_command,
     trace_stopping,
 )
@@ -167,6 +168,7 @@ def _check(options: FlatnessOptions) -> None:
     refuse_named_twice(options.models)
     refuse_unknown_quantities(options.quantity)
     check_measured_text(options, "flatness.html")
+    refuse_unusable_limits(options.relative_error, options.seconds)
     refuse_absent(*options.models)
     if not options.quantity:
         raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")

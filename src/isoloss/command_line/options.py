@@ -152,6 +152,16 @@ def usable_seed(seed: int) -> int:
     return seed
 
 
+def refuse_unusable_limits(relative_error: float | None, seconds: float | None) -> None:
+    """Raise BadInput for limits of a measurement that `trace_stopping` would refuse, before torch."""
+    if relative_error is not None and not 0 < relative_error < 1:
+        raise BadInput(
+            f"--relative-error must be above 0 and below 1, not {relative_error}; 0.02 is two percent"
+        )
+    if seconds is not None and not seconds > 0:
+        raise BadInput(f"--seconds must be above 0, not {seconds}")
+
+
 def trace_stopping(relative_error: float | None, sentences: int | None, seconds: float | None) -> "Stopping":
     """When a trace is known well enough: as requested, or at a relative error of `RELATIVE_ERROR`.
 
@@ -200,12 +210,17 @@ def repeated_command(command: str, request: Any) -> str:
 
 
 def refuse_missing_language(path: Path) -> None:
-    """Raise BadInput if there is no such file, before what reads it is imported."""
+    """Raise BadInput if there is no such file, or a mistake in its grammar, before torch is imported."""
+    from isoloss.files import read_text
+    from isoloss.languages.notation import LANGUAGE_FILE, is_json, parse_grammar
+
     if not path.exists():
         raise BadInput(
             f"there is no file {path}; name a language's file: a grammar in NLTK's notation, or JSON as "
             "`isoloss language` writes it"
         )
+    if not is_json(text := read_text(path, LANGUAGE_FILE)):
+        parse_grammar(text, str(path))
 
 
 def language_argument(path: Path, maximum_length: int | None, longest: int) -> "Language":
@@ -216,18 +231,12 @@ def language_argument(path: Path, maximum_length: int | None, longest: int) -> "
     """
     from isoloss.files import read_text
     from isoloss.languages.grammar import check_well_formed
-    from isoloss.languages.language_file import (
-        EXPECTED,
-        is_json,
-        names_a_model,
-        parse_language,
-        refuse_maximum_length,
-    )
-    from isoloss.languages.notation import parse_grammar
+    from isoloss.languages.language_file import names_a_model, parse_language, refuse_maximum_length
+    from isoloss.languages.notation import LANGUAGE_FILE, is_json, parse_grammar
     from isoloss.languages.pcfg import pcfg
     from isoloss.languages.termination import longest_sentence
 
-    text = read_text(path, EXPECTED)
+    text = read_text(path, LANGUAGE_FILE)
     if not is_json(text):
         grammar = parse_grammar(text, str(path))
         check_well_formed(grammar)

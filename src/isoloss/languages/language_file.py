@@ -16,10 +16,9 @@ from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.languages.dyck import Dyck, dyck
 from isoloss.languages.hmm import HMM, hmm
-from isoloss.languages.notation import parse_grammar
+from isoloss.languages.notation import LANGUAGE_FILE, is_json, parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 
-EXPECTED = "a language: a grammar in NLTK's notation, or JSON of an HMM, a Dyck or a causal language"
 DYCK_EXAMPLE = '{"dyck": {"length": 8}}'
 KEYS = ("words", "initial", "transition", "emission", "length")
 
@@ -29,7 +28,7 @@ def read_language(path: Path | str, maximum_length: int | None = None) -> PCFG |
 
     Raises BadInput if there is no such file, if it is not text, or for what `parse_language` refuses.
     """
-    return parse_language(read_text(Path(path), EXPECTED), str(path), maximum_length)
+    return parse_language(read_text(Path(path), LANGUAGE_FILE), str(path), maximum_length)
 
 
 def parse_language(
@@ -67,11 +66,6 @@ def refuse_maximum_length(source: str, maximum_length: int | None) -> None:
         raise BadInput(
             f"{source} is no grammar, and its sentences have one length; leave the maximum length out"
         )
-
-
-def is_json(text: str) -> bool:
-    """Whether a file's text is meant as JSON; no grammar starts with a brace or a bracket."""
-    return text.lstrip().startswith(("{", "["))
 
 
 def _keys(text: str) -> set[str]:

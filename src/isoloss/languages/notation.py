@@ -9,6 +9,9 @@ from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.languages.grammar import Grammar, Rule, Symbol, check_well_formed
 
+LANGUAGE_FILE = "a language: a grammar in NLTK's notation, or JSON of an HMM, a Dyck or a causal language"
+"""What a language's file holds."""
+
 _SYMBOL = re.compile(r"[\w/][\w/^<>-]*")
 _TOKEN = re.compile(
     r"""((?P<arrow>->) | (?P<bar>\|) | (?P<word>"[^"]*"|'[^']*') | \[(?P<probability>[^\]]*)\]
@@ -54,6 +57,11 @@ def parse_grammar(text: str, source: str = "the grammar") -> Grammar:
     grammar = Grammar(start or rules[0].left, tuple(rules), source)
     check_well_formed(grammar)
     return grammar
+
+
+def is_json(text: str) -> bool:
+    """Whether a file's text is meant as JSON; no grammar starts with a brace or a bracket."""
+    return text.lstrip().startswith(("{", "["))
 
 
 def write_grammar(grammar: Grammar) -> str:

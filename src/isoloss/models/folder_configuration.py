@@ -23,6 +23,7 @@ from transformers.models.auto.modeling_auto import (
 from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.models.hub import MEND, quiet, refuse_irregular, refusing
+from isoloss.models.hub_names import read_configuration
 from isoloss.models.stored_weights import held_in, weight_shapes
 from isoloss.results.checkpoint import ADAPTER_FILE
 
@@ -72,14 +73,7 @@ def configuration_in(folder: Path) -> Any:
     file that `transformers` cannot read, and for pipes and devices among the folder's files.
     """
     refuse_irregular(folder)
-    try:
-        content = json.loads(read_text(folder / "config.json", "a configuration"))
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise BadInput(
-            f"{folder / 'config.json'} is not a JSON object; write the model's configuration there"
-        )
+    content = read_configuration(folder)
     architectures = content.get("architectures") or []
     if not isinstance(architectures, list) or not all(isinstance(each, str) for each in architectures):
         raise BadInput(f"architectures in {folder / 'config.json'} is no list of names of classes; mend it")

@@ -1,15 +1,18 @@
 """Whether there may be a model or a data set of a name, told without torch, which takes seconds to import."""
 
+import json
 import os
 import re
 import socket
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 from urllib.request import getproxies
 
 from huggingface_hub import constants
 
 from isoloss.errors import BadInput
+from isoloss.files import read_text
 from isoloss.results.checkpoint import ADAPTER_FILE
 
 SECONDS_FOR_THE_HUB = 5.0
@@ -93,7 +96,10 @@ def hub_is_reachable() -> bool:
 
 def _refuse_without_model(folder: Path) -> None:
     """Raise BadInput for a folder with neither a model, nor weights in one file, nor an adapter."""
-    if any((folder / name).is_file() for name in ("config.json", ADAPTER_FILE)) or any(folder.glob("*.gguf")):
+    if (folder / "config.json").is_file():
+        read_configuration(folder)
+        return
+    if (folder / ADAPTER_FILE).is_file() or any(folder.glob("*.gguf")):
         return
     inside = sorted(str(path.parent) for path in folder.glob("*/config.json"))
     advice = f", such as {inside[0]}" if inside else ""
@@ -113,3 +119,16 @@ def _data_set_is_in_cache(name: str) -> bool:
 
 def _letters(name: str) -> str:
     return re.sub("[^a-z0-9]", "", name.lower())
+
+
+def read_configuration(folder: Path) -> dict[str, Any]:
+    """The content of the folder's config.json. Raises BadInput where it is no JSON object."""
+    try:
+        content = json.loads(read_text(folder / "config.json", "a configuration"))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise BadInput(
+            f"{folder / 'config.json'} is not a JSON object; write the model's configuration there"
+        )
+    return content
