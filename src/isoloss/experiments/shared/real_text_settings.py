@@ -174,9 +174,9 @@ GPU = replace(
     compared=_on_one_card(LAPTOP.compared, _BOOK_STEPS),
     sizes=replace(LAPTOP.sizes, probe=ProbeSettings(), fine_tuning=FineTuningSettings()),
 )
-"""The laptop's texts, nineteen times over: on texts seen once or twice the training loss cannot fall below that
-of held-out ones, as it does by 0.13 nats in the paper, and regularisers have nothing to do. The paper's model
-of 25M parameters, rate and measurements; untried."""
+"""The laptop's texts, nineteen times over: on texts seen once or twice the training loss cannot fall below
+that of held-out ones, as it does by 0.13 nats in the paper, and regularisers have nothing to do. The paper's
+model of 25M parameters, rate and measurements; untried."""
 
 _FEW_WORDS = 97
 """Of 100 pieces all but [PAD], [CLS] and [MASK]."""
