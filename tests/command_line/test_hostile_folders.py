@@ -48,7 +48,7 @@ CONFIGURATIONS = [
     ("hidden_size", None, "Field 'hidden_size' expected int, got NoneType"),
     ("hidden_size", 10**9, "asks for a model of more than"),
     ("hidden_size", -1, "negative dimension"),
-    ("num_hidden_layers", 10**7, "config.json asks for a model of more than"),
+    ("num_hidden_layers", 10**7, "config.json asks for a model with 10,000,000 as num_hidden_layers"),
     ("num_hidden_layers", 10**30, "config.json"),
     ("num_attention_heads", 0, "modulo by zero"),
     ("vocab_size", 10**9, "asks for a model of more than"),
@@ -62,7 +62,8 @@ CONFIGURATIONS = [
     ("model_type", 5, "config.json"),
     ("dtype", "float99", "has no attribute 'float99'"),
     ("add_cross_attention", True, "should be used as a decoder model"),
-    ("hidden_dropout_prob", float("nan"), "dropout probability"),
+    ("hidden_dropout_prob", float("nan"), "hidden_dropout_prob in"),
+    ("hidden_dropout_prob", 7.0, "dropout probability"),
     ("tie_word_embeddings", "no", "Field 'tie_word_embeddings' expected bool"),
     ("id2label", [1], "config.json"),
 ]

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from time import process_time
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from called import run
 from transformers import FNetConfig, FNetForMaskedLM
 
 from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward
-from isoloss.models import hub, stored_weights
+from isoloss.models import stored_weights
 from isoloss.models.loading import load_any_language_model
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
@@ -106,12 +107,25 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("changed", [{"vocab_size": 10**13}, {"num_hidden_layers": 10**7}])
-def test_a_configuration_larger_than_any_model_is_refused(folders, tmp_path, monkeypatch, capsys, changed):
-    monkeypatch.setattr(hub, "_MOST_TENSORS", 1000)  # as many as there may be take half a minute to count
+def test_a_configuration_larger_than_any_model_is_refused_at_once(folders, tmp_path, capsys, changed):
     config = json.loads((folders / "bert" / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, **changed}))
+    begun = process_time()
     assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 2
+    assert process_time() - begun < 2
     assert "more than any published model has" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "says"), [(float("nan"), "initializer_range in"), (-1.0, "normal expects std >= 0.0")]
+)
+def test_torch_says_nothing_of_its_own_of_a_wrong_value(folders, tmp_path, capfd, value, says):
+    config = json.loads((folders / "bert" / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "initializer_range": value}))
+    assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 2
+    told = [line for line in capfd.readouterr().err.splitlines() if not line.endswith(": starting")]
+    assert len(told) == 1
+    assert says in told[0]
 
 
 def test_a_pilot_on_a_text_tells_how_many_sentences_one_percent_takes(folders, tmp_path, capsys):

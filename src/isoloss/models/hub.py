@@ -7,7 +7,7 @@ import pickle
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from logging import WARNING, disable, root
+from logging import ERROR, disable, root
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +77,11 @@ def refuse_unreachable_hub(name: str) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress the progress bars and warnings that `transformers` and torch print while loading."""
+    """Suppress what `transformers` and torch print while loading; what fails is raised as well."""
     bars, level, disabled = logging.is_progress_bar_enabled(), logging.get_verbosity(), root.manager.disable
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    disable(WARNING)  # of libraries that are imported on the way
+    disable(ERROR)  # also of libraries that are imported on the way
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -13,6 +13,7 @@ from huggingface_hub import constants
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text
+from isoloss.models.configured_size import refuse_beyond_use
 from isoloss.results.checkpoint import ADAPTER_FILE
 
 SECONDS_FOR_THE_HUB = 5.0
@@ -122,7 +123,7 @@ def _letters(name: str) -> str:
 
 
 def read_configuration(folder: Path) -> dict[str, Any]:
-    """The content of the folder's config.json. Raises BadInput where it is no JSON object."""
+    """The content of the folder's config.json. Raises BadInput where it is no JSON object, or beyond use."""
     try:
         content = json.loads(read_text(folder / "config.json", "a configuration"))
     except (ValueError, RecursionError):
@@ -131,4 +132,5 @@ def read_configuration(folder: Path) -> dict[str, Any]:
         raise BadInput(
             f"{folder / 'config.json'} is not a JSON object; write the model's configuration there"
         )
+    refuse_beyond_use(content, folder / "config.json")
     return content
