@@ -202,6 +202,25 @@ def test_a_report_never_tells_less_than_the_one_before(run, monkeypatch, tmp_pat
     assert all(named in sentence for named in ("same loss", "flatter", "better (probe)"))
 
 
+@pytest.mark.usefixtures("_nothing_painted")
+def test_a_quantity_with_a_value_is_told_with_its_warnings_in_lines_of_80_columns(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    few = ("--text", "text.txt", "--sentences", "8")
+    code, written, error = run("a", "b", *few, "--quantity", "local_learning_coefficient=50")
+    assert code == 0, error
+    found = read_records(tmp_path / "report.jsonl", "report.jsonl")
+    sampled = [each for each in found if each.quantity == "local_learning_coefficient"]
+    assert [each.settings["localisation"] for each in sampled] == [50.0, 50.0]
+    warnings = [each.settings["warning"] for each in sampled if each.settings["warning"]]
+    assert warnings  # of models that were never trained
+    below = written[written.index("b against a") :].splitlines()
+    assert below[-1].startswith("report: ")
+    assert max(map(len, below[:-1])) <= 80
+    assert all(f": {warning}" in " ".join(below) for warning in warnings)
+    assert "open question" in " ".join(below).lower()
+    assert all(warning in (tmp_path / "report.html").read_text() for warning in warnings)
+
+
 @pytest.mark.parametrize("wrong", ["none/of/these", "mute", "maskless"])
 def test_a_mistake_in_the_last_name_is_told_before_the_first_weights_are_read(wrong, run, monkeypatch):
     def read(*_):
@@ -258,7 +277,7 @@ def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(run, models
         (["a", "b", *TASK, "--seed", "-1"], "--seed must be"),
         (["a", "b", *TEXT, "--mask-rate", "0"], "mask rate must be above 0"),
         (["a", "b", *TEXT, "--same-loss", "2"], "share of the loss"),
-        (["a", "b", *TEXT, "--seconds", "0"], "seconds to measure for"),
+        (["a", "b", *TEXT, "--seconds", "0"], "--seconds must be above 0"),
     ],
 )
 def test_mistakes_are_one_sentence_each_before_any_work(arguments, sentence, run, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from called import answer
 from flatness_folders import save_models
+from safetensors.torch import load_file
 
 from hand_made_runs import SPECIFICATION, write_names, write_run
 from isoloss.stored_runs import packed_records
@@ -67,6 +68,17 @@ CONFIGURATIONS = [
     ("tie_word_embeddings", "no", "Field 'tie_word_embeddings' expected bool"),
     ("id2label", [1], "config.json"),
 ]
+
+
+@pytest.mark.parametrize("command", ["flatness", "compare"])
+def test_names_of_weights_that_are_numbers_are_refused(
+    command: str, bert: Path, saved: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    torch.save({7: torch.ones(2), **load_file(bert / "model.safetensors")}, bert / "pytorch_model.bin")
+    (bert / "model.safetensors").unlink()
+    on = ("--text", saved / "text.txt", "--sentences", 8)
+    more = (saved / "other", "--output", tmp_path / "c.html") if command == "compare" else ()
+    assert "a value in it is of another kind" in refused(capsys, command, bert, *more, *on)
 
 
 @pytest.mark.parametrize(("key", "value", "says"), CONFIGURATIONS)

@@ -20,7 +20,13 @@ from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.measured_models import measure
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
-from isoloss.measurements.verdicts import MAJORITY, in_words, interval_of_accuracies, verdicts
+from isoloss.measurements.verdicts import (
+    MAJORITY,
+    in_words,
+    interval_of_accuracies,
+    verdicts,
+    what_would_decide,
+)
 from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import Record
 from tiny_language_models import tiny_language_model
@@ -129,6 +135,28 @@ def test_no_words_beyond_what_the_intervals_tell():
     assert said.endswith(" a has the lower loss, which alone may account for the rest.")
     said = in_words(verdicts(Comparison((A, B), {**losses(0.0, 1.0), **traces, **probes})))
     assert said == "b against a: same loss to within 1 %: open; flatter: b; better (probe): b."
+
+
+def test_an_open_question_is_decided_by_about_as_many_sentences_as_are_told():
+    def of(copies):
+        traces = {
+            ("a", TRACE): of_sentences("fisher_trace", (50 + NOISE).repeat(copies)),
+            ("b", TRACE): of_sentences("fisher_trace", (49.98 + NOISE + 0.4 * NOISE.flip(0)).repeat(copies)),
+        }
+        return verdicts(Comparison((A, B), traces))
+
+    found = of(1)
+    (open_one,) = found
+    assert open_one.answer == "open"
+    copies = open_one.needed / 200
+    assert copies > 4
+    assert of(round(0.8 * copies))[0].answer == "open"
+    assert of(round(1.2 * copies))[0].answer == "b"
+    assert what_would_decide(found) == (
+        f"Open questions would be decided by about {open_one.needed:,.0f} sentences (flatter), if the "
+        "differences are those found."
+    )
+    assert what_would_decide(of(round(1.2 * copies))) == ""
 
 
 def verdict(trace=-5.0, normalised=-1.0, loss=0.0, error=0.001, parameters=(9, 9)):

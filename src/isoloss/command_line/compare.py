@@ -2,6 +2,7 @@
 
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -25,7 +26,7 @@ from isoloss.command_line.options import (
     usable_mask_rate,
     usable_seed,
 )
-from isoloss.command_line.terminal import progress_display, starting, table_console
+from isoloss.command_line.terminal import progress_display, starting, stdout_width, table_console
 from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
@@ -151,7 +152,8 @@ def compare(options: CompareOptions) -> int:
     comparison = Comparison(checkpoints, measured, sources.task)
     found = verdicts(comparison, options.same_loss)
     if options.json:
-        print(_as_json(comparison, found, sources.notes, options.output))
+        notes = (*sources.notes, *_warnings(comparison))
+        print(_as_json(comparison, found, notes, options.output))
     else:
         _print(comparison, found, options.same_loss, options.output)
     return 0
@@ -235,7 +237,7 @@ def _write(
     comparison = Comparison(checkpoints, measured, sources.task)
     details = PageDetails(
         settings=_settings(options, sources),
-        notices=sources.notes,
+        notices=(*sources.notes, *_warnings(comparison)),
         command=repeated_command("compare", options),
         same_loss=options.same_loss,
         complete=len(measured) == sum(map(len, stages)),
@@ -276,8 +278,19 @@ def _print(
             "the majority", *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured)
         )
     console.print(table)
-    for line in [*pair_sentences(verdicts, same_loss), f"report: {report}"]:
-        console.print(line, markup=False, soft_wrap=True)
+    for line in [*pair_sentences(verdicts, same_loss), *_warnings(comparison)]:
+        wrapped = textwrap.fill(line, max(40, stdout_width()), break_long_words=False, break_on_hyphens=False)
+        console.print(wrapped, markup=False, soft_wrap=True)
+    console.print(f"report: {report}", markup=False, soft_wrap=True)
+
+
+def _warnings(comparison: "Comparison") -> list[str]:
+    """Why measured numbers should not be trusted."""
+    return [
+        f"warning: {each.checkpoint}: {each.settings['warning']}"
+        for each in comparison.records
+        if each.settings.get("warning")
+    ]
 
 
 def _as_json(
@@ -309,9 +322,9 @@ def _cell(comparison: "Comparison", checkpoint: "Checkpoint", name: str) -> str:
 
 def _verdict_as_json(verdict: "PairVerdict") -> dict[str, Any]:
     known = asdict(verdict)
-    for end in ("low", "high"):
-        if math.isnan(known[end]):  # of a question not asked, or that nothing bounds
-            known[end] = None
+    for name in ("low", "high", "needed"):
+        if not math.isfinite(known[name]):  # of a question not asked, or that nothing bounds or decides
+            known[name] = None
     return known
 
 

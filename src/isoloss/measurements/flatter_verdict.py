@@ -120,7 +120,7 @@ class FlatterVerdict:
     def _needed(self, difference: Estimate, gap: float) -> float:
         """For an interval whose half is at most `gap`."""
         low, high = interval_of_difference(difference, self.confidence)
-        return difference.n * ((high - low) / 2 / gap) ** 2 if gap > 0 else math.inf
+        return units_needed(difference.n, (high - low) / 2, gap)
 
     @property
     def _losses(self) -> Verdict:
@@ -138,6 +138,15 @@ def same_loss_verdict(difference: tuple[float, float], loss: float, share: float
     """
     margin = share * abs(loss)
     return within(margin).verdict(*difference) if margin > 0 else Verdict.INCONCLUSIVE
+
+
+def units_needed(n: int, half: float, gap: float) -> float:
+    """How many make an interval whose half is `half` on n units at most as long as the gap: it falls as 1/√n.
+
+    >>> units_needed(100, half=0.2, gap=0.1), units_needed(100, half=0.2, gap=0.0)
+    (400.0, inf)
+    """
+    return n * (half / gap) ** 2 if gap > 0 else math.inf
 
 
 def interval_of_difference(difference: Estimate, confidence: float) -> tuple[float, float]:

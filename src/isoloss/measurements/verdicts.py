@@ -11,8 +11,9 @@ from isoloss.measurements.flatter_verdict import (
     SAME_LOSS,
     interval_of_difference,
     same_loss_verdict,
+    units_needed,
 )
-from isoloss.measurements.measured_models import CONFIDENCE
+from isoloss.measurements.measured_models import CONFIDENCE, MOST_SENTENCES
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict, above, below
 
@@ -39,6 +40,8 @@ class PairVerdict:
 
     `measured` names the measurement (the loss, the trace, the probe, fine-tuning), and `difference` is the
     second's number minus the first's, with its interval from `low` to `high`. The first may be `MAJORITY`.
+    `needed` is about how many units, such as sentences, would decide an open question, if the difference is
+    the one that was found; infinite if none would.
     """
 
     question: Question
@@ -49,6 +52,7 @@ class PairVerdict:
     difference: Estimate | None = None
     low: float = math.nan
     high: float = math.nan
+    needed: float = math.nan
 
 
 def verdicts(comparison: Comparison, same_loss: float = SAME_LOSS) -> list[PairVerdict]:
@@ -85,6 +89,28 @@ def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> s
         agrees = "is" if answers[TRACE] in better else "is not"
         return f"{sentence} At one loss, the flatter {agrees} the better."
     return sentence
+
+
+def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
+    """What would decide the open questions on one pair, in a sentence; empty if none is open.
+
+    >>> loss = PairVerdict("same loss", "loss", "a", "b", needed=1234.0)
+    >>> what_would_decide([loss, PairVerdict("better", "probe", "a", "b", needed=99.0)])
+    'Open questions would be decided by about 1,234 sentences (same loss) and by more test examples or ...'
+    """
+    said = []
+    for each in (each for each in verdicts if each.answer == OPEN):
+        asked = each.question if each.measured in (LOSS, TRACE) else each.measured.replace("_", " ")
+        if each.question == "better":
+            said.append(f"more test examples or seeds ({asked})")
+        elif math.isfinite(each.needed) and each.measured in (LOSS, TRACE):
+            number = f"about {each.needed:,.0f}" if each.needed < MOST_SENTENCES else "more than a billion"
+            said.append(f"{number} sentences ({asked})")
+        else:
+            said.append(f"more sentences or draws ({asked})")
+    if not said:
+        return ""
+    return f"Open questions would be decided by {' and by '.join(said)}, if the differences are those found."
 
 
 def _lower(verdicts: Sequence[PairVerdict]) -> str:
@@ -142,7 +168,12 @@ def _answered(asked: PairVerdict, confidence: float, loss: float, same_loss: flo
             answer = named[below(0.0).verdict(low, high)]
         case "better":
             answer = named[above(0.0).verdict(low, high)]
-    return replace(asked, answer=answer, low=low, high=high)
+    needed = math.nan
+    if answer == OPEN:
+        bound = same_loss * abs(loss) if asked.question == "same loss" else 0.0
+        beyond = abs(asked.difference.value) - bound
+        needed = units_needed(asked.difference.n, (high - low) / 2, abs(beyond))
+    return replace(asked, answer=answer, low=low, high=high, needed=needed)
 
 
 def interval_of_accuracies(difference: Estimate, confidence: float) -> tuple[float, float]:
