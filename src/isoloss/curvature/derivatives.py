@@ -31,7 +31,7 @@ class MeasuredParameters:
 
     @staticmethod
     def of(model: nn.Module) -> "MeasuredParameters":
-        """Those of `model` that require a gradient. Raises BadInput if none does.
+        """Those of `model` that require a gradient. Raises BadInput if none does, or one is not in memory.
 
         >>> layer = nn.Linear(2, 3)
         >>> _ = layer.bias.requires_grad_(False)
@@ -41,6 +41,12 @@ class MeasuredParameters:
         count = sum(p.numel() for p in trainable_parameters(model).values())
         if not count:
             raise BadInput("the model has no parameter that requires a gradient; unfreeze those to measure")
+        away = next((name for name, p in model.named_parameters() if p.is_meta), None)
+        if away is not None:
+            raise BadInput(
+                f"{away} is not in memory, but offloaded to the processor or to disk (accelerate's "
+                "device_map); gradients need all weights in place: load the model without it, or in bfloat16"
+            )
         frozen = tuple(name for name, p in model.named_parameters() if not p.requires_grad)
         return MeasuredParameters(count, frozen)
 

@@ -1,0 +1,82 @@
+"""Models as other libraries leave them: checkpointed, dispatched or offloaded, quantised to 8 and 4 bits."""
+
+import pytest
+import torch
+from dense_norms import dense_squared_norms, norms_of_cotangents
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.errors import BadInput
+from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
+
+TOKENS = 11
+BATCH = next_token_batch([[3, 4, 5, 6], [5, 6, 7], [8, 9, 3, 4], [4, 5, 6, 7, 8]], 0)
+ENDS = {"bos_token_id": 1, "eos_token_id": 2}
+
+
+def gpt2():
+    size = {"n_embd": 64, "n_layer": 2, "n_head": 2, "n_positions": 32}
+    return GPT2LMHeadModel(GPT2Config(vocab_size=TOKENS, **size, **ENDS))
+
+
+def llama():
+    size = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=TOKENS, **size, **ENDS))
+
+
+def built(kind):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return kind().eval()
+
+
+def trace(model):
+    return fisher_trace(model, [BATCH], PretrainedCausal(), seed=0).estimate.value
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("kind", [gpt2, llama])
+def test_gradient_checkpointing_changes_nothing(kind, training, reentrant):
+    model = built(kind).train(training)
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+    assert trace(model) == trace(built(kind))
+    assert model.training is training
+    assert model.is_gradient_checkpointing
+
+
+@pytest.mark.parametrize("kind", [gpt2, llama])
+def test_a_model_that_is_dispatched_is_measured_and_one_that_is_offloaded_refused(kind):
+    accelerate = pytest.importorskip("accelerate")
+    dispatched = accelerate.dispatch_model(built(kind), {"": "cpu"}, main_device="cpu", force_hooks=True)
+    assert trace(dispatched) == trace(built(kind))
+    offloaded = built(kind)
+    accelerate.cpu_offload(offloaded, execution_device=torch.device("cpu"))
+    with pytest.raises(BadInput, match="is not in memory, but offloaded to the processor or to disk"):
+        trace(offloaded)
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("kind", [gpt2, llama])
+def test_of_a_quantised_model_all_that_has_gradients_is_measured(kind, bits, adapted, tmp_path):
+    pytest.importorskip("bitsandbytes")
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    built(kind).save_pretrained(tmp_path)
+    quantised = BitsAndBytesConfig(load_in_4bit=bits == 4, load_in_8bit=bits == 8)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, quantization_config=quantised, device_map="cpu")
+    if adapted:
+        peft = pytest.importorskip("peft")
+        named = ["c_attn"] if kind is gpt2 else ["q_proj"]
+        settings = peft.LoraConfig(r=2, target_modules=named, init_lora_weights=False)
+        model = peft.get_peft_model(model, settings)
+    model, objective = model.eval(), PretrainedCausal()
+    cotangents = torch.randn(len(BATCH.rows), TOKENS, generator=torch.Generator().manual_seed(4))
+    found = norms_of_cotangents(model, objective, BATCH, lambda _: cotangents)
+    measured = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert found.ways.keys() == measured
+    assert all("lora" in name for name in measured) is adapted
+    expected = dense_squared_norms(model, objective.logits(model, BATCH), BATCH.rows, cotangents)
+    for group, norms in expected.items():
+        torch.testing.assert_close(found.groups[group], norms, rtol=2e-3, atol=1e-6)
