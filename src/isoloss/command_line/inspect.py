@@ -46,7 +46,7 @@ class InspectOptions:
     """What the models predict; read from their configurations when not given."""
     budget: Annotated[str | None, tyro.conf.arg(name="for", metavar="MEMORY", help_behavior_hint="")] = None
     """Tell from the configuration, without loading weights, if its flatness fits into that: 80GB, 24GiB.
-    Within about a quarter of the memory measured on six models, mostly too much."""
+    Within about a third of the memory measured on eight models, mostly too much."""
     text: File = None
     """A text, as of isoloss flatness: tells about how many of its sentences an error of 1 % takes."""
     length: Number = None
