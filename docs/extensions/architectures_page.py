@@ -27,9 +27,9 @@ pass a sentence, of each sentence alone and without padding. `make architectures
 - *float64* or *float32*: the precision of both sides.
 - *refused*: the command says why in one sentence. *Skipped*: `transformers` alone does not build, run or
   differentiate the model.
-- Encoders with decoders (`bart`, `mbart`, `t5`, ...) are refused as masked or causal models alone. With tables
-  of sources and targets they are measured by the loss of the target's tokens, with the special tokens of
-  their tokenizers: see [flatness](flatness.md), under the head of a task.
+- Encoders with decoders (`bart`, `mbart`, `t5`, ...) are refused as masked or causal models alone. With
+  tables of sources and targets they are measured by the loss of the target's tokens, with the special
+  tokens of their tokenizers: see [flatness](flatness.md), under the head of a task.
 """
 
 
