@@ -60,7 +60,7 @@ def test_sharpening_descends_the_loss_less_what_noise_adds_to_it() -> None:
         here = loss_of(batch_of(step))
         torch.testing.assert_close(loss, here.detach(), rtol=1e-12, atol=0)
         strength = 2.0 * (4.0 - float(here.detach())) / 4.0
-        assert running.readings()["lambda"] == strength
+        assert running.readings()["lambda"] == pytest.approx(strength, rel=1e-12)
         noise = weight_noise(parameters, 0, step)
         own = torch.autograd.grad(here, parameters)
         sides = displaced_gradients(0.05, noise), displaced_gradients(-0.05, noise)
