@@ -16,12 +16,13 @@ def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # as if no text has been fetched
     laptop, night = both_scales()
-    assert PAGE.read_text() == claims_page(laptop, night)
+    page = PAGE.read_text()
+    assert page == claims_page(laptop, night)
     claims = [claim for experiment in (*laptop, *night) for claim in experiment.claims]
     assert len(claims) > 50
     for claim in claims:
         for said in (claim.sentence, claim.measure, claim.paper, f"{claim.claimed}"):
-            assert said in PAGE.read_text()
+            assert said in page
 
 
 def test_the_page_of_architectures_is_as_its_script_writes_it() -> None:
@@ -63,15 +64,16 @@ def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
     from results_page import PAGE, results_page
     from results_quoted import DRIFT_PAGE, README, with_drift, with_results
 
-    kept = read_kept()
-    assert PAGE.read_text() == results_page(kept)
+    kept, page = read_kept(), PAGE.read_text()
+    assert page == results_page(kept)
     assert README.read_text() == with_results(README.read_text(), kept)
     assert DRIFT_PAGE.read_text() == with_drift(DRIFT_PAGE.read_text(), kept)
+    lines = page.splitlines()
     for claim in (claim for each in kept for claim in each["result"]["claims"]):
         said = claim["sentence"].replace("|", r"\|")
-        rows = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {said}<br>")]
+        rows = [line for line in lines if line.startswith(f"| {said}<br>")]
         if claim.get("withdrawn"):
-            assert claim["withdrawn"] in PAGE.read_text()
+            assert claim["withdrawn"] in page
         else:
             assert any(f": **{claim['verdict']}**" in row for row in rows), claim["name"]
 

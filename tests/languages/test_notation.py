@@ -69,7 +69,7 @@ words = st.text(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(names, min_size=1, max_size=4, unique=True), st.data())
 def test_any_grammar_round_trips(symbols: list[str], data: st.DataObject) -> None:
     rules = []

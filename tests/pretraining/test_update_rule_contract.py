@@ -30,7 +30,6 @@ QUICK = AdamW(learning_rate=1e-2, warm_up_steps=3)
 STEPS, BATCH_SIZE = 60, 32
 RULES: dict[str, UpdateRuleSettings] = {
     "AdamW": QUICK,
-    "Adam": replace(QUICK, weight_decay=0.0),
     "SGD": SGD(learning_rate=0.1),
     "SGD with momentum": SGD(learning_rate=0.02, momentum=0.9),
     "SAM": SAM(optimiser=QUICK),

@@ -9,7 +9,8 @@ from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.suite.flatness_measures import AT, flatness_measures
+from isoloss.experiments.suite.flatness_measures import FlatnessSettings, flatness_measures
+from isoloss.experiments.suite.longer_training import AT, longer_training
 from isoloss.experiments.suite.table_1 import TASK_A
 from isoloss.measurements.references import LOOKUP_TABLE
 from isoloss.panels import Axis, Categories, Chart, Dots, Lines, Table
@@ -29,10 +30,10 @@ def carried_out(tmp_path_factory: pytest.TempPathFactory) -> Results:
     scale, output = tiny(), tmp_path_factory.mktemp("results")
     planned = [
         builtin_designs()[name].at(scale)
-        for name in ("table-1", "table-2", "update-rules", "causal-objective", "figure-5", "longer-training")
+        for name in ("table-1", "table-2", "update-rules", "causal-objective", "figure-5")
     ]
-    flatness = replace(AT["smoke"], eigenvalue_sentences=4)
-    planned.append(flatness_measures(scale, flatness))
+    planned.append(longer_training(scale, replace(AT["smoke"], noise_sentences=4)))
+    planned.append(flatness_measures(scale, FlatnessSettings(4, 4, 4, 4)))
     return carry_out_experiments(planned, output, in_turn)
 
 
