@@ -10,8 +10,8 @@ from called import answer
 from transformers import AutoModelForMaskedLM
 
 import isoloss.measurements.checkpoint_measurements as measurements_module
-import isoloss.measurements.checkpoint_measurements as plan_module
 import isoloss.measurements.compared_checkpoints as compared_module
+import isoloss.measurements.comparison_plan as plan_module
 from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping

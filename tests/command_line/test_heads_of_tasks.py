@@ -12,8 +12,8 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from isoloss.curvature.stopping import Stopping
 from isoloss.curvature.weight_changes import Rounding, differences
-from isoloss.measurements.checkpoint_measurements import PlanSettings, planned_stages, read_sources
 from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
+from isoloss.measurements.comparison_plan import PlanSettings, planned_stages, read_sources
 from unpainted import paint_nothing
 
 Capture = pytest.CaptureFixture[str]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import isoloss.experiments.teacher  # noqa: F401  (before `Teacher` is replaced: it is a type there)
-import isoloss.measurements.checkpoint_measurements as comparison_plan
 from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import choice, executor
 from isoloss.experiments.teacher import Teacher
+from isoloss.measurements import comparison_plan
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.on_sentences import local_learning_coefficient, spectral_density
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity

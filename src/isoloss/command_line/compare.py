@@ -32,8 +32,9 @@ from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
 if TYPE_CHECKING:
     from isoloss.measurements.checkpoint_comparison import Comparison, Measured
-    from isoloss.measurements.checkpoint_measurements import PlanSettings, Sources, Stage
+    from isoloss.measurements.checkpoint_measurements import Stage
     from isoloss.measurements.compared_checkpoints import Checkpoint
+    from isoloss.measurements.comparison_plan import PlanSettings, Sources
     from isoloss.measurements.verdicts import PairVerdict
     from isoloss.results.estimate import Estimate
     from isoloss.results.record import Record
@@ -125,8 +126,8 @@ def compare(options: CompareOptions) -> int:
         from isoloss.device import usable_device
         from isoloss.files import only_process_in, remove_unfinished
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
-        from isoloss.measurements.checkpoint_measurements import planned_stages, read_sources
         from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
+        from isoloss.measurements.comparison_plan import planned_stages, read_sources
         from isoloss.measurements.verdicts import verdicts
         from isoloss.results.measurements import Measurements
 
@@ -207,7 +208,7 @@ def _check_what_torch_knows(options: CompareOptions) -> None:
 def _plan_settings(options: CompareOptions) -> "PlanSettings":
     """How everything is measured."""
     from isoloss.curvature.stopping import Stopping
-    from isoloss.measurements.checkpoint_measurements import PlanSettings
+    from isoloss.measurements.comparison_plan import PlanSettings
 
     return PlanSettings(
         options.seed,
