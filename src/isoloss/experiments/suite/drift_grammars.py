@@ -33,7 +33,6 @@ NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows o
 LEFT_OUT = 2
 """On how many grammars a claim need not hold: it is about the one that is third from the worst."""
 
-
 ONE_CLOCK = 0.25
 """The share of the fall within which the curves of one grammar lie, as for `drift`."""
 CLOCK_REASON = "as in drift; a law of ηk alone would make it 0.3 here, and one without the batch 0.45"
@@ -174,7 +173,7 @@ def standing(rows: pl.DataFrame) -> str:
     """On how many grammars all is decided, and each effect is supported and not supported.
 
     >>> verdicts = {f"{column}_verdict": "supported" for column, *_ in OF_A_GRAMMAR}
-    >>> standing(pl.DataFrame([{"language": "grammar 1", **verdicts}])).split(". ")[0]
+    >>> standing(pl.DataFrame([{"language": "grammar 1", "rate": 1.1, **verdicts}])).split(". ")[0]
     'All four effects are decided on 1 of 1 grammars'
     """
     decided = pl.all_horizontal(
@@ -186,9 +185,11 @@ def standing(rows: pl.DataFrame) -> str:
         f"({_count(rows, column, Verdict.NOT_SUPPORTED)})"
         for effect, (column, *_) in zip(effects, OF_A_GRAMMAR, strict=True)
     )
+    undefined = rows.filter(pl.col("rate").is_nan())["language"].to_list()
+    why = f" There are no exponents on {', '.join(undefined)}, and so no mean: its schedules share no fall."
     return (
         f"All four effects are decided on {rows.filter(decided).height} of {rows.height} grammars. Supported "
-        f"(not supported): {counts}."
+        f"(not supported): {counts}.{why if undefined else ''}"
     )
 
 
