@@ -1,5 +1,6 @@
 """Every block on every page of the documentation is executed, and its claimed output is checked."""
 
+import ast
 import importlib.util
 import json
 import re
@@ -13,7 +14,7 @@ from page_material import MORE, lay_out, material
 from page_reader import Reader
 
 from made_once import made_once
-from page_blocks import PAGES, blocks, links
+from page_blocks import PAGES, ROOT, blocks, links
 from smoke_reproduction import SMOKE, smoke_reproduction
 
 
@@ -87,10 +88,14 @@ CHECKED: dict[str, Callable[[Reader], None]] = {
 """What to check in the output of a page's blocks."""
 
 
-LONG = ("drift.md", "paper-scale.md", "reproducing.md", "run-on-a-cluster.md")
-"""Pages whose commands take long, and are also tested at smoke scale elsewhere."""
+LONG = (
+    *("drift.md", "flatness.md", "lab.md"),
+    *("paper-scale.md", "reproducing.md", "run-on-a-cluster.md"),
+)
+"""Pages whose commands take long; what they call is also tested on less elsewhere."""
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 @pytest.mark.parametrize(
     "page",
     [
@@ -122,6 +127,16 @@ def test_everything_it_shows_can_be_done(
     assert len(reader.printed) == sum(not each.file and each.language in ("python", "sh") for each in shown)
     if page.name in CHECKED:
         CHECKED[page.name](reader)
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_programs_that_take_long_import_what_is_there(name: str) -> None:
+    for block in blocks(ROOT / "docs" / name):
+        if block.language == "python":
+            tree = ast.parse(block.text, block.place)
+            imports = [each for each in tree.body if isinstance(each, ast.ImportFrom)]
+            ours = [each for each in imports if (each.module or "").startswith("isoloss")]
+            exec(compile(ast.Module(ours, []), block.place, "exec"), {})
 
 
 def test_every_page_that_is_looked_at_is_there() -> None:

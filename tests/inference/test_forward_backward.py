@@ -140,7 +140,7 @@ def two_coins(stay: float, often: float) -> HiddenMarkovChain:
     )
 
 
-@pytest.mark.parametrize("order", [(400, 400), (400, 800, 400), (700, 300)])
+@pytest.mark.parametrize("order", [(400, 800, 400), (700, 300)])
 def test_nothing_is_lost_when_the_evidence_turns_around(order: tuple[int, ...]) -> None:
     """After 400 0s the other coin is less probable than the smallest float64; then 1s bring it back."""
     ids = torch.cat([torch.full((n,), place % 2) for place, n in enumerate(order)])[None]

@@ -111,6 +111,7 @@ def pretrained(tmp_path_factory):
     return checkpoint_folders(folder)[-1], task_splits(task, 300, 300, 1000, seed=0), task.classes
 
 
+@pytest.mark.slow
 def test_reading_every_word_fine_tuning_is_at_least_a_frozen_probe(pretrained, tmp_path):
     """It starts from the same vectors, and may change them."""
     checkpoint, splits, classes = pretrained
@@ -123,12 +124,17 @@ def test_reading_every_word_fine_tuning_is_at_least_a_frozen_probe(pretrained, t
     gain = mean_over_sentences(tuned.best.correct - probe.correct)
     assert gain.value > -2 * gain.standard_error
     assert probe.estimate.value > 0.7
+
+
+def test_a_head_that_reads_every_word_is_kept_beside_the_model(tmp_path):
+    every_word = replace(SHORT, every_word=True)
+    tuned = fine_tune(write(tmp_path / "model"), SPLITS, CLASSES, tmp_path / "words", every_word)
     again = AutoModel.from_pretrained(tuned.checkpoints[0]).eval()
     head = load_file(tuned.checkpoints[0] / HEAD_FILE)
     with torch.no_grad():
-        vectors = word_vectors(again, splits.test.sentences.ids)
+        vectors = word_vectors(again, SPLITS.test.sentences.ids)
     said = (vectors @ head["weight"].T + head["bias"]).argmax(1)
-    assert float((said == splits.test.labels).double().mean()) == pytest.approx(float(tuned.best.by_seed[0]))
+    assert float((said == SPLITS.test.labels).double().mean()) == pytest.approx(float(tuned.best.by_seed[0]))
 
 
 def test_sentences_shorter_than_the_head_are_padded_with_zeros(tmp_path):
@@ -251,9 +257,8 @@ def changed(split, **parts):
         ),
     ],
 )
-@pytest.mark.parametrize("architecture", [PostLayerNormTransformer, PreLayerNormTransformer])
-def test_what_cannot_be_learnt_or_measured_is_refused(architecture, splits, classes, sentence, tmp_path):
-    checkpoint = write(tmp_path / "model", architecture)
+def test_what_cannot_be_learnt_or_measured_is_refused(splits, classes, sentence, tmp_path):
+    checkpoint = write(tmp_path / "model")
     with pytest.raises(BadInput, match=sentence):
         fine_tune(checkpoint, splits, classes, tmp_path / "out", SHORT)
     assert not (tmp_path / "out").exists()

@@ -42,6 +42,22 @@ def test_a_model_is_rounded_while_the_context_is_open() -> None:
     assert torch.equal(model.weight, before["weight"])
 
 
+def test_every_strength_has_its_column_and_the_model_is_left_as_it_was() -> None:
+    language = pcfg(laptop_grammar(0))
+    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0)
+    model = architecture.build(len(language.vocabulary), language.maximum_length, seed=0)
+    before = copy.deepcopy(model.state_dict())
+    quantity = WeightDamageQuantity(10, 1, noises=(1e-9, 1.0), bits=(16, 2), draws=2)
+    drawn = quantity.draw(language, SoftLabels(), silent)
+    records = quantity.measure(model, drawn, Subject("model", SoftLabels(), {}, language), silent).records
+    columns = quantity.columns(records)
+    assert set(columns) == set(quantity.column_names)
+    assert columns["kl_noise_1e-09"] == pytest.approx(columns["kl_bits_16"], abs=1e-3)
+    assert columns["kl_noise_1"] > columns["kl_noise_1e-09"] + 0.01  # type: ignore[operator]
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+
+
+@pytest.mark.slow
 def test_small_noise_costs_half_its_variance_times_the_trace() -> None:
     language = pcfg(laptop_grammar(0))
     architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
