@@ -15,6 +15,8 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("datasets")
 
+pytestmark = pytest.mark.slow
+
 READING = Path(__file__).with_name("reading_from_a_hub.py")
 OWNER_NAME = "someone/pages"
 PARQUET = "refs/convert/parquet"

@@ -100,7 +100,13 @@ def test_norms_are_those_of_dense_gradients(name, tied, weights, batch):
     assert ("tied embedding" in found.ways.values()) == tied
 
 
-@pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(batch, id=name, marks=[pytest.mark.slow] if name != "padded" else [])
+        for name, batch in BATCHES.items()
+    ],
+)
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_the_output_layer_is_without_noise_along_drawn_directions(name, tied, batch):

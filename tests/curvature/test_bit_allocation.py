@@ -19,7 +19,9 @@ def every_allocation(costs, sizes, mean_bits):
     return best
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 40))]
+)
 def test_no_allocation_is_better(seed):
     generator = torch.Generator().manual_seed(seed)
     names = [f"part {number}" for number in range(6)]

@@ -62,6 +62,7 @@ def test_of_a_regular_minimum_it_is_half_the_parameters():
     assert float(model.weight.detach().abs().max()) == 0
 
 
+@pytest.mark.slow
 def test_of_a_singular_minimum_it_is_less():
     def crossing(w):
         return (w[0] * w[1]).square()
@@ -126,6 +127,7 @@ def test_a_transformer_is_left_as_found_and_a_seed_determines_the_number(archite
             local_learning_coefficient(model, [batch], MaskedObjective(), **wrong)
 
 
+@pytest.mark.slow
 def test_it_changes_when_two_factors_are_rescaled_unless_the_localisation_is_weak():
     """Of ½(w v - 1)², which is ½(w v / a · a - 1)², at (1, 1) and at (10, 1/10)."""
 

@@ -57,6 +57,7 @@ def absorb_norms(model):
         absorb(norm, readers, torch.logspace(-1, 1, norm.weight.numel()).double())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "stays"), [(rotate_heads, True), (rescale_neurons, False), (absorb_norms, False)]
 )
@@ -72,6 +73,7 @@ def test_curvatures_stay_under_rotations_and_change_under_rescalings(change, sta
         assert (after[name] == pytest.approx(value, rel=1e-5)) == stays, name
 
 
+@pytest.mark.slow
 def test_so_do_the_density_and_the_local_learning_coefficient_within_the_error_of_their_draws():
     model, (objective, batch) = tiny_language_model("opt"), batch_of("opt")
     for name, parameter in model.named_parameters():

@@ -66,6 +66,7 @@ def test_a_value_of_zero_reaches_no_relative_error():
     assert measured(values, Stopping(0.5))[0] == "the sentences ended"
 
 
+@pytest.mark.slow
 def test_error_bars_cover_also_where_the_error_itself_stopped():
     """1,000 runs with skewed values, stopped between 72 and some 180 sentences."""
     generator = torch.Generator().manual_seed(0)

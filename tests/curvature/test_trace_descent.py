@@ -113,6 +113,7 @@ def test_damping_is_the_exponential_of_the_matrix(distance: float) -> None:
     assert torch.equal(damped(matrix.mv, torch.zeros(9).double(), distance, 4), torch.zeros(9).double())
 
 
+@pytest.mark.slow
 def test_the_rate_covers_what_dense_matrices_give(model) -> None:
     masked = batch(80)
     found = trace_descent_rate(model, MASKED, masked, 2.0, seed=1, products=12)

@@ -74,9 +74,14 @@ def a_transformers_layers(inner_matrices: int) -> float:
     ("model", "rule", "objective", "micro_batch"),
     [
         (PreLayerNormTransformer(DEEP), ADAMW, MASKED, 2),
-        (PreLayerNormTransformer(DEEP), SGD(momentum=0.9), ManyMasksObjective(copies=2), None),
-        (PostLayerNormTransformer(DEEP), Muon(), MASKED, None),
-        (GPT2Transformer(DEEP), AdamW(3e-4, weight_decay=0.0), NEXT, None),
+        pytest.param(
+            *(PreLayerNormTransformer(DEEP), SGD(momentum=0.9), ManyMasksObjective(copies=2), None),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(PostLayerNormTransformer(DEEP), Muon(), MASKED, None, marks=pytest.mark.slow),
+        pytest.param(
+            *(GPT2Transformer(DEEP), AdamW(3e-4, weight_decay=0.0), NEXT, None), marks=pytest.mark.slow
+        ),
         (LSTM(16, 3), SGD(), MASKED, None),
     ],
 )

@@ -295,6 +295,7 @@ keys = [f"{job.name}: {job.key}" for job in jobs]
 """
 
 
+@pytest.mark.slow
 def test_a_job_has_one_key_in_whatever_process_it_is_made(tmp_path: Path) -> None:
     """By it the same command finds a cluster's jobs again. Hashes, and hence sets, differ by process."""
     here: dict[str, list[str]] = {}

@@ -116,6 +116,7 @@ def test_two_steps_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert missing(planned, tmp_path, scale.compute) == []
 
 
+@pytest.mark.slow
 def test_two_steps_of_the_smallest_models(tmp_path: Path) -> None:
     """The adversary, its peers and the tables' measurements, in bfloat16."""
     scale = two_steps()
@@ -134,6 +135,7 @@ def test_it_is_the_papers_but_for_sizes_and_lengths() -> None:
     assert not set(ours.seeds) & {*ours.pilot_seeds, *theirs.seeds}
 
 
+@pytest.mark.slow
 def test_pages_with_accuracies_on_the_stand_in_say_that_the_papers_are_of_other_tasks() -> None:
     for scale, named in (("gpu", {"figure-3", "figure-8", "figure-10", "table-1"}), ("laptop", set())):
         every = {name: design.at(scale_named(scale)) for name, design in builtin_designs().items()}

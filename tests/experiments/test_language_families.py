@@ -48,6 +48,7 @@ def results(output: Path) -> dict[str, ExperimentResult]:
     return {result.experiment.name: result for result in found.experiments}
 
 
+@pytest.mark.slow
 def test_families_are_carried_out_and_drawn(results: dict[str, ExperimentResult]) -> None:
     drawn = {
         name: {panel.name: panel.data for panel in result.experiment.panels(result.table)}
@@ -71,6 +72,7 @@ def test_families_are_carried_out_and_drawn(results: dict[str, ExperimentResult]
     assert drawn["figure-8"]["hmm-6"].select("width", "step").rows() == [(8, 40), (16, 40)]
 
 
+@pytest.mark.slow
 def test_claims_are_judged_on_saturated_checkpoints(results: dict[str, ExperimentResult]) -> None:
     frames = judged_runs(results["figure-2"].table)
     assert [frame["step"].to_list() for frame in frames] == [[20, 40]] * 2
@@ -83,6 +85,7 @@ def test_claims_are_judged_on_saturated_checkpoints(results: dict[str, Experimen
     assert effects["hmm-10-saturates-over-width"] == pytest.approx((smaller - larger) / rows["loss"][-1])
 
 
+@pytest.mark.slow
 def test_sgd_begins_where_adamw_ended(results: dict[str, ExperimentResult]) -> None:
     """A first step at a tenth of a small rate leaves the loss unchanged, and the seed is the origin's."""
     descent = results["figure-4"].table.filter(pl.col("panel") == "hmm-10", pl.col("step").is_not_null())
@@ -93,6 +96,7 @@ def test_sgd_begins_where_adamw_ended(results: dict[str, ExperimentResult]) -> N
     assert descent.filter("saturated")["step"].to_list() == [10, 20]
 
 
+@pytest.mark.slow
 def test_a_continuing_run_goes_on_where_it_was_cut(
     output: Path, results: dict[str, ExperimentResult]
 ) -> None:
@@ -107,6 +111,7 @@ def test_a_continuing_run_goes_on_where_it_was_cut(
     assert again.table.equals(results["figure-4"].table)
 
 
+@pytest.mark.slow
 def test_a_teacher_is_trained_once(output: Path, results: dict[str, ExperimentResult]) -> None:
     """Once its run is complete, its text is not requested again."""
     (folder,) = (output / "teachers").iterdir()

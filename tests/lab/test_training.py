@@ -94,6 +94,7 @@ def test_flattening_begins_at_the_model_and_goes_on_with_another_seed(run: lab.R
     assert not same_weights(flat.last.module, run.last.module)
 
 
+@pytest.mark.slow
 def test_a_polished_model_has_the_divergence_asked_for(run: lab.Run, language: PCFG) -> None:
     known = lab.loss(run.last, seed=3, progress=lab.silent).kl
     assert known is not None

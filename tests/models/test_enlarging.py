@@ -80,7 +80,11 @@ def test_the_pairs_of_table_4_are_all_there():
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("small", "large"), PAIRS, ids=lambda shape: f"{shape.width}x{shape.layers}")
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [pytest.param(*pair, marks=[pytest.mark.slow] * (n % 4 > 0)) for n, pair in enumerate(PAIRS)],
+    ids=lambda shape: f"{shape.width}x{shape.layers}",
+)
 def test_every_pair_of_table_4_computes_the_same(architecture, small, large):
     by = enlargement_between(small, large)
     model = far_from_the_start(architecture(sixteenth(small)).build(WORDS, LENGTH, seed=0).double())

@@ -105,6 +105,7 @@ def test_second_derivatives_are_those_of_the_whole_model(name):
         torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_dropout_gives_scores_of_the_same_distribution(name, attention):

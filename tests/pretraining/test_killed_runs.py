@@ -23,7 +23,8 @@ def _train_long(folder: Path, workers: int) -> None:
     pretrain(LONG, LANGUAGE, folder, workers=workers)
 
 
-@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 1])
 def test_killed_at_random_moments_a_run_ends_with_the_undisturbed_bits(workers: int, tmp_path: Path) -> None:
     _train_long(tmp_path / "undisturbed", workers=0)
     folder = tmp_path / "killed"

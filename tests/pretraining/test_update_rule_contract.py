@@ -86,6 +86,7 @@ class TestContract:
         # Of the batch or of the half that the rule begins with; at weights a little displaced, maybe.
         assert min(abs(loss.item() - value) for value in before) < 0.02
 
+    @pytest.mark.slow
     def test_it_learns_well_below_the_uniform_with_dropout(self, settings: UpdateRuleSettings) -> None:
         _, rule = built(settings)
         losses = train(rule, 1, STEPS)

@@ -171,7 +171,8 @@ def _train_long(folder: Path) -> None:
     pretrain(LONG, LANGUAGE, folder)
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [1, 3])
 def test_killed_at_random_moments_it_ends_with_the_undisturbed_bits(kills: int, tmp_path: Path) -> None:
     _train_long(tmp_path / "undisturbed")
     folder = tmp_path / "killed"

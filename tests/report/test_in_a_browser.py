@@ -11,6 +11,8 @@ from browser import Browser, browser_program
 from made_once import made_once
 from shown_results import written_site
 
+pytestmark = pytest.mark.slow
+
 AXE = files("axe_core_python") / "axe.min.js"
 WIDE, NARROW = (1280, "light"), (400, "dark")
 NEAR_CHARTS = "[...document.querySelectorAll('.chart')].filter(c => c.getBoundingClientRect().top < 900)"

@@ -17,6 +17,8 @@ from isoloss.panels import Axis, Categories, Chart, Dots, Lines, Table
 from jobs_in_turn import in_turn
 from tiny_scale import tiny_scale
 
+pytestmark = pytest.mark.slow
+
 
 def tiny() -> Scale:
     """One rule beyond the adversary, and a few sentences for every measure."""

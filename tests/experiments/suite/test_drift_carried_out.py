@@ -46,6 +46,7 @@ def carried_out(name: str, scale: Scale, output: Path, varied: str | None = None
     return result
 
 
+@pytest.mark.slow
 def test_the_drift_is_carried_out_and_drawn(tmp_path: Path) -> None:
     scale = tiny_scale(scale_named("smoke").seeds)
     result = carried_out("drift", scale, tmp_path)
