@@ -176,7 +176,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(
 
 EXPERIMENT = Design(
     figure_1,
-    registered="fcfb99604f3600360287e760cdf9c5fd2345dbd6",
+    registered="aef932dba8515794423b379a4b4c4a3107182691",
     seeds=SEEDS,
     headline="later-is-better",
     earlier_seeds={
