@@ -9,6 +9,7 @@ from isoloss.experiments.statistics.sizes import (
     GapBetweenWidthsInDoublings,
     OfNarrowest,
     SlopeOverSizes,
+    gap_between_typical_losses,
     last_doubling_of_width,
     mean_by_width,
     relative_fall_with_width,
@@ -72,6 +73,16 @@ def test_means_are_those_of_the_last_checkpoints() -> None:
     assert saturated_width(runs) == 64  # which is 5 % above 48: none is saturated before the last
     assert saturated_width([run_of(width, 1, [2.0 + loss], [1.0]) for width, loss in GAINS]) == 32
     assert OfNarrowest(len)(runs) == 2
+
+
+def test_one_run_that_ends_far_above_the_others_hardly_moves_a_typical_loss() -> None:
+    ends = {(32, 1): 0.004, (32, 2): 0.004, (32, 3): 0.0625, (48, 1): 0.004, (48, 2): 0.004, (48, 3): 0.004}
+    runs = [
+        run_of(width, seed, [1.4], [1.0]).with_columns(kl=pl.lit(kl)) for (width, seed), kl in ends.items()
+    ]
+    typical = (0.004**2 * 0.0625) ** (1 / 3)
+    assert gap_between_typical_losses(runs) == pytest.approx((typical - 0.004) / 1.4)
+    assert math.isnan(gap_between_typical_losses(runs[:3]))
 
 
 def test_the_last_widths_tell_whether_larger_ones_would_gain() -> None:

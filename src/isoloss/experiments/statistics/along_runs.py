@@ -29,6 +29,24 @@ class MeanWithinRuns:
 
 
 @dataclass(frozen=True)
+class GeometricMeanWithinRuns:
+    """Geometric mean over runs of the `statistic` of each run alone, which is above 0.
+
+    A run whose statistic is a multiple of the others', such as one that comes loose, moves it little.
+
+    >>> runs = [pl.DataFrame({"kl": [1.0, 3.0]}), pl.DataFrame({"kl": [1.0, 1.5]})]
+    >>> round(GeometricMeanWithinRuns(RelativeRange("kl"))(runs), 3)
+    0.632
+    """
+
+    statistic: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        found = np.array([statistic_of(self.statistic, run) for run in runs])
+        return float(np.exp(np.log(found).mean())) if len(found) else float("nan")
+
+
+@dataclass(frozen=True)
 class Scaled:
     """A column on the scale on which its changes are measured: see `in_doublings` and the others."""
 

@@ -66,12 +66,20 @@ def _of_each(runs: Frames, column: str) -> Float[np.ndarray, " n"]:
 
 def mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]:
     """The mean of the column at the runs' last checkpoints for each width, smallest width first."""
+    return _by_width_at_the_end(runs, column, pl.col(column).mean())
+
+
+def geometric_mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]:
+    """The geometric mean of the column at the runs' last checkpoints for each width, smallest width first."""
+    return _by_width_at_the_end(runs, column, pl.col(column).log().mean().exp())
+
+
+def _by_width_at_the_end(runs: Sequence[pl.DataFrame], column: str, mean: pl.Expr) -> dict[int, float]:
     if not runs:
         return {}
     ends = [_end(column, run) for run in runs if len(run)]
     last = pl.DataFrame(ends, schema=["width", column], orient="row")
-    means = last.group_by("width").agg(pl.col(column).mean()).sort("width")
-    return dict(means.rows())
+    return dict(last.group_by("width").agg(mean).sort("width").rows())
 
 
 @once_per_frames
@@ -90,6 +98,17 @@ class GapBetweenWidths:
         """See the class; nan for fewer than two widths."""
         means = np.array(list(mean_by_width(runs, self.column).values()))
         return float(np.ptp(means) / means.mean()) if len(means) > 1 else float("nan")
+
+
+def gap_between_typical_losses(runs: Frames) -> float:
+    """The range of the widths' typical final losses, over the mean loss; nan for fewer than two widths.
+
+    A width's typical loss is the entropy plus the geometric mean of its runs' KL(distribution || model), so
+    that one run that ends far above the others hardly moves it.
+    """
+    typical = list(geometric_mean_by_width(runs, "kl").values())
+    loss = list(mean_by_width(runs, "loss").values())
+    return float(np.ptp(typical) / np.mean(loss)) if len(typical) > 1 else float("nan")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment, PlannedReference, control_references
 from isoloss.experiments.figures import (
@@ -19,107 +19,10 @@ from isoloss.experiments.figures import (
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, STANDARDISED, MeasurementSizes, Scale
-from isoloss.experiments.shared.claims import (
-    ASSOCIATION,
-    LOSSES_IN_PAPER,
-    UNDECIDABLE,
-    WHY_ASSOCIATION,
-    final_loss_is_near,
-    flatter_is_better_at_one_kl,
-    later_is_better,
-    later_is_flatter,
-    one_kl,
-    premise_of_loss,
-    sizes_have_one_kl,
-)
+from isoloss.experiments.shared.figure_1_claims import CLAIMS, WITH_MORE_SEEDS
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.statistics.along_runs import (
-    RANGE_OF_LOSS,
-    MeanWithinRuns,
-)
-from isoloss.experiments.statistics.rank_correlation import Advantage, PartialSlope, PooledInWindow, Ranking
-from isoloss.experiments.statistics.same_loss import PAPER_WINDOW
-from isoloss.experiments.statistics.sizes import GapBetweenWidths, GapBetweenWidthsInDoublings
 from isoloss.measurements.references import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
-from isoloss.results.verdict import above
-
-CLAIMS = (
-    premise_of_loss(
-        "one-loss",
-        sentence="Within a run, after saturation, the pre-training loss no longer changes.",
-        paper=LOSSES_IN_PAPER,
-        measure="mean over runs of largest minus smallest exact loss of the run's dots, over their mean",
-        statistic=RANGE_OF_LOSS,
-    ),
-    one_kl("one-kl", ""),
-    premise_of_loss(
-        "sizes-have-one-loss",
-        sentence="At the end models of all sizes have the same pre-training loss.",
-        paper=LOSSES_IN_PAPER,
-        measure="largest minus smallest of the widths' mean losses at the last checkpoint, over their mean",
-        statistic=GapBetweenWidths("loss"),
-    ),
-    sizes_have_one_kl("sizes-have-one-kl", "", GapBetweenWidthsInDoublings("kl")),
-    final_loss_is_near("near-the-law"),
-    Claim(
-        name="trace-ranks-better",
-        sentence="The trace of the Hessian ranks downstream accuracy much better than the loss does.",
-        paper="the trace “correlates much better” (Figure 1; no number given)",
-        measure=(
-            "mean over runs of Spearman(−trace, accuracy) minus Spearman(−loss, accuracy) over the run's dots"
-        ),
-        unit="",
-        claimed=above(ASSOCIATION),
-        statistic=MeanWithinRuns(Advantage(Ranking("trace"), Ranking("loss"))),
-        withdrawn=f"{UNDECIDABLE}: were accuracy exactly −log2 of the trace, it would be 0.1",
-        reason=WHY_ASSOCIATION,
-        limit=2.0,
-    ),
-    Claim(
-        name="trace-ranks-better-in-the-window",
-        sentence=(
-            "Among models whose losses lie within 0.12 % of each other, the trace of the Hessian ranks "
-            "downstream accuracy much better than the loss does."
-        ),
-        paper="losses 3.204 to 3.208 nats; the trace “correlates much better” (Figure 1; no number given)",
-        measure=(
-            "mean over seeds of Spearman(−trace, accuracy) minus Spearman(−loss, accuracy), over the seed's "
-            "dots of all sizes within 0.12 % of its lowest loss"
-        ),
-        unit="",
-        claimed=above(ASSOCIATION),
-        statistic=PooledInWindow(Advantage(Ranking("trace"), Ranking("loss")), PAPER_WINDOW),
-        reason=WHY_ASSOCIATION,
-        limit=2.0,
-    ),
-    flatter_is_better_at_one_kl(
-        "flatter-is-better-at-one-kl",
-        "Among checkpoints of a run at equal KL, flatter ones have higher accuracy.",
-        "the dots, with an intercept for each run",
-        PartialSlope("run"),
-    ),
-    later_is_flatter(
-        "later-is-flatter",
-        "Within a run, after saturation, later checkpoints are flatter.",
-        "the trace falls along a run (Figure 4; no number given)",
-        answers=Question.LATER,
-    ),
-    later_is_better(
-        "later-is-better",
-        "Within a run, after saturation, later checkpoints do better downstream.",
-        "accuracy rises along a run (Figure 2; no number given)",
-        answers=Question.LATER,
-    ),
-)
-WITH_MORE_SEEDS = (
-    "sizes-have-one-kl",
-    "near-the-law",
-    "trace-ranks-better-in-the-window",
-    "flatter-is-better-at-one-kl",
-)
-"""Claims that seven seeds leave open, or decide otherwise from set to set; `same_verdict` judges them. On
-sets of seven of twenty seeds (761 to 780) each of the others had one verdict on all."""
 
 ELSEWHERE = (
     "Whether flatness tells the better of two checkpoints alike in loss or in KL takes more seeds than "
@@ -269,11 +172,11 @@ def _reference(table: pl.DataFrame) -> str:
     return f"{', '.join(told)}. ".capitalize() if told else ""
 
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(421, 428))}
+SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(881, 888))}
 
 EXPERIMENT = Design(
     figure_1,
-    registered="fcfb99604f3600360287e760cdf9c5fd2345dbd6",
+    registered="aef932dba8515794423b379a4b4c4a3107182691",
     seeds=SEEDS,
     headline="later-is-better",
     earlier_seeds={
@@ -282,6 +185,7 @@ EXPERIMENT = Design(
             tuple(range(171, 176)),
             tuple(range(621, 626)),
             tuple(range(631, 636)),
+            tuple(range(421, 428)),
         ),
         "night": (tuple(range(201, 211)), tuple(range(241, 251))),
     },
