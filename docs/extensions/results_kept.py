@@ -150,7 +150,7 @@ def cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
         if bound is not None
     ]
     if None in numbers:
-        measured = "undefined in a run"
+        measured = "undefined on some runs"
     else:
         measured, low, high = (_two_digits(share * number) for number in numbers)
         measured = f"{measured}{unit} ({low} to {high})"
@@ -177,7 +177,7 @@ def verdict_of(claim: dict[str, Any]) -> str:
 
 
 def _what_would_decide(claim: dict[str, Any]) -> str:
-    if claim["verdict"] != "inconclusive":
+    if claim["verdict"] != "inconclusive" or claim["effect"] is None:
         return ""
     seeds = claim["seeds_needed"]
     return f"; {seeds} seeds would decide it" if seeds else f"; {MOST_SEEDS:,} seeds would not decide it"

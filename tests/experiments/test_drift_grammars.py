@@ -76,7 +76,7 @@ def test_each_grammar_is_judged_by_its_own_runs() -> None:
     rows = by_grammar(pl.concat(named, how="diagonal_relaxed"))
     assert rows["language"].to_list() == ["grammar 0", "grammar 1"]
     assert rows["batch_verdict"].to_list() == [Verdict.SUPPORTED, Verdict.NOT_SUPPORTED]
-    assert "steps as B on 1 (1)." in standing(rows)
+    assert "steps go as B on 1 (1 against)." in standing(rows)
     undefined = rows.with_columns(
         rate=pl.when(pl.col("language") == "grammar 1").then(math.nan).otherwise("rate")
     )
