@@ -1,9 +1,13 @@
-"""An executor that needs no processes."""
+"""An executor that needs no processes, and `isoloss reproduce` with it."""
 
 from collections.abc import Sequence
 
+import pytest
+
+from isoloss.command_line import reproduction
 from isoloss.errors import IsolossError
 from isoloss.executors.job import Job, Notice, Outcome
+from isoloss.experiments import language_description
 from isoloss.progress import Progress
 
 
@@ -22,3 +26,9 @@ def in_turn(jobs: Sequence[Job], progress: Progress) -> Outcome:
         except IsolossError as error:
             failures.append(Notice(job.name, str(error)))
     return Outcome(tuple(failures), tuple(notices))
+
+
+def reproduce_in_this_process(patch: pytest.MonkeyPatch) -> None:
+    """Have `isoloss reproduce` do its jobs in turn, and describe languages on a few sentences."""
+    patch.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, progress))
+    patch.setattr(language_description, "usual_sentences", lambda language: 40)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from isoloss.cli import main
-from isoloss.command_line import reproduction
-from jobs_in_turn import in_turn
+from jobs_in_turn import reproduce_in_this_process
 from made_once import made_once
 
 SMOKE = ("reproduce", "figure-1", "--scale", "smoke")
@@ -20,7 +19,7 @@ def smoke_reproduction(factory: pytest.TempPathFactory) -> Path:
     def run(folder: Path) -> None:
         told = io.StringIO()
         with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(told):
-            patch.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, progress))
+            reproduce_in_this_process(patch)
             with pytest.raises(SystemExit) as leaving:
                 main([*SMOKE, "--json"])
         assert not leaving.value.code

@@ -14,7 +14,7 @@ from called import answer
 
 from isoloss.command_line import reproduction
 from isoloss.executors.job import Outcome
-from jobs_in_turn import in_turn
+from jobs_in_turn import reproduce_in_this_process
 from smoke_reproduction import SMOKE, smoke_reproduction
 
 
@@ -41,7 +41,7 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(reproduced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    monkeypatch.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, progress))
+    reproduce_in_this_process(monkeypatch)
     without_pages = shutil.ignore_patterns("site")
     found = Folder(Path(shutil.copytree(reproduced, tmp_path / "smoke", ignore=without_pages)))
     vocabulary = json.loads((found.runs[0] / "steps/000040/tokenizer.json").read_text())["model"]["vocab"]

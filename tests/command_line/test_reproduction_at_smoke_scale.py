@@ -19,7 +19,7 @@ from called import answer
 
 from isoloss.command_line import reproduction
 from isoloss.results.record import as_text
-from jobs_in_turn import in_turn
+from jobs_in_turn import in_turn, reproduce_in_this_process
 from smoke_reproduction import SMOKE, smoke_reproduction
 
 ONE = ("--runs", "width-32-seed-2")
@@ -38,7 +38,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
 def isoloss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
     """The command and its jobs in this process: exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, progress))
+    reproduce_in_this_process(monkeypatch)
 
     return partial(answer, capsys)
 

@@ -10,12 +10,11 @@ from isoloss.command_line.reproduction import print_verdicts
 from isoloss.command_line.verdict_lines import claim_lines, counted
 from isoloss.executors.job import Outcome
 from isoloss.experiments.claims import Judgement
-from isoloss.experiments.design import every_experiment
 from isoloss.experiments.experiment_result import ExperimentResult, Results
-from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, ShippedResult
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict
+from planned_suite import planned_suite
 from shown_results import experiment_result
 
 RESULT = experiment_result("figure-1", (16,))
@@ -29,7 +28,7 @@ def shipped(**verdicts: Verdict) -> BesideShipped:
 
 def every_result() -> Iterator[ExperimentResult]:
     """Every built-in experiment with a number of many digits for each of its claims."""
-    for experiment in every_experiment(scale_named("laptop")):
+    for experiment in planned_suite("laptop"):
         judgements = tuple(Judgement(claim, LONG, 0.99, 0.5, 4) for claim in experiment.claims)
         yield replace(RESULT, experiment=experiment, judgements=judgements)
 

@@ -73,6 +73,7 @@ def test_unequal_blocks_weigh_by_their_sentences():
     assert found.value == pytest.approx(top / sum(float(weights[a] * weights[b]) for a, b in pairs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "lowest", "highest"), [(1.0, 0.93, 0.97), (0.0, 0.93, 1.0)])
 def test_the_error_bar_covers_and_the_square_is_unbiased(size, lowest, highest):
     """2,000 samples of 64 gradients with known mean; if the mean is zero, the jackknife is conservative."""
@@ -136,6 +137,7 @@ def test_the_noise_is_the_covariance_of_sentences_gradients(model):
     assert found.signal.standard_error == pytest.approx(float(jackknife), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_noise_is_right_on_average_for_blocks_of_several_sentences():
     generator = torch.Generator().manual_seed(0)
     sizes = torch.tensor([1.0, 2.0, 3.0, 4.0, 4.0, 2.0], dtype=torch.float64)

@@ -104,6 +104,7 @@ def fisher_part(trace):
     return mean_over_members(sum(trace.fisher.values()), trace.sentences)
 
 
+@pytest.mark.slow
 def test_the_mean_over_signs_and_probes_is_the_dense_trace():
     """Repeated sentences, each with its own signs and each cluster with its own probe."""
     model, batch, times = small_model(PreLayerNormTransformer), ragged_batches.several_masks(), 40

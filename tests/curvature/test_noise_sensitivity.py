@@ -87,6 +87,7 @@ def test_under_the_models_own_distribution_it_is_the_normalised_trace():
     assert error < 0.15 * noise.value
 
 
+@pytest.mark.slow
 def test_the_error_bar_is_that_over_draws_and_sentences():
     """For independent sets of sentences and draws, the standard deviation of the estimates is the error."""
     model, pool = TwoLayers(tokens=5), ragged_batches.one_mask()

@@ -89,7 +89,7 @@ CHECKED: dict[str, Callable[[Reader], None]] = {
 
 
 LONG = (
-    *("drift.md", "flatness.md", "lab.md"),
+    *("compare-checkpoints.md", "drift.md", "flatness.md", "lab.md"),
     *("paper-scale.md", "reproducing.md", "run-on-a-cluster.md"),
 )
 """Pages whose commands take long; what they call is also tested on less elsewhere."""

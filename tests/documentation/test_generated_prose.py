@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from isoloss.experiments.claims import CONFIDENCE
-from isoloss.experiments.design import every_experiment
-from isoloss.experiments.scale import scale_named
 from isoloss.results.verdict import holm_adjusted, holm_levels
 from page_blocks import ROOT
+from planned_suite import planned_suite
 
 PHRASES = (
     "stays what it is",
@@ -88,7 +87,7 @@ def held(text: str) -> list[str]:
 
 @pytest.mark.parametrize("scale", ["laptop", "night"])
 def test_no_claim_title_nor_text_has_a_phrase_that_was_reworded(scale: str) -> None:
-    for experiment in every_experiment(scale_named(scale)):
+    for experiment in planned_suite(scale):
         assert held(" ".join((experiment.title, *experiment.text))) == [], experiment.name
         for claim in experiment.claims:
             assert held(f"{claim.sentence} {claim.measure}") == [], claim.name

@@ -2,19 +2,18 @@
 
 import json
 import re
-from functools import cache
 from typing import Any
 
 import pytest
 import torch
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.experiments.design import every_experiment
 from isoloss.experiments.scale import scale_named
 from isoloss.languages.hmm import hmm
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import parse_language
 from page_blocks import ROOT, blocks, commands
+from planned_suite import planned_suite
 
 README = ROOT / "README.md"
 
@@ -63,10 +62,9 @@ def test_runs_that_pages_ask_for_are_planned_by_these_sources_or_those_of_the_co
     command = (
         r"(git checkout [0-9a-f]{12} && )?isoloss reproduce ([\w-]+)(?: --scale (\w+))? --runs ([^\s`]+)"
     )
-    experiments = cache(lambda scale: every_experiment(scale_named(scale)))
     for page in (README, *(ROOT / "docs").glob("*.md")):
         for earlier, name, scale, run in re.findall(command, page.read_text()):
-            (experiment,) = (each for each in experiments(scale or "laptop") if each.name == name)
+            (experiment,) = (each for each in planned_suite(scale or "laptop") if each.name == name)
             planned = run in {planned.name for planned in experiment.runs}
             assert planned != bool(earlier), f"{page}: {run}"
 

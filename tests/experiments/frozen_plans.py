@@ -5,13 +5,12 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from isoloss.experiments.design import every_experiment
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import PlannedRun, quantity_digest
-from isoloss.experiments.scale import scale_named
 
 FROZEN = Path(__file__).with_name("frozen_plans.json")
 SCALES = ("smoke", "laptop", "night", "gpu", "paper")
@@ -46,10 +45,14 @@ def _measured(run: PlannedRun) -> list[Any]:
     )
 
 
-def every_plan(scale: str) -> dict[str, dict[str, str]]:
-    """The digests of each experiment of the scale, by name."""
-    return {each.name: frozen(each) for each in every_experiment(scale_named(scale))}
+def every_plan(suite: Iterable[Experiment]) -> dict[str, dict[str, str]]:
+    """The digests of each experiment, by name."""
+    return {each.name: frozen(each) for each in suite}
 
 
 if __name__ == "__main__":
-    FROZEN.write_text(json.dumps({scale: every_plan(scale) for scale in SCALES}, indent=1) + "\n")
+    from isoloss.experiments.design import every_experiment
+    from isoloss.experiments.scale import scale_named
+
+    plans = {scale: every_plan(every_experiment(scale_named(scale))) for scale in SCALES}
+    FROZEN.write_text(json.dumps(plans, indent=1) + "\n")

@@ -10,11 +10,12 @@ import pytest
 from isoloss.errors import BadInput
 from isoloss.experiments.checks import ALIKE, Range, claim_ranges, equal_effects, refuse_what_decides_nothing
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.design import builtin_designs, every_experiment
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.made_up_runs import World
 from isoloss.experiments.scale import scale_named
 from isoloss.results.verdict import Region, above, below
+from planned_suite import planned_suite
 
 WITHDRAWN = {
     "trace-ranks-better",
@@ -36,18 +37,22 @@ TEXTS_CUT = {"sst-2-gains", "sst-2-later-is-better", "sst-2-larger-gains-more"}
 """Withdrawn since the students cannot read texts of that length."""
 
 
-@pytest.mark.parametrize("name", builtin_designs())
+@pytest.mark.parametrize(
+    "name",
+    ["figure-1", *(pytest.param(n, marks=pytest.mark.slow) for n in builtin_designs() if n != "figure-1")],
+)
 def test_claims_can_be_fulfilled_and_can_fail(name: str) -> None:
     """More experiments are made up for claims that the first few leave in doubt: no other has a fault."""
-    experiment = builtin_designs()[name].at(scale_named("laptop"))
+    (experiment,) = (each for each in planned_suite("laptop") if each.name == name)
     faults = {claim for claim, found in claim_ranges(experiment, replicates=ALIKE).items() if found.fault}
     withdrawn = {claim.name for claim in experiment.claims if claim.withdrawn}
     assert faults == withdrawn - ON_MEASURED_RUNS - TEXTS_CUT
     assert withdrawn <= WITHDRAWN | ON_MEASURED_RUNS | TEXTS_CUT
 
 
+@pytest.mark.slow
 def test_no_effect_is_another_under_a_second_name() -> None:
-    assert equal_effects(every_experiment(scale_named("laptop"))) == []
+    assert equal_effects(planned_suite("laptop")) == []
 
 
 def test_an_effect_that_decides_nothing_is_refused_unless_it_is_withdrawn() -> None:

@@ -266,6 +266,7 @@ def test_a_part_that_rests_on_one_seed_has_no_spread() -> None:
     assert np.isnan(found.standard_error)
 
 
+@pytest.mark.slow
 def test_wrong_verdicts_are_as_rare_as_they_say_where_seeds_are_missing() -> None:
     """The expectation is 0, 5 % nominal; 200 samples of eight seeds, a third there: 4 errors are 6.2 %."""
     generator, samples, wrong = np.random.default_rng(0), 200, 0

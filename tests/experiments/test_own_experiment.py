@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from isoloss.cli import main
-from isoloss.command_line import reproduction
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.reproduction import choice
 from isoloss.errors import BadInput
 from isoloss.experiments.checks import refuse_misspelt_columns
-from isoloss.experiments.design import builtin_designs, read_design
+from isoloss.experiments.design import read_design
 from isoloss.experiments.experiment_result import gathered
 from isoloss.experiments.scale import scale_named
 from isoloss.languages.dyck import dyck, write_dyck
-from jobs_in_turn import in_turn
+from jobs_in_turn import reproduce_in_this_process
 from page_blocks import ROOT, blocks
+from planned_suite import planned_suite
 
 WEIGHT_DECAY = next(
     block.text for block in blocks(ROOT / "docs" / "run-an-experiment.md") if block.file == "weight_decay.py"
@@ -46,11 +46,12 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_one_short_file_is_run_judged_and_shown(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert len(WEIGHT_DECAY.splitlines()) <= MOST_LINES
-    monkeypatch.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, progress))
+    reproduce_in_this_process(monkeypatch)
     with pytest.raises(SystemExit) as leaving:
         main(["reproduce", "./weight_decay.py", "--scale", "smoke", "--output", "out", "--json"])
     assert not leaving.value.code
@@ -77,9 +78,7 @@ def test_it_is_planned_at_every_scale_with_seeds_that_nothing_else_has(scale: st
     seeds = {run.first_seed for run in experiment.runs}
     assert len(experiment.runs) == 2 * len(seeds)
     if scale != "paper":
-        others = {
-            run.first_seed for each in builtin_designs().values() for run in each.at(scale_named(scale)).runs
-        }
+        others = {run.first_seed for each in planned_suite(scale) for run in each.runs}
         assert not seeds & others
 
 

@@ -43,6 +43,7 @@ def test_the_exact_entropies_lie_within_the_error_bars() -> None:
         assert record.standard_error > 0
 
 
+@pytest.mark.slow
 def test_the_error_bars_are_those_of_repeated_draws() -> None:
     runs = [records(200, seed) for seed in range(60)]
     for quantity in runs[0]:

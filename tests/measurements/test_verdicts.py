@@ -255,6 +255,7 @@ def crossed(generator, n, seeds, of_examples, of_seeds, of_both):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spreads", [(1.0, 0.0, 1.0), (1.0, 0.3, 1.0), (0.2, 1.0, 0.2)])
 def test_intervals_hold_the_mean_over_new_examples_and_new_seeds(spreads):
     """Whichever of the two varies most: 95 %, or more where the interaction counts twice."""

@@ -54,6 +54,7 @@ def test_batches_are_parts_of_what_the_objective_makes_of_a_block(objective):
     assert sum(len(part.rows) for part in parts) == len(block.rows)
 
 
+@pytest.mark.slow
 def test_next_word_training_reaches_the_languages_entropy(tmp_path):
     assert isinstance(LANGUAGE, SentenceSource)
     run = small(

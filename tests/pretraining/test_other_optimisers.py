@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 
+import pytest
 import torch
 from rule_cases import LANGUAGE, batch_of, tiny, training_of, weights_of
 
@@ -81,6 +82,7 @@ def test_sophia_is_its_algorithm() -> None:
             torch.testing.assert_close(weight, expected, rtol=1e-8, atol=1e-10, msg=name)
 
 
+@pytest.mark.slow
 def test_sophias_estimate_has_the_fishers_diagonal_as_its_mean() -> None:
     """With several predictions per sentence, against the bias's in closed form."""
     model = tiny()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import vl_convert
 
 from isoloss.errors import IsolossError
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
@@ -111,7 +112,11 @@ def test_every_panel_has_its_numbers_and_pictures_beside_it(
     assert not (alone_in / "figure-1-all.png").exists()
 
 
-def test_charts_over_one_axis_stand_one_above_another(checkpoints: pl.DataFrame, tmp_path: Path) -> None:
+def test_charts_over_one_axis_stand_one_above_another(
+    checkpoints: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for painted in ("svg_to_png", "svg_to_pdf"):
+        monkeypatch.setattr(vl_convert, painted, lambda svg, **_: b"")
     step = Axis("step", "step", logarithmic=True)
     lines = tuple(Lines(step, Axis(name, name), WIDTH, "run") for name in ("loss", "trace", "accuracy"))
     panels = (

@@ -11,8 +11,6 @@ import pytest
 
 from isoloss.errors import IsolossError
 from isoloss.experiments.claims import Judgement, Question
-from isoloss.experiments.design import every_experiment
-from isoloss.experiments.scale import scale_named
 from isoloss.report.frame import Link, write_assets
 from isoloss.report.overview import Card, answers
 from isoloss.report.page import drawn
@@ -21,6 +19,7 @@ from isoloss.report.site import Site, write_site
 from isoloss.report.table import WIDTH, as_latex, claims_as_latex, in_numbers, interval_picture
 from isoloss.results.estimate import Estimate
 from made_once import made_once
+from planned_suite import planned_suite
 from shown_results import (
     JUDGEMENTS,
     LANGUAGE,
@@ -167,7 +166,7 @@ def test_claims_are_offered_as_tables_of_latex(site: Path) -> None:
 
 def test_every_claim_of_the_suite_can_be_said_in_latex_and_fits_the_page(tmp_path: Path) -> None:
     document = [r"\documentclass[twocolumn]{article}\usepackage{array,booktabs}\begin{document}"]
-    for experiment in every_experiment(scale_named("laptop")):
+    for experiment in planned_suite("laptop"):
         for claim in experiment.claims:
             assert as_latex(f"{claim.sentence} {claim.paper} {claim.unit} {claim.claimed}").isascii()
         judged = [
@@ -209,21 +208,26 @@ def test_what_is_drawn_already_is_not_drawn_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [".svg", ".png", ".pdf"])
 def test_a_damaged_or_foreign_picture_is_drawn_again(kind: str, tmp_path: Path) -> None:
     picture = tmp_path / f"a{kind}"
+    pictures = {
+        name: one_picture(
+            drawn(panels(experiment_result("figure-1", (width,)).table)[0]).charts, name, "beside"
+        )
+        for name, width in (("a", 16), ("b", 32))
+    }
 
-    def write(name: str, width: int) -> bytes:
-        chart = drawn(panels(experiment_result("figure-1", (width,)).table)[0]).charts
-        write_pictures(one_picture(chart, name, "beside"), tmp_path / name)
+    def write(name: str) -> bytes:
+        write_pictures(pictures[name], tmp_path / name)
         return (tmp_path / f"{name}{kind}").read_bytes()
 
-    whole, other = write("a", 16), write("b", 32)
+    whole, other = write("a"), write("b")
     flipped = [whole[:at] + bytes([whole[at] ^ 0x80]) + whole[at + 1 :] for at in (10, len(whole) - 3)]
     for damaged in (*flipped, other):
         picture.write_bytes(damaged)
-        again = write("a", 16)
+        again = write("a")
         assert again != damaged
         assert again[:10] == whole[:10]
         before = picture.stat().st_mtime_ns
-        assert write("a", 16) == again
+        assert write("a") == again
         assert picture.stat().st_mtime_ns == before
 
 

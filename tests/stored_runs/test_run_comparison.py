@@ -96,6 +96,7 @@ def draw(generator: np.random.Generator) -> dict[str, dict[str, dict[int, np.nda
     return runs
 
 
+@pytest.mark.slow
 def test_the_error_at_one_loss_is_the_spread_over_repetitions(tmp_path: Path) -> None:
     """Against the differences' own spread over 60 draws of the sentences."""
     generator = np.random.default_rng(1)

@@ -1,6 +1,5 @@
 """What holds for every built-in experiment, on its plan and on a table of made-up numbers."""
 
-from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -19,19 +18,22 @@ from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.languages.pcfg import named_task
 from isoloss.results.verdict import Verdict
+from planned_suite import planned_suite
 
 SCALES = get_args(ScaleName)
 every = pytest.mark.parametrize("name", builtin_designs())
 at_every_scale = pytest.mark.parametrize("scale", SCALES)
+at_laptop_scale_first = pytest.mark.parametrize(
+    "scale", ["laptop", *(pytest.param(s, marks=pytest.mark.slow) for s in SCALES if s != "laptop")]
+)
 
 
-@cache
 def planned(name: str, scale: ScaleName) -> Experiment:
-    return builtin_designs()[name].at(scale_named(scale))
+    return planned_suite(scale)[list(builtin_designs()).index(name)]
 
 
 @every
-@at_every_scale
+@at_laptop_scale_first
 def test_it_is_planned_under_its_files_name_from_columns_that_are_measured(
     name: str, scale: ScaleName, tmp_path: Path
 ) -> None:
