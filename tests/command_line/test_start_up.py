@@ -118,6 +118,13 @@ MISTAKES = (
     ),
     ("describe src", "src is a folder; name the file inside it that holds a language"),
     ("sample Makefile", "Makefile, line 1: "),
+    ("language dyck --output x.json --length 7", "no string of 7 brackets is balanced; give an even length"),
+    ("language hmm --output x.json --states 0", "--states must be at least 1, not 0"),
+    ("language grammar --output x.pcfg --seed -1", "--seed must be from 0 to"),
+    (
+        "probabilities tests/data/liu2023-released.pcfg --sentence zebra",
+        "word 1, 'zebra', is not in the vocabulary",
+    ),
     ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
 )
 EVERY_MISTAKE = f"""
@@ -159,6 +166,23 @@ assert not set({FOR_MODELS}) & set(sys.modules)
 """
     done = _python("-c", described)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_task_that_is_not_there_is_told_of_before_the_libraries_of_models() -> None:
+    done = _python(
+        "-c",
+        f"""
+import sys
+from isoloss.cli import main
+try:
+    main(["reproduce", "figure-1", "--task", "prefix-99"])
+except SystemExit as leaving:
+    assert leaving.code == 2
+assert not set({FOR_MODELS}) & set(sys.modules)
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the language has no task 'prefix-99'; choose prefix-8, prefix-4" in done.stderr
 
 
 def test_the_version_is_told() -> None:

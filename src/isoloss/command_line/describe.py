@@ -65,9 +65,9 @@ def describe(options: DescribeOptions) -> None:
     _ = described.maximum_length  # rejects a grammar that has no longest sentence
     n = usual_sentences(described) if options.sentences is None else options.sentences
     report_cost_of_one_position_each(described, n)
-    # Charts take seconds to import, and a mistake need not wait for that.
-    from isoloss.experiments.language_description import describe_language
-    from isoloss.report.language_page import write_language_page
+    with starting("describe"):  # charts take seconds, and a mistake need not wait for that
+        from isoloss.experiments.language_description import describe_language
+        from isoloss.report.language_page import write_language_page
 
     with progress_display() as progress:
         description = describe_language(described, options.language.name, n, seed, progress)

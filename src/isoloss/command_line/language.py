@@ -19,6 +19,7 @@ from isoloss.command_line.language_sizes import (
 from isoloss.command_line.options import Folder, Name, refuse_existing, usable_seed
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
+from isoloss.languages.bracket_strings import refuse_unbalanced
 
 if TYPE_CHECKING:
     from isoloss.languages.language import Language
@@ -150,6 +151,9 @@ class TeacherOptions:
     """Print what was made as JSON."""
 
 
+Kind = GrammarOptions | HierarchyOptions | HMMOptions | DyckOptions | CausalLMOptions | TeacherOptions
+
+
 @dataclass(frozen=True)
 class LanguageOptions:
     """Write a language file for the other commands.
@@ -170,12 +174,10 @@ class LanguageOptions:
 def language(options: LanguageOptions) -> None:
     """Write the file of a language of the requested kind."""
     kind = options.kind
+    _check(kind)
     with starting("language"):
         from isoloss.languages.language import kind_of
 
-    if isinstance(kind, GrammarOptions | HierarchyOptions | HMMOptions):
-        refuse_small_sizes(kind.sizes)
-    refuse_existing(kind.output)
     match kind:
         case GrammarOptions() | HierarchyOptions() | HMMOptions() | DyckOptions():
             made = _small_language(kind)
@@ -196,6 +198,23 @@ def language(options: LanguageOptions) -> None:
         print(f"{kind.output}: {facts['kind']}, {facts['words']:,} words, sentences of {made.maximum_length}")
 
 
+def _check(kind: Kind) -> None:
+    """Refuse what can be refused without torch."""
+    match kind:
+        case GrammarOptions(sizes=sizes) | HierarchyOptions(sizes=sizes):
+            refuse_small_sizes(sizes)
+            _refuse_more("rules", rules_of(sizes), kind.most_rules, "--most-rules")
+        case HMMOptions(sizes=sizes):
+            refuse_small_sizes(sizes)
+            numbers = sizes.states * (sizes.states + sizes.words)
+            _refuse_more("numbers", numbers, kind.most_numbers, "--most-numbers")
+        case DyckOptions():
+            refuse_unbalanced(kind.length, kind.balanced_share)
+    if not isinstance(kind, DyckOptions):
+        usable_seed(kind.seed)
+    refuse_existing(kind.output)
+
+
 def _small_language(options: GrammarOptions | HierarchyOptions | HMMOptions | DyckOptions) -> "Language":
     """A language whose file holds all of it."""
     from isoloss.files import write_atomically
@@ -205,12 +224,9 @@ def _small_language(options: GrammarOptions | HierarchyOptions | HMMOptions | Dy
     made: WritesItself
     match options:
         case GrammarOptions(sizes=sizes) | HierarchyOptions(sizes=sizes):
-            _refuse_more("rules", rules_of(sizes), options.most_rules, "--most-rules")
-            made = sizes.language(usable_seed(options.seed))
+            made = sizes.language(options.seed)
         case HMMOptions(sizes=sizes):
-            numbers = sizes.states * (sizes.states + sizes.words)
-            _refuse_more("numbers", numbers, options.most_numbers, "--most-numbers")
-            made = sizes.language(usable_seed(options.seed))
+            made = sizes.language(options.seed)
         case DyckOptions():
             made = dyck(options.length, options.balanced_share)
     write_atomically(options.output, made.file().text)
@@ -230,11 +246,10 @@ def _causal_lm(options: CausalLMOptions) -> "Language":
     with starting("language"):
         from isoloss.models.causal_language import ModelSource, load_causal_language, write_causal_language
 
-    seed = usable_seed(options.seed)
     place = str(Path(options.model).resolve()) if Path(options.model).is_dir() else options.model
     source = ModelSource(place, options.gguf_file, options.precision)
     with progress_display() as progress:
-        made = load_causal_language(source, options.words, options.length, seed, progress)
+        made = load_causal_language(source, options.words, options.length, options.seed, progress)
     write_causal_language(made, source, options.output)
     return made
 
@@ -247,9 +262,7 @@ def _teacher(options: TeacherOptions) -> "Language":
         from isoloss.models.causal_language import ModelSource, write_causal_language
         from isoloss.results.checkpoint import checkpoint_folders
 
-    chosen = Teacher(
-        words=options.words, length=options.length, steps=options.steps, seed=usable_seed(options.seed)
-    )
+    chosen = Teacher(words=options.words, length=options.length, steps=options.steps, seed=options.seed)
     with progress_display() as progress:
         made = teacher_language(chosen, options.cache or default_cache(), options.folder, progress)
     source = ModelSource(str(checkpoint_folders(options.folder)[-1].resolve()))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from isoloss.curvature.stopping import Stopping
     from isoloss.inference.causal_model import SuffixCost
     from isoloss.languages.causal_lm import CausalLM
+    from isoloss.languages.grammar import Grammar
     from isoloss.languages.language import Language
 
 # Options that may be left out, named in `--help` by what they take; None stands for no such option.
@@ -211,6 +212,14 @@ def repeated_command(command: str, request: Any) -> str:
 
 def refuse_missing_language(path: Path) -> None:
     """Raise BadInput if there is no such file, or a mistake in its grammar, before torch is imported."""
+    grammar_in(path)
+
+
+def grammar_in(path: Path) -> "Grammar | None":
+    """The grammar in a language's file, without torch; None of JSON, most of which needs it.
+
+    Raises BadInput as `refuse_missing_language` does.
+    """
     from isoloss.files import read_text
     from isoloss.languages.notation import LANGUAGE_FILE, is_json, parse_grammar
 
@@ -219,8 +228,8 @@ def refuse_missing_language(path: Path) -> None:
             f"there is no file {path}; name a language's file: a grammar in NLTK's notation, or JSON as "
             "`isoloss language` writes it"
         )
-    if not is_json(text := read_text(path, LANGUAGE_FILE)):
-        parse_grammar(text, str(path))
+    text = read_text(path, LANGUAGE_FILE)
+    return None if is_json(text) else parse_grammar(text, str(path))
 
 
 def language_argument(path: Path, maximum_length: int | None, longest: int) -> "Language":

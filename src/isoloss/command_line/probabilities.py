@@ -12,12 +12,13 @@ from isoloss.command_line.options import (
     LanguageFile,
     Longest,
     MaximumLength,
+    grammar_in,
     language_argument,
-    refuse_missing_language,
     report_cost_of_all_positions,
 )
 from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
+from isoloss.languages.words import word_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +47,8 @@ class ProbabilitiesOptions:
 
 def probabilities(options: ProbabilitiesOptions) -> None:
     """Show the exact probability of every word of a sentence, as a masked word and as the next word."""
-    refuse_missing_language(options.language)
+    if (grammar := grammar_in(options.language)) is not None:
+        word_numbers(options.sentence, grammar.words)
     with starting("probabilities"):
         language = language_argument(options.language, options.maximum_length, options.longest)
     found = sentence_probabilities(language, options.sentence)

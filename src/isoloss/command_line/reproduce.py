@@ -107,6 +107,8 @@ def reproduce(options: ReproduceOptions) -> int:
     """Carry out the request; returns the exit code."""
     _check(options)
     with starting("reproduce"):
+        if options.task is not None:
+            _refuse_unknown_task(options, options.task)
         from isoloss.command_line.reproduction import reproduce_experiments
     return reproduce_experiments(options)
 
@@ -137,6 +139,18 @@ def _check(options: ReproduceOptions) -> None:
         raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")
     if options.wide and not options.dry_run:
         raise BadInput("--wide is for the table of --dry-run; leave it out")
+
+
+def _refuse_unknown_task(options: ReproduceOptions, task: str) -> None:
+    """Raise BadInput unless the language has the task, before what experiments are made of is imported."""
+    from isoloss.experiments.languages import grammar_of_scale
+    from isoloss.languages.language_file import read_language
+    from isoloss.languages.pcfg import named_task
+
+    if options.language is None:
+        named_task(grammar_of_scale(options.scale), task)
+    else:
+        named_task(read_language(options.language, options.maximum_length), task)
 
 
 def command_again(request: ReproduceOptions, experiment: "Experiment", run: "PlannedRun") -> str:

@@ -80,7 +80,8 @@ _COLOUR = "(\x1b\\[[0-9;]*m)"
 def starting(command: str) -> Iterator[None]:
     """For a command's imports: a line on stderr says that it starts, unless they end within a moment.
 
-    Garbage is not collected meanwhile, which would free nothing but take a fifth of the time.
+    Garbage is not collected meanwhile, which would free nothing but take a fifth of the time; nor is what has
+    been imported looked through afterwards, since it stays.
     """
     line = f"isoloss {command}: starting"
     timer = threading.Timer(PATIENCE_SECONDS, partial(print, line, file=sys.stderr, flush=True))
@@ -91,6 +92,7 @@ def starting(command: str) -> Iterator[None]:
     try:
         yield
     finally:
+        gc.freeze()
         if was_enabled:
             gc.enable()
         timer.cancel()

@@ -71,6 +71,15 @@ class ReadyLanguage:
         return self.ready
 
 
+def grammar_of_scale(scale: str) -> PCFG:
+    """The grammar on which a scale trains: the paper's at the scales gpu and paper, or the laptop's.
+
+    >>> grammar_of_scale("night").maximum_length, grammar_of_scale("gpu").maximum_length
+    (8, 32)
+    """
+    return paper_pcfg() if scale in ("gpu", "paper") else headline_grammar()
+
+
 def headline_grammar() -> PCFG:
     """The grammar of Figure 1: 6 words, 3 roots, 3 levels of 3 symbols with 5 rules each.
 

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from isoloss.errors import BadInput
+from isoloss.languages.bracket_strings import refuse_unbalanced
 from isoloss.languages.language import Facts, WrittenLanguage
 from isoloss.languages.sampling import sentence_keys
 from isoloss.languages.sentences import (
@@ -181,12 +182,7 @@ def dyck(length: int, balanced_share: float = 1.0) -> Dyck:
     >>> mixed_in.round(decimals=2).tolist()[:2]
     [[0.5, 0.5], [0.74, 0.26]]
     """
-    if length < 2 or length % 2:
-        raise BadInput(f"no string of {length} brackets is balanced; give an even length of at least 2")
-    if not 0 < balanced_share <= 1:
-        raise BadInput(
-            f"a share of {balanced_share} balanced strings makes no language; give above 0, at most 1"
-        )
+    refuse_unbalanced(length, balanced_share)
     return Dyck(length, float(balanced_share))
 
 

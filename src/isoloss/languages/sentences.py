@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.errors import BadInput, did_you_mean
+from isoloss.errors import BadInput
+from isoloss.languages.words import word_numbers
 
 PADDING = -1
 """What stands in `Sentences.ids` after a sentence's end; no word has this number."""
@@ -53,31 +54,12 @@ class Sentences:
 
 
 def encode_sentence(text: str, vocabulary: Sequence[str]) -> Sentences:
-    """One sentence, from words separated by spaces.
-
-    Raises BadInput for an empty sentence and for a word outside the vocabulary, with its position
-    (from 1) and the nearest word that there is.
+    """One sentence, from words separated by spaces. Raises BadInput for what `word_numbers` refuses.
 
     >>> encode_sentence("b a", ["a", "b"]).ids.tolist()
     [[1, 0]]
-    >>> encode_sentence("the catt", ["the", "cat"])
-    Traceback (most recent call last):
-    isoloss.errors.BadInput: word 2, 'catt', is not in the vocabulary; did you mean 'cat'?
     """
-    words = text.split()
-    if not words:
-        raise BadInput("the sentence is empty; give at least one word, words separated by blanks")
-    numbers = {word: number for number, word in enumerate(vocabulary)}
-    for place, word in enumerate(words, start=1):
-        if word not in numbers:
-            advice = did_you_mean(word, vocabulary) or f"; known words are {_some(vocabulary)}"
-            raise BadInput(f"word {place}, {word!r}, is not in the vocabulary{advice}")
-    return Sentences.from_lists([[numbers[word] for word in words]])
-
-
-def _some(vocabulary: Sequence[str]) -> str:
-    shown = ", ".join(repr(word) for word in vocabulary[:5])
-    return f"{shown} and {len(vocabulary) - 5} more" if len(vocabulary) > 5 else shown
+    return Sentences.from_lists([word_numbers(text, vocabulary)])
 
 
 TOLERANCE = 1e-6

@@ -6,7 +6,6 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from isoloss.errors import BadInput
 from isoloss.languages.grammar import Grammar, Rule, Symbol
@@ -90,6 +89,10 @@ def check_terminates(grammar: Grammar) -> None:
                 f"{grammar.place(rule)}: {rule.left.name} can never end in words; "
                 "give it a rule that ends, or give a maximum length"
             )
+    if longest_sentence(grammar) is not None:
+        return
+    from scipy.sparse.csgraph import connected_components  # few grammars are recursive
+
     rules = used_rules(grammar)
     names = list(dict.fromkeys(rule.left for rule in rules))
     place = {symbol: number for number, symbol in enumerate(names)}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
-from scipy.special import stdtr, stdtrit
 from torch import Tensor
 
 from isoloss.errors import BadInput
@@ -70,6 +69,8 @@ class Estimate:
         level = 1 - confidence
         if not self._is_known or (self.standard_error == 0 and 2.0 ** (1 - self.n) > level):
             return math.nan, math.nan
+        from scipy.special import stdtrit  # many who estimate ask for no interval
+
         reach = -float(stdtrit(self.degrees_of_freedom, level / 2)) * self.standard_error
         return max(lowest, self.value - reach), self.value + reach
 
@@ -95,6 +96,8 @@ class Estimate:
             return 0.0
         if self.standard_error == 0:
             return float(2.0 ** (1 - self.n))
+        from scipy.special import stdtr
+
         return 2 * float(stdtr(self.degrees_of_freedom, -abs(self.value - bound) / self.standard_error))
 
     def record(

@@ -6,9 +6,8 @@ from isoloss.errors import BadInput
 from isoloss.experiments.languages import (
     GRAMMAR_ENTROPY,
     ReadyLanguage,
-    headline_grammar,
+    grammar_of_scale,
     paper_hmm,
-    paper_pcfg,
     small_hmm,
 )
 from isoloss.experiments.shared.language_runs import GPU_LENGTHS, LanguageRuns, ScaleName, laptop_transformers
@@ -38,7 +37,7 @@ runs the widest had passed the smallest's last loss by step 4,000: settled while
 training, before any number of theirs had been looked at."""
 
 GRAMMAR_LAPTOP = GrammarRuns(
-    language=ReadyLanguage(headline_grammar()),
+    language=ReadyLanguage(grammar_of_scale("laptop")),
     tasks=("prefix-4", "prefix-8", "prefix-4"),
     architectures=laptop_transformers((32, 48)),
     update_rule=AdamW(3e-3, warm_up_steps=500),
@@ -67,7 +66,7 @@ GRAMMAR_NIGHT = replace(
 )
 
 GRAMMAR_PAPER = GrammarRuns(
-    language=ReadyLanguage(paper_pcfg()),
+    language=ReadyLanguage(grammar_of_scale("paper")),
     tasks=("root-of-all", "prefix-16-of-all", "prefix-8-of-all"),
     architectures=tuple(PreLayerNormTransformer(shape) for shape in TABLE_3),
     update_rule=AdamW(warm_up_steps=1000),
