@@ -157,14 +157,14 @@ def writable(folder: Path) -> Iterator[None]:
         yield
     except (OSError, SafetensorError) as error:
         if isinstance(error, (FileExistsError, NotADirectoryError)):
-            _refuse_file_as_folder(folder)
+            refuse_file_as_folder(folder)
         raise IsolossError(
             f"cannot write in {folder}: {getattr(error, 'strerror', None) or error}; "
             "free some space, mend the permissions, or name another folder"
         ) from error
 
 
-def _refuse_file_as_folder(folder: Path) -> None:
+def refuse_file_as_folder(folder: Path) -> None:
     """Raise BadInput if the folder, or one that it lies in, is a file."""
     for each in (folder, *folder.parents):
         if each.is_file():

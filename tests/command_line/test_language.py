@@ -77,7 +77,7 @@ def test_a_file_that_is_there_is_never_overwritten(
         ("hmm --states -1", "--states must be at least 1, not -1"),
         ("grammar --levels -1", "--levels must be at least 1, not -1"),
         ("grammar --words-per-preterminal 0", "--words-per-preterminal must be at least 1, not 0"),
-        ("causal-lm --model .", "no causal language model can be read from /"),
+        ("causal-lm --model .", ". holds no model: it has no config.json"),
         ("teacher --length 0", "no window of 0"),
     ],
 )

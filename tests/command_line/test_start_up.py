@@ -125,6 +125,10 @@ MISTAKES = (
         "probabilities tests/data/liu2023-released.pcfg --sentence zebra",
         "word 1, 'zebra', is not in the vocabulary",
     ),
+    ("theory theorem-5.1 --length 7", "no string of 7 brackets is balanced"),
+    ("theory --output Makefile", "Makefile is a file, where a folder is needed"),
+    ("reproduce figure-1 --maximum-length 4", "--maximum-length needs --language"),
+    ("language causal-lm --output x.json --model src", "src holds no model: it has no config.json"),
     ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
 )
 EVERY_MISTAKE = f"""

@@ -19,7 +19,7 @@ from isoloss.command_line.options import (
     report_cost_of_one_position_each,
     usable_seed,
 )
-from isoloss.command_line.terminal import progress_display, starting
+from isoloss.command_line.terminal import heavy_imports, progress_display, starting
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def describe(options: DescribeOptions) -> None:
     _ = described.maximum_length  # rejects a grammar that has no longest sentence
     n = usual_sentences(described) if options.sentences is None else options.sentences
     report_cost_of_one_position_each(described, n)
-    with starting("describe"):  # charts take seconds, and a mistake need not wait for that
+    with heavy_imports():  # charts take seconds, and a mistake need not wait for that
         from isoloss.experiments.language_description import describe_language
         from isoloss.report.language_page import write_language_page
 

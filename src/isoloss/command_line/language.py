@@ -17,9 +17,10 @@ from isoloss.command_line.language_sizes import (
     rules_of,
 )
 from isoloss.command_line.options import Folder, Name, refuse_existing, usable_seed
-from isoloss.command_line.terminal import progress_display, starting
+from isoloss.command_line.terminal import heavy_imports, progress_display, starting
 from isoloss.errors import BadInput
 from isoloss.languages.bracket_strings import refuse_unbalanced
+from isoloss.models.hub_names import refuse_absent
 
 if TYPE_CHECKING:
     from isoloss.languages.language import Language
@@ -213,6 +214,8 @@ def _check(kind: Kind) -> None:
     if not isinstance(kind, DyckOptions):
         usable_seed(kind.seed)
     refuse_existing(kind.output)
+    if isinstance(kind, CausalLMOptions) and kind.gguf_file is None:
+        refuse_absent(kind.model)
 
 
 def _small_language(options: GrammarOptions | HierarchyOptions | HMMOptions | DyckOptions) -> "Language":
@@ -243,7 +246,7 @@ def _refuse_more(things: str, needed: int, most: int, option: str) -> None:
 
 def _causal_lm(options: CausalLMOptions) -> "Language":
     """The language of a pre-trained causal model, restricted to its most frequent tokens."""
-    with starting("language"):
+    with heavy_imports():
         from isoloss.models.causal_language import ModelSource, load_causal_language, write_causal_language
 
     place = str(Path(options.model).resolve()) if Path(options.model).is_dir() else options.model
@@ -256,7 +259,7 @@ def _causal_lm(options: CausalLMOptions) -> "Language":
 
 def _teacher(options: TeacherOptions) -> "Language":
     """The language of a small causal model, pre-trained here on public-domain prose."""
-    with starting("language"):
+    with heavy_imports():
         from isoloss.corpora.fetched_package import default_cache
         from isoloss.experiments.teacher import Teacher, teacher_language
         from isoloss.models.causal_language import ModelSource, write_causal_language

@@ -221,7 +221,7 @@ def grammar_in(path: Path) -> "Grammar | None":
     Raises BadInput as `refuse_missing_language` does.
     """
     from isoloss.files import read_text
-    from isoloss.languages.notation import LANGUAGE_FILE, is_json, parse_grammar
+    from isoloss.languages.notation import LANGUAGE_FILE, is_json, json_content, parse_grammar
 
     if not path.exists():
         raise BadInput(
@@ -229,7 +229,10 @@ def grammar_in(path: Path) -> "Grammar | None":
             "`isoloss language` writes it"
         )
     text = read_text(path, LANGUAGE_FILE)
-    return None if is_json(text) else parse_grammar(text, str(path))
+    if is_json(text):
+        json_content(text, str(path))
+        return None
+    return parse_grammar(text, str(path))
 
 
 def language_argument(path: Path, maximum_length: int | None, longest: int) -> "Language":

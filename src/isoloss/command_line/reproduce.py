@@ -19,6 +19,7 @@ from isoloss.command_line.options import (
 from isoloss.command_line.terminal import starting
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_names import refuse_unknown
+from isoloss.files import refuse_file_as_folder
 
 if TYPE_CHECKING:
     from isoloss.experiments.experiment import Experiment
@@ -119,6 +120,10 @@ def _check(options: ReproduceOptions) -> None:
     refuse_unknown_device(options.device)
     if options.language is not None:
         refuse_missing_language(options.language)
+    elif options.maximum_length is not None:
+        raise BadInput("--maximum-length needs --language; the scale's own language has a fixed length")
+    if options.output is not None:
+        refuse_file_as_folder(options.output)
     if options.processes is not None and options.processes < 1:
         raise BadInput(f"--processes must be at least 1, not {options.processes}")
     if not options.hours > 0:

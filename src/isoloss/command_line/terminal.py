@@ -78,15 +78,25 @@ _COLOUR = "(\x1b\\[[0-9;]*m)"
 
 @contextmanager
 def starting(command: str) -> Iterator[None]:
-    """For a command's imports: a line on stderr says that it starts, unless they end within a moment.
-
-    Garbage is not collected meanwhile, which would free nothing but take a fifth of the time; nor is what has
-    been imported looked through afterwards, since it stays.
-    """
+    """For a command's imports: a line on stderr says that it starts, unless they end within a moment."""
     line = f"isoloss {command}: starting"
     timer = threading.Timer(PATIENCE_SECONDS, partial(print, line, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
+    try:
+        with heavy_imports():
+            yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def heavy_imports() -> Iterator[None]:
+    """For imports that take long, after the line of `starting`.
+
+    Garbage is not collected meanwhile, which would free nothing but take a fifth of the time; nor is what has
+    been imported looked through afterwards, since it stays.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -95,7 +105,6 @@ def starting(command: str) -> Iterator[None]:
         gc.freeze()
         if was_enabled:
             gc.enable()
-        timer.cancel()
 
 
 @contextmanager

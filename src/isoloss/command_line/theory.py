@@ -8,6 +8,8 @@ import tyro
 from isoloss.command_line.options import Folder, Number, refuse_below
 from isoloss.command_line.terminal import starting
 from isoloss.errors import BadInput
+from isoloss.files import refuse_file_as_folder
+from isoloss.languages.bracket_strings import refuse_unbalanced
 from isoloss.theory.statement_names import statements_named
 
 SIZED = "theorem-5.1"
@@ -59,3 +61,7 @@ def _check(options: TheoryOptions) -> None:
     for number, option in ((options.processes, "--processes"), (options.samples, "--samples")):
         if number is not None:
             refuse_below(1, number, option)
+    if options.length is not None:
+        refuse_unbalanced(options.length, 1.0)
+    if options.output is not None:
+        refuse_file_as_folder(options.output)

@@ -203,8 +203,6 @@ def requested_experiments(
 
     Raises BadInput for changes that an experiment does not take.
     """
-    if changes.maximum_length is not None and changes.language is None:
-        raise BadInput("--maximum-length needs --language; the scale's own language has a fixed length")
     if changes.language is not None or changes.task is not None:
         _refuse_without_language(designs)
         plan = scale.grammar.language

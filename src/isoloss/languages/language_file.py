@@ -16,7 +16,7 @@ from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.languages.dyck import Dyck, dyck
 from isoloss.languages.hmm import HMM, hmm
-from isoloss.languages.notation import LANGUAGE_FILE, is_json, parse_grammar
+from isoloss.languages.notation import LANGUAGE_FILE, is_json, json_content, parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 
 DYCK_EXAMPLE = '{"dyck": {"length": 8}}'
@@ -87,12 +87,7 @@ def parse_hmm(text: str, source: str = "the HMM") -> HMM:
     >>> parse_hmm(text).log_probability(parse_hmm(text).sample(1, torch.Generator())).item()
     0.0
     """
-    try:
-        content = json.loads(text)
-    except ValueError as error:
-        raise BadInput(f"{source}: this is not JSON ({error}); mend it") from error
-    except RecursionError as error:
-        raise BadInput(f"{source}: its lists are nested too deeply for an HMM; mend it") from error
+    content = json_content(text, source)
     _check_keys(content, source)
     words, length = content["words"], content["length"]
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):

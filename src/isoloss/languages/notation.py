@@ -1,9 +1,11 @@
 """NLTK's notation of probabilistic grammars: `S -> NP VP [0.7] | 'go' [0.3]`, read and written."""
 
+import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text
@@ -62,6 +64,16 @@ def parse_grammar(text: str, source: str = "the grammar") -> Grammar:
 def is_json(text: str) -> bool:
     """Whether a file's text is meant as JSON; no grammar starts with a brace or a bracket."""
     return text.lstrip().startswith(("{", "["))
+
+
+def json_content(text: str, source: str) -> Any:
+    """What the JSON of a language holds. Raises BadInput for what is none."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"{source}: this is not JSON ({error}); mend it") from error
+    except RecursionError as error:
+        raise BadInput(f"{source}: its lists are nested too deeply for an HMM; mend it") from error
 
 
 def write_grammar(grammar: Grammar) -> str:
