@@ -1,9 +1,9 @@
 """Memory and time as `isoloss inspect --for` foresees them, beside those of `isoloss flatness`.
 
-`python -m benchmarks.foreseen [--json] [--length N] [--memory GIB] [NAME ...]`. Each model has random
-weights, is written to a folder, foreseen from its config.json alone, and measured on as many sentences as it
-takes for a full pass, each in a process of its own, forked off one that has imported the libraries. The peak
-is the largest resident set of the process that measures.
+`python -m benchmarks.foreseen [--json] [--length N] [--memory GIB] [--dtype D] [NAME ...]`. Each model has
+random weights, is written to a folder, foreseen from its config.json alone, and measured on as many sentences
+as it takes for a full pass, each in a process of its own, forked off one that has imported the libraries. The
+peak is the largest resident set of the process that measures. Its seconds are those of the passes.
 """
 
 import argparse
@@ -16,6 +16,8 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
 import torch
 from transformers import (
@@ -62,6 +64,7 @@ from transformers import (
 
 from isoloss import cli
 from isoloss.command_line import flatness_table  # noqa: F401 - what `flatness` imports, before forks
+from isoloss.curvature.fisher_trace import RunningFisherTrace
 from isoloss.measurements import foreseen_cost, inspected_model  # noqa: F401 - likewise
 
 _NEOX = {"hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8, "intermediate_size": 2048}
@@ -75,7 +78,7 @@ _GEMMA = {
     "intermediate_size": 2048,
 }
 _DEBERTA = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 6, "intermediate_size": 1536}
-PILOTS: dict[str, Callable[[], PreTrainedModel]] = {
+MODELS: dict[str, Callable[[], PreTrainedModel]] = {
     "bert-base": partial(BertForMaskedLM, BertConfig()),
     "gpt2-small": partial(GPT2LMHeadModel, GPT2Config()),
     "bert-small": partial(
@@ -96,9 +99,6 @@ PILOTS: dict[str, Callable[[], PreTrainedModel]] = {
     ),
     "roberta-base": partial(RobertaForMaskedLM, RobertaConfig(vocab_size=50265, max_position_embeddings=514)),
     "bloom-small": partial(BloomForCausalLM, BloomConfig(vocab_size=250880, hidden_size=256, n_layer=4)),
-}
-"""Those on which the formula was tried."""
-MODELS: dict[str, Callable[[], PreTrainedModel]] = {
     "deberta-v3-xsmall": partial(
         DebertaV2ForMaskedLM,
         DebertaV2Config(relative_attention=True, pos_att_type=["p2c", "c2p"], share_att_key=True, **_DEBERTA),
@@ -119,47 +119,84 @@ MODELS: dict[str, Callable[[], PreTrainedModel]] = {
         FalconConfig(vocab_size=65024, hidden_size=512, num_hidden_layers=6, num_attention_heads=8),
     ),
 }
-"""Those on which it was tested."""
+DEFAULT = (
+    *(
+        "bert-base",
+        "gpt2-small",
+        "llama-135m",
+        "opt-125m",
+        "deberta-v3-xsmall",
+        "falcon-small",
+        "gemma-small",
+    ),
+    *("mpnet-base", "phi-small", "gpt-neo-small"),
+)
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """Peaks in bytes, foreseen and measured."""
+    """Peaks in bytes and seconds a sentence, foreseen and measured."""
 
     model: str
     parameters: int
     sentences_at_once: int
     foreseen_bytes: int
     measured_bytes: int
+    foreseen_seconds: float | None
+    measured_seconds: float
 
 
-def foreseen_and_measured(name: str, length: int, memory: float) -> Foreseen:
+def foreseen_and_measured(name: str, length: int, memory: float, dtype: str) -> Foreseen:
     """Build, save, foresee and measure one model."""
     with tempfile.TemporaryDirectory() as place:
         folder, ids, told = (Path(place) / each for each in ("model", "ids.jsonl", "told.json"))
         _in_fork(partial(_save, name, folder))
         asked = ["--length", str(length), "--for", "1000GB", "--memory", str(memory), "--json"]
+        asked += ["--dtype", dtype]
         _in_fork(partial(_ran, ["inspect", str(folder), *asked], told))
         cost = json.loads(told.read_text())["models"][0]
-        sentences, chosen = 8 + cost["at_once"], random.Random(0)
+        counted = cost["counted"]
+        sentences, chosen = 8 + counted["at_once"], random.Random(0)
         lines = [
             json.dumps([chosen.randrange(cost["tokens"]) for _ in range(length)]) for _ in range(sentences)
         ]
         ids.write_text("\n".join(lines) + "\n")
-        asked = ["--token-ids", str(ids), "--memory", str(memory), "--json"]
+        asked = ["--token-ids", str(ids), "--memory", str(memory), "--dtype", dtype, "--json"]
         asked += ["--mask-token-id", "1"] if cost["prediction"] == "masked" else []
-        peak = _in_fork(partial(_ran, ["flatness", str(folder), *asked], told))
-        return Foreseen(name, cost["counted"]["parameters"], cost["at_once"], cost["peak_bytes"], peak)
+        peak = _in_fork(partial(_timed, ["flatness", str(folder), *asked], told))
+        return Foreseen(
+            name,
+            counted["parameters"],
+            counted["at_once"],
+            cost["peak_bytes"],
+            peak,
+            cost["seconds_a_sentence"],
+            float(told.read_text()) / sentences,
+        )
 
 
 def _save(name: str, folder: Path) -> None:
     torch.manual_seed(0)
-    {**PILOTS, **MODELS}[name]().save_pretrained(folder)
+    MODELS[name]().save_pretrained(folder)
 
 
 def _ran(arguments: list[str], output: Path) -> None:
     with output.open("w") as file, redirect_stdout(file), suppress(SystemExit):
         cli.main(arguments)
+
+
+def _timed(arguments: list[str], output: Path) -> None:
+    """Run it, and write how long its passes took."""
+    add, spent = RunningFisherTrace.add, []
+
+    def timed(running: RunningFisherTrace, *batch: Any) -> None:
+        begun = perf_counter()
+        add(running, *batch)
+        spent.append(perf_counter() - begun)
+
+    setattr(RunningFisherTrace, "add", timed)  # noqa: B010
+    _ran(arguments, output)
+    output.write_text(str(sum(spent)))
 
 
 def _in_fork(work: Callable[[], None]) -> int:
@@ -177,20 +214,22 @@ def _in_fork(work: Callable[[], None]) -> int:
 def main() -> None:
     """Print a line per model, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(MODELS))
+    parser.add_argument("names", nargs="*", default=DEFAULT)
     parser.add_argument("--length", type=int, default=64)
     parser.add_argument("--memory", type=float, default=0.25)
+    parser.add_argument("--dtype", default="float32")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     found = []
     for name in options.names:
-        each = foreseen_and_measured(name, options.length, options.memory)
+        each = foreseen_and_measured(name, options.length, options.memory, options.dtype)
         found.append(asdict(each))
         if not options.json:
             print(
                 f"{name}: {each.parameters / 1e6:.3g} M, {each.sentences_at_once} sentences at once, peak "
                 f"foreseen {each.foreseen_bytes / 1e9:.3g} GB, measured {each.measured_bytes / 1e9:.3g} GB, "
-                f"ratio {each.foreseen_bytes / each.measured_bytes:.3f}",
+                f"ratio {each.foreseen_bytes / each.measured_bytes:.3f}; {each.foreseen_seconds or 0:.3g} s "
+                f"a sentence foreseen, {each.measured_seconds:.3g} s measured",
                 flush=True,
             )
     if options.json:

@@ -46,7 +46,7 @@ class InspectOptions:
     """What the models predict; read from their configurations when not given."""
     budget: Annotated[str | None, tyro.conf.arg(name="for", metavar="MEMORY", help_behavior_hint="")] = None
     """Tell from the configuration, without loading weights, if its flatness fits into that: 80GB, 24GiB.
-    Within about a third of the memory measured on eight models, mostly too much."""
+    Rather too little: leave a fifth free."""
     text: File = None
     """A text, as of isoloss flatness: tells about how many of its sentences an error of 1 % takes."""
     length: Number = None
@@ -160,7 +160,7 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
         f"{name}: {cost.architecture}, type {cost.kind}, {cost.prediction}; from its configuration alone",
         f"parameters: {counted.parameters:,}, {_size(counted.bytes_of_weights)} in {cost.precision}",
         f"longest input: {_longest(longest)}",
-        f"memory: {_size(cost.peak_bytes)} at its peak, with {cost.at_once} sentences of {cost.length} "
+        f"memory: {_size(cost.peak_bytes)} at its peak, with {counted.at_once} sentences of {cost.length} "
         f"tokens at once{of_process}: {fits}",
         f"time on {device}: {time}",
         f"sentences for an error of 1 %: {_ONLY_A_PILOT} on a folder with weights",

@@ -1,5 +1,6 @@
 """What measuring a model's flatness will take, counted from its configuration before any weight is read."""
 
+import ctypes
 import gc
 import resource
 import sys
@@ -11,62 +12,56 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
-from isoloss.curvature.per_sentence.parameter_uses import every_parameter_recorded
-from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
+from isoloss.curvature.per_sentence.directions import Directions, drawn_directions
+from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.traces import (
+    a_gradient_at_a_time,
+    sentence_fisher_traces,
+    sentences_at_once,
+)
 from isoloss.device import free_memory
 from isoloss.errors import BadInput, is_failure, reason_of
-from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH
+from isoloss.measurements.inspected_model import random_batch
+from isoloss.measurements.live_memory import LiveMemory
+from isoloss.measurements.models_together import predicting
+from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, objective_of
 from isoloss.models.hub import quiet, refusing, sized_as_published
 from isoloss.models.loading import Prediction, configuration_of, longest_sentence, number_of_tokens
 from isoloss.models.stored_weights import HALVES
+from isoloss.models.task_heads import Head, class_of_head, configuration_with_head, head_of
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import logits_at_predictions
-from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
+from isoloss.objectives.evaluation import evaluation_mode
 
-SCORES_HELD = 3
-"""Arrays of all scores that are there at once: the scores, their directions, and what is made of them."""
 SENTENCES_TIMED = 2
-REPEATED_HELD = 2
-"""The factors of the gradient of weights with several uses: each use's, and then all of them joined."""
-GRADIENTS_HELD = 3
-"""Gradients of matrices as large as the largest: of two, or of both uses of a tied one and their sum."""
+_ONE_LAYER = "one layer"
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What one sentence costs a model of `parameters` numbers that take `bytes_of_weights`.
+    """What the trace of a model of `parameters` numbers takes, which are `bytes_of_weights`.
 
-    `kept_bytes` is what a forward pass keeps for the backward pass, `score_bytes` one array of the scores of
-    its predictions, and `operations` those of the forward pass's matrix products. `repeated_bytes` are the
-    inputs and outputs of modules that are passed more than once, as layers that share their weights are: both
-    are held until the last of their uses. `largest_bytes` are those of the largest matrix.
+    `at_once` is how many sentences share a pass. `bytes_of_pass` is the most that is alive at any time of
+    such a pass, and `bytes_of_gradients` that of the pass before, forward and backward over one sentence, in
+    which every gradient is looked at; both with the weights. `operations` are those of a pass's products,
+    forward and backward, for each of its sentences.
     """
 
     parameters: int
     bytes_of_weights: int
-    kept_bytes: int
-    score_bytes: int
+    at_once: int
+    bytes_of_pass: int
+    bytes_of_gradients: int
     operations: float
-    repeated_bytes: int
-    largest_bytes: int
 
-    def sentences_at_once(self, memory_bytes: int) -> int:
-        """How many sentences of the counted length `sentence_fisher_traces` passes at once."""
-        return min(SENTENCES_A_BATCH, max(1, memory_bytes // (self.kept_bytes + 4 * self.score_bytes)))
-
-    def peak_bytes(self, memory_bytes: int) -> int:
-        """The most memory at any time, without the interpreter and its libraries."""
-        at_once = self.sentences_at_once(memory_bytes)
-        held = self.kept_bytes + SCORES_HELD * self.score_bytes
-        passes = at_once * (held + REPEATED_HELD * self.repeated_bytes)
-        # Before, one sentence passes forward and backward in the ordinary way, a gradient at a time.
-        return self.bytes_of_weights + max(passes, held + GRADIENTS_HELD * self.largest_bytes)
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory of tensors at any time."""
+        return max(self.bytes_of_pass, self.bytes_of_gradients)
 
 
 @dataclass(frozen=True)
@@ -80,13 +75,12 @@ class ForeseenCost:
 
     architecture: str
     kind: str
-    prediction: Prediction
+    prediction: Prediction | Head
     tokens: int
     longest: int | None
     length: int
     precision: str
     counted: Counted
-    at_once: int
     process_bytes: int
     peak_bytes: int
     seconds_a_sentence: float | None
@@ -102,30 +96,29 @@ def foreseen_cost(
     length: int,
     memory_bytes: int,
 ) -> ForeseenCost:
-    """Count a model by its config.json alone, and time one of its layers with random weights.
+    """Carry a model's measurement out on tensors without storage, and time one of its layers.
 
-    Without a `precision`, it is float32 if that fits into `budget` bytes, or without one into the memory
-    there is, and otherwise the half precision that the configuration names. Raises BadInput for a folder
-    without a configuration of a language model, and for a model whose forward pass depends on its weights.
+    Only the folder's config.json is read. Without a `precision`, it is float32 if that fits into `budget`
+    bytes, or without one into the memory there is, and otherwise the half precision that the configuration
+    names. Raises BadInput for a folder without a configuration of a model that can be measured, and for a
+    model whose forward pass depends on its weights.
     """
-    config, prediction = configuration_of(name, objective)
-    with refusing("language model", name):
-        _kind(prediction)._model_mapping[type(config)]  # imports its module
+    config, prediction = _configuration(name, objective)
     process = _process_bytes() if device == "cpu" else 0
     limit = free_memory(torch.device(device)) + process if budget is None else budget
     stored = getattr(config, "dtype", None)
     halves = [each for each in HALVES if each == stored]
     tried = [torch.float32, *halves] if precision is None else [precision]
     for each in tried:
-        model, counted, used = _counted(name, config, prediction, each, length)
-        peak = process + counted.peak_bytes(memory_bytes)
-        if peak <= limit:
+        model, used = _without_storage(name, config, prediction, each, length)
+        counted = _counted(name, model, prediction, used, SENTENCES_A_BATCH, memory_bytes)
+        if process + counted.peak_bytes <= limit:
             break
+    before = _resident_bytes()
     seconds, why = _timed(config, prediction, each, used, counted, device)
     if process:  # What the libraries have taken for themselves on their first pass stays
-        gc.collect()
-        process = max(process, _resident_bytes())
-        peak = process + counted.peak_bytes(memory_bytes)
+        _give_freed_memory_back()
+        process += max(0, _resident_bytes() - before)
     return ForeseenCost(
         type(model).__name__,
         config.model_type,
@@ -135,34 +128,77 @@ def foreseen_cost(
         used,
         str(each).removeprefix("torch."),
         counted,
-        counted.sentences_at_once(memory_bytes),
         process,
-        peak,
+        process + counted.peak_bytes,
         seconds,
         why,
     )
 
 
-def _kind(prediction: Prediction) -> Any:
-    return AutoModelForCausalLM if prediction == "causal" else AutoModelForMaskedLM
+def _configuration(name: str, objective: Prediction | None) -> tuple[Any, Prediction | Head]:
+    """The configuration, and what a model of it predicts, as `load_together` finds it."""
+    head = head_of(name) if objective is None else None
+    if head is not None:
+        return configuration_with_head(name, head), head
+    config, prediction = configuration_of(name, objective)
+    with refusing("language model", name):
+        _kind(prediction)._model_mapping[type(config)]  # imports its module
+    return config, prediction
+
+
+def _kind(prediction: Prediction | Head) -> Any:
+    if prediction == "causal":
+        return AutoModelForCausalLM
+    return AutoModelForMaskedLM if prediction == "masked" else class_of_head(prediction)
+
+
+def _without_storage(
+    name: str, config: Any, prediction: Prediction | Head, precision: torch.dtype, length: int
+) -> tuple[PreTrainedModel, int]:
+    """A model of tensors without storage, and the length of the sentence: at most the longest it reads."""
+    with (
+        refusing("language model", name),
+        quiet(),
+        sized_as_published(Path(name)),
+        FakeTensorMode(allow_non_fake_inputs=True),
+    ):
+        model = _kind(prediction).from_config(config, dtype=precision).eval()
+    give_indices_values(model)
+    return model, min(length, longest_sentence(model) or length)
+
+
+def give_indices_values(model: PreTrainedModel) -> None:
+    """Replace buffers of whole numbers, such as positions, by zeros: tables are looked up by their values."""
+    for module in model.modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None and buffer.dtype == torch.int64:
+                module._buffers[name] = torch.zeros(buffer.shape, dtype=torch.int64)
+
+
+def _asked(
+    model: PreTrainedModel, prediction: Prediction | Head, length: int, sentences: int
+) -> tuple[Objective, Batch]:
+    mask = 0 if prediction == "masked" else None
+    objective = objective_of(predicting({"": model}, prediction, False, None, mask))
+    return objective, random_batch(model, prediction, number_of_tokens(model), (length,) * sentences)
 
 
 def _counted(
-    name: str, config: Any, prediction: Prediction, precision: torch.dtype, length: int
-) -> tuple[PreTrainedModel, Counted, int]:
-    """A model without storage, its cost, and the length of the sentence: at most the longest it reads."""
+    name: str,
+    model: PreTrainedModel,
+    prediction: Prediction | Head,
+    length: int,
+    sentences: int,
+    memory_bytes: int,
+) -> Counted:
+    """The passes over a batch of so many sentences, carried out on tensors without storage."""
     try:
-        with (
-            refusing("language model", name),
-            quiet(),
-            sized_as_published(Path(name)),
-            FakeTensorMode(allow_non_fake_inputs=True),
-        ):
-            model = _kind(prediction).from_config(config, dtype=precision).eval()
-            used = min(length, longest_sentence(model) or length)
-            return model, _of_one_sentence(model, prediction, used), used
+        with refusing("language model", name), quiet():
+            objective, batch = _asked(model, prediction, length, sentences)
+            return count_passes(model, objective, batch, memory_bytes)
     except BadInput as error:
-        if error.__cause__ is None or "DataDependent" not in type(error.__cause__).__name__:
+        why = type(error.__cause__).__name__
+        if not why.startswith(("DataDependent", "DynamicOutputShape")):
             raise
         raise BadInput(
             f"the forward pass of {name} depends on the values of its weights, so that its configuration "
@@ -170,74 +206,64 @@ def _counted(
         ) from error
 
 
-def _of_one_sentence(model: PreTrainedModel, prediction: Prediction, length: int) -> Counted:
-    predictions = length - 1 if prediction == "causal" else max(1, round(0.15 * length))
-    ids, rows = torch.ones(1, length, dtype=torch.int64), torch.zeros(predictions, dtype=torch.int64)
-    batch = Batch(ids, ids > 0, rows, rows, rows)
-    # As `causal_logits` and `masked_logits` of a sentence without padding, which look at values.
-    asked = {"use_cache": False} if prediction == "causal" and hasattr(model.config, "use_cache") else {}
-    parameters = list(model.parameters())
-    of_model = {each.untyped_storage()._cdata for each in (*parameters, *model.buffers())}
-    kept: dict[int, Tensor] = {}
+def count_passes(model: PreTrainedModel, objective: Objective, batch: Batch, memory_bytes: int) -> Counted:
+    """Count what the trace of a model without storage takes on the batch, whose sentences are equally long.
 
-    def keep(tensor: Tensor) -> Tensor:
-        kept.setdefault(tensor.untyped_storage()._cdata, tensor)
-        return tensor
+    The passes are those of `refuse_without_gradient` and of `sentence_fisher_traces`, without what they do
+    with values.
+    """
+    of_model = [*model.parameters(), *model.buffers()]
+    sentence = batch.part(0, 1)
+    with LiveMemory(of_model) as memory, evaluation_mode(model), torch.enable_grad():
+        scores = objective.logits(model, sentence)
+        a_gradient_at_a_time(scores.mean(), model, lambda _: None)
+        del scores
+    of_gradients = memory.peak
+    at_once = sentences_at_once(model, objective, batch, memory_bytes)
+    piece = batch.part(0, at_once).narrowed()
+    of_first = (piece.rows == 0).nonzero().flatten()
+    first: list[tuple[Tensor, Directions]] = []
 
-    passed: dict[nn.Module, list[int]] = {}
+    def draw(logits: Tensor) -> Directions:
+        bits = logits.new_empty(len(logits), -(-logits.shape[1] // 8), dtype=torch.uint8)
+        drawn = drawn_directions(logits, bits)
+        if at_once > 1:  # one sentence is measured again on its own
+            first.append((logits[of_first], drawn.at(of_first)))
+        return drawn
 
-    def note(module: nn.Module, inputs: Any, output: Any) -> None:
-        arrays = [each for each in (*inputs, output) if isinstance(each, Tensor)]
-        passed.setdefault(module, []).append(sum(each.numel() * each.element_size() for each in arrays))
-
-    for module in model.modules():
-        if next(module.parameters(recurse=False), None) is not None:
-            module.register_forward_hook(note)
-    with (
-        every_parameter_recorded(model),
-        saved_tensors_hooks(keep, lambda tensor: tensor),
-        FlopCounterMode(display=False) as counter,
-    ):
-        scores = logits_at_predictions(model, batch, **asked)
-    saved = {place: each.untyped_storage().nbytes() for place, each in kept.items() if place not in of_model}
-    weights = sum(each.numel() * each.element_size() for each in (*parameters, *model.buffers()))
+    with LiveMemory(of_model) as memory, FlopCounterMode(display=False) as counter:
+        norms_along(model, objective, piece, draw, memory_bytes=memory_bytes)
     return Counted(
-        sum(each.numel() for each in parameters),
-        weights,
-        sum(saved.values()),
-        scores.numel() * scores.element_size(),
-        float(counter.get_total_flops()),
-        sum(sum(of_module) for of_module in passed.values() if len(of_module) > 1),
-        max(each.numel() * each.element_size() for each in parameters),
+        sum(each.numel() for each in model.parameters()),
+        sum(each.numel() * each.element_size() for each in of_model),
+        at_once,
+        memory.peak,
+        of_gradients,
+        counter.get_total_flops() / at_once,
     )
 
 
 def _timed(
-    config: Any, prediction: Prediction, precision: torch.dtype, length: int, whole: Counted, device: str
+    config: Any,
+    prediction: Prediction | Head,
+    precision: torch.dtype,
+    length: int,
+    whole: Counted,
+    device: str,
 ) -> tuple[float | None, str]:
     """Seconds a sentence, from the same model with one layer and random weights; or None, and why.
 
     One layer's time is multiplied by the ratio of the counted operations.
     """
-    small = deepcopy(config)
-    text = small.get_text_config()
+    small = _of_one_layer(config)
     try:
-        text.num_hidden_layers = 1
-        if getattr(text, "layer_types", None):
-            text.layer_types = text.layer_types[:1]
-        _, counted, _ = _counted("one layer", small, prediction, precision, length)
-        if 2 * counted.bytes_of_weights > free_memory(torch.device(device)):
+        model, _ = _without_storage(_ONE_LAYER, small, prediction, precision, length)
+        counted = _counted(_ONE_LAYER, model, prediction, length, SENTENCES_TIMED, sys.maxsize)
+        if counted.peak_bytes > free_memory(torch.device(device)):
             return None, "the memory here does not hold one of its layers"
         with quiet():
             model = _kind(prediction).from_config(small, dtype=precision).eval().to(device)
-        sentences = [[1] * length] * SENTENCES_TIMED
-        if prediction == "causal":
-            objective: Objective = PretrainedCausal()
-            batch = next_token_batch(sentences, 0)
-        else:
-            count = max(1, round(0.15 * length))
-            objective = PretrainedMasked()
-            batch = masked_batch(sentences, [range(count)] * len(sentences), 1, 0)
+        objective, batch = _asked(model, prediction, length, SENTENCES_TIMED)
         batch, spent = batch.to(torch.device(device)), []
         for _ in range(3):
             begun = perf_counter()
@@ -250,6 +276,19 @@ def _timed(
     return min(spent[1:]) * whole.operations / counted.operations, ""
 
 
+def _of_one_layer(config: Any) -> Any:
+    """The same configuration with one layer, and with one of a decoder that has its own."""
+    small = deepcopy(config)
+    text = small.get_text_config()
+    text.num_hidden_layers = 1
+    for layers in ("num_decoder_layers", "decoder_layers"):
+        if isinstance(getattr(text, layers, None), int):
+            setattr(text, layers, 1)
+    if getattr(text, "layer_types", None):
+        text.layer_types = text.layer_types[:1]
+    return small
+
+
 def _resident_bytes() -> int:
     """The memory that this process holds now; 0 where the system does not say."""
     told = Path("/proc/self/statm")
@@ -260,3 +299,11 @@ def _process_bytes() -> int:
     """The most memory that this process has held so far."""
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _give_freed_memory_back() -> None:
+    """Return what is freed to the system, as glibc otherwise does with large arrays only."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

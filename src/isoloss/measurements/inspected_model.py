@@ -19,6 +19,7 @@ from isoloss.curvature.per_sentence.traces import (
 from isoloss.curvature.stopping import FEWEST, refuse_too_few
 from isoloss.errors import BadInput
 from isoloss.measurements.models_together import (
+    MASK_RATE,
     load_together,
     pad_token_of,
     predicting,
@@ -32,7 +33,13 @@ from isoloss.models.task_heads import Head, first_of_decoder
 from isoloss.models.tokenizer import load_tokenizer, lost_capitals
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of
-from isoloss.objectives.pretrained import EqualLengths, kept_apart, masked_batch, next_token_batch
+from isoloss.objectives.pretrained import (
+    EqualLengths,
+    choose_places,
+    kept_apart,
+    masked_batch,
+    next_token_batch,
+)
 from isoloss.objectives.task_heads import class_batch, labels_batch, target_batch, token_class_batch
 
 SENTENCES = 4
@@ -64,9 +71,9 @@ def trial_measurement(
     length = min(LENGTH, longest or LENGTH)
     mask = 0 if prediction == "masked" else None
     objective = objective_of(predicting({model.name_or_path: model}, prediction, False, None, mask))
-    batch = _random_batch(model, prediction, tokens, (length,) * SENTENCES).to(device_of(model))
+    batch = random_batch(model, prediction, tokens, (length,) * SENTENCES).to(device_of(model))
     refuse_without_gradient(model, objective, batch)
-    mixed = _random_batch(model, prediction, tokens, (length, max(2, length // 2))).to(device_of(model))
+    mixed = random_batch(model, prediction, tokens, (length, max(2, length // 2))).to(device_of(model))
     separate: Objective = kept_apart(model, objective, mixed)
     sentence_fisher_traces(model, separate, batch, seed=0, compare=False)
     begun = perf_counter()
@@ -82,16 +89,17 @@ def trial_measurement(
     )
 
 
-def _random_batch(
+def random_batch(
     model: PreTrainedModel, prediction: Prediction | Head, tokens: int, lengths: tuple[int, ...]
 ) -> Batch:
+    """Random sentences of these lengths, with what the model is to say of them, as a text would have it."""
     generator, pad = torch.Generator().manual_seed(0), pad_token_of(model)
     sentences = [torch.randint(tokens, (length,), generator=generator).tolist() for length in lengths]
     # Models that read a text's last token find it by what fills the text up.
     sentences = [[(token + (token == pad)) % tokens for token in each] for each in sentences]
     match prediction:
         case "masked":
-            places = [list(range(0, length, 7)) for length in lengths]
+            places = [choose_places(range(length), MASK_RATE, generator) for length in lengths]
             return masked_batch(sentences, places, mask=0, pad=pad)
         case "causal":
             return next_token_batch(sentences, pad)

@@ -62,7 +62,7 @@ def load_with_head(name: str, head: Head, dtype: torch.dtype = torch.float32) ->
     if Path(name).is_dir():
         refuse_damaged(Path(name))
     with refusing("model", name), quiet(), bounded(name):
-        model, found = _CLASSES[head].from_pretrained(
+        model, found = class_of_head(head).from_pretrained(
             name,
             config=config,
             local_files_only=Path(name).is_dir(),
@@ -71,14 +71,33 @@ def load_with_head(name: str, head: Head, dtype: torch.dtype = torch.float32) ->
             ignore_mismatched_sizes=True,  # refused below, naming them
         )
         refuse_other_weights(name, model, found)
-    if head in ("text classes", "text labels") and model.config.get_text_config().pad_token_id is None:
-        # Models that read a text's last token recognise it by what fills the text up.
-        end = getattr(model.config.get_text_config(), "eos_token_id", None)
-        if not isinstance(end, int):
-            raise BadInput(f"{name} says nothing of padding; add pad_token_id to its config.json")
-        model.config.pad_token_id = model.config.get_text_config().pad_token_id = end
+    _tell_padding(name, model.config, head)
     loaded: PreTrainedModel = model.eval()
     return loaded
+
+
+def class_of_head(head: Head) -> Any:
+    """The class of `transformers` that builds a model with such a head from a configuration, or loads one."""
+    return _CLASSES[head]
+
+
+def configuration_with_head(name: str, head: Head) -> Any:
+    """The configuration of a model, to build it of without weights; raises as `load_with_head` does."""
+    config = read_config(name)
+    _refuse_other_losses(name, config, head)
+    _tell_padding(name, config, head)
+    return config
+
+
+def _tell_padding(name: str, config: Any, head: Head) -> None:
+    """Models that read a text's last token recognise it by what fills the text up."""
+    text = config.get_text_config()
+    if head not in ("text classes", "text labels") or text.pad_token_id is not None:
+        return
+    end = getattr(text, "eos_token_id", None)
+    if not isinstance(end, int):
+        raise BadInput(f"{name} says nothing of padding; add pad_token_id to its config.json")
+    config.pad_token_id = text.pad_token_id = end
 
 
 def _refuse_other_losses(name: str, config: Any, head: Head) -> None:

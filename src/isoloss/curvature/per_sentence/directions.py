@@ -21,8 +21,8 @@ class Directions:
     cotangents: Float[Tensor, "m v"]
     mean_squares: Float[Tensor, " m"] | None = None
 
-    def at(self, chosen: Bool[Tensor, " m"]) -> "Directions":
-        """The directions of a subset of the predictions.
+    def at(self, chosen: Bool[Tensor, " m"] | Int[Tensor, " k"]) -> "Directions":
+        """The directions of a subset of the predictions, or of those with these indices.
 
         >>> import torch
         >>> Directions(torch.eye(2)).at(torch.tensor([False, True])).cotangents.tolist()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -116,7 +116,7 @@ def _one_after_another(
     """The same by ordinary backward passes."""
     gradients: dict[str, list[Tensor]] = {name: [] for name in parameters}
     for sentence in range(len(piece)):
-        predictions = piece.rows == sentence
+        predictions = (piece.rows == sentence).nonzero().flatten()
         alone = sentences_of(piece, torch.tensor([sentence], device=piece.rows.device))
         with torch.enable_grad():
             inner_product = (scores(alone) * cotangents[predictions]).sum()
@@ -126,10 +126,8 @@ def _one_after_another(
     return {name: torch.stack(of_each) for name, of_each in gradients.items()}
 
 
-def _equal_pieces(
-    batch: Batch, at_once: int
-) -> Iterator[tuple[Int[Tensor, " k"], Batch, Bool[Tensor, " m"]]]:
-    """Yields up to `at_once` sentences of the same shape: their indices, their batch, their predictions.
+def _equal_pieces(batch: Batch, at_once: int) -> Iterator[tuple[Int[Tensor, " k"], Batch, Int[Tensor, " p"]]]:
+    """Yields up to `at_once` sentences of the same shape: their indices, batch, and indices of predictions.
 
     The sentences of a piece share one attention mask and one number of predictions.
     """
@@ -138,4 +136,5 @@ def _equal_pieces(
     kinds, kind_of = torch.unique(shapes, dim=0, return_inverse=True)
     for kind in range(len(kinds)):
         for sentences in torch.split((kind_of == kind).nonzero().flatten(), at_once):
-            yield sentences, sentences_of(batch, sentences), torch.isin(batch.rows, sentences)
+            predictions = torch.isin(batch.rows, sentences).nonzero().flatten()
+            yield sentences, sentences_of(batch, sentences), predictions

@@ -28,14 +28,15 @@ def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch
 
     The scores, which exist in several forms, count four times.
     """
-    of_model = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    of_model = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     saved: dict[int, int] = {}
 
     def count(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in of_model:
-            saved[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        if storage._cdata not in of_model:
+            saved[storage._cdata] = storage.nbytes()
+        # Detached, since a result that an operation saves would keep the whole graph alive in a cycle.
+        return tensor.detach()
 
     def give_back(tensor: Any) -> Any:
         return tensor
@@ -82,23 +83,37 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
 
 
 def _gradients_are_finite(scores: Tensor, model: nn.Module) -> bool:
-    """Whether all gradients are; one is kept at a time, since all take as much memory as the weights."""
     finite: list[bool] = []
 
-    def look(gradients: tuple[Tensor, ...]) -> tuple[None]:
-        values = gradients[0].coalesce().values() if gradients[0].is_sparse else gradients[0]
+    def look(gradient: Tensor) -> None:
+        values = gradient.coalesce().values() if gradient.is_sparse else gradient
         # A sum is not finite if any of its terms is not, and takes no memory.
         finite.append(bool(values.sum(dtype=torch.float64).isfinite()))
+
+    a_gradient_at_a_time(scores, model, look)
+    return all(finite)
+
+
+def a_gradient_at_a_time(scores: Tensor, model: nn.Module, look: Callable[[Tensor], None]) -> None:
+    """Show each parameter's gradient of the number `scores`; none is kept: all take as much as the weights.
+
+    >>> layer, seen = nn.Linear(2, 1), []
+    >>> a_gradient_at_a_time(layer(torch.ones(2)).sum(), layer, seen.append)
+    >>> len(seen), layer.bias.grad is None
+    (2, True)
+    """
+
+    def shown(gradients: tuple[Tensor, ...]) -> tuple[None]:
+        look(gradients[0])
         return (None,)  # and so nothing is accumulated
 
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    hooks = [get_gradient_edge(each).node.register_prehook(look) for each in parameters]
+    hooks = [get_gradient_edge(each).node.register_prehook(shown) for each in parameters]
     try:
         scores.backward()  # type: ignore[no-untyped-call]
     finally:
         for hook in hooks:
             hook.remove()
-    return all(finite)
 
 
 class LayoutNotUnderstoodError(BadInput):
@@ -153,7 +168,7 @@ def sentence_fisher_traces(
     reads, groups = objective, [torch.arange(n, device=batch.rows.device)]
     if isinstance(objective, EqualLengths):
         reads, groups = objective.objective, objective.groups(batch)
-    at_once = _sentences_at_once(model, reads, batch, memory_bytes)
+    at_once = sentences_at_once(model, reads, batch, memory_bytes)
     values: dict[str, Tensor] = defaultdict(
         lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
     )
@@ -207,13 +222,13 @@ def _as_memory_allows(
         yield sentences, norms
 
 
-def _sentences_at_once(model: nn.Module, objective: Objective, batch: Batch, memory_bytes: int) -> int:
-    """How many sentences as long as the longest fit into memory."""
+def sentences_at_once(model: nn.Module, objective: Objective, batch: Batch, memory_bytes: int) -> int:
+    """How many of the batch's sentences, as long as the longest, `sentence_fisher_traces` passes at once."""
     if len(batch) == 1:
         return 1
     longest = batch.attention_mask.sum(dim=1).argmax()
     size = bytes_kept_for_backward(model, objective, sentences_of(batch, longest[None]))
-    return max(1, memory_bytes // size)
+    return min(len(batch), max(1, memory_bytes // size))
 
 
 def _drawn_norms(
@@ -230,7 +245,8 @@ def _drawn_norms(
         _refuse_non_finite(logits, piece, numbers)
         bits = sign_bits(numbers.cpu(), torch.bincount(piece.rows).cpu(), logits.shape[1], seed)
         drawn = drawn_directions(logits, bits)
-        first.append((logits[piece.rows == 0], drawn.at(piece.rows == 0)))
+        if also_alone:
+            first.append((logits[piece.rows == 0], drawn.at(piece.rows == 0)))
         return drawn
 
     norms = along(piece, draw)

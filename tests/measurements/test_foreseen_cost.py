@@ -1,0 +1,152 @@
+"""What a configuration foretells, beside what is counted when the same model is measured."""
+
+import gc
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    FalconConfig,
+    FalconForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MPNetConfig,
+    MPNetForMaskedLM,
+    PreTrainedModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from isoloss.curvature.per_sentence.traces import (
+    bytes_kept_for_backward,
+    refuse_without_gradient,
+    sentence_fisher_traces,
+)
+from isoloss.measurements.foreseen_cost import Counted, count_passes, foreseen_cost, give_indices_values
+from isoloss.measurements.inspected_model import random_batch
+from isoloss.measurements.live_memory import LiveMemory
+from isoloss.measurements.models_together import predicting
+from isoloss.measurements.sampled_batches import objective_of
+from isoloss.models.loading import number_of_tokens
+from isoloss.objectives.batch import Batch, Objective
+
+SIZE = {"vocab_size": 600, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+BERT = BertConfig(**SIZE, intermediate_size=96, pad_token_id=0, num_labels=3)
+MODELS: dict[str, tuple[Any, Any, Any]] = {
+    "bert": (BertForMaskedLM, BERT, "masked"),
+    "mpnet": (MPNetForMaskedLM, MPNetConfig(**SIZE, intermediate_size=96), "masked"),
+    "gpt2": (GPT2LMHeadModel, GPT2Config(vocab_size=600, n_embd=48, n_layer=2, n_head=4), "causal"),
+    "falcon": (FalconForCausalLM, FalconConfig(**SIZE), "causal"),
+    "llama": (LlamaForCausalLM, LlamaConfig(**SIZE, intermediate_size=96), "causal"),
+    "classes": (BertForSequenceClassification, BERT, "text classes"),
+    "labels": (BertForSequenceClassification, BERT, "text labels"),
+    "tokens": (BertForTokenClassification, BERT, "token classes"),
+    "t5": (
+        T5ForConditionalGeneration,
+        T5Config(
+            vocab_size=600, d_model=48, d_kv=12, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0
+        ),
+        "target text",
+    ),
+}
+
+
+def asked(model: PreTrainedModel, prediction: Any, length: int, sentences: int) -> tuple[Objective, Batch]:
+    mask = 0 if prediction == "masked" else None
+    objective = objective_of(predicting({"": model}, prediction, False, None, mask))
+    return objective, random_batch(model, prediction, number_of_tokens(model), (length,) * sentences)
+
+
+def counted_in_use(model: PreTrainedModel, prediction: Any, length: int, at_once: int) -> tuple[int, int]:
+    """The most that is alive in the first pass and in the others, of a model that is measured."""
+    objective, batch = asked(model, prediction, length, at_once)
+    of_model = [*model.parameters(), *model.buffers()]
+    gc.collect()
+    with LiveMemory(of_model) as of_gradients:
+        refuse_without_gradient(model, objective, batch)
+    with LiveMemory(of_model) as of_pass:
+        sentence_fisher_traces(model, objective, batch, seed=0, memory_bytes=1 << 40)
+    return of_gradients.peak, of_pass.peak
+
+
+@pytest.mark.parametrize("name", [each for each in MODELS if each != "tokens"])
+@pytest.mark.parametrize(
+    ("length", "at_once", "dtype"), [(12, 1, torch.float32), (40, 3, torch.float32), (9, 9, torch.bfloat16)]
+)
+def test_what_is_foreseen_is_what_is_alive_when_it_is_measured(
+    name: str, length: int, at_once: int, dtype: torch.dtype
+) -> None:
+    kind, config, prediction = MODELS[name]
+    with torch.random.fork_rng():
+        measured = kind._from_config(deepcopy(config), dtype=dtype).eval()
+    of_gradients, of_pass = counted_in_use(measured, prediction, length, at_once)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        foreseen = kind._from_config(deepcopy(config), dtype=dtype).eval()
+    give_indices_values(foreseen)
+    objective, batch = asked(foreseen, prediction, length, at_once)
+    counted = count_passes(foreseen, objective, batch, 1 << 40)
+    assert counted.at_once == at_once
+    assert counted.bytes_of_gradients == pytest.approx(of_gradients, rel=0.02)
+    assert counted.bytes_of_pass == pytest.approx(of_pass, rel=0.02)
+    assert counted.peak_bytes > counted.bytes_of_weights
+
+
+def test_the_budget_bounds_the_sentences_of_a_pass_as_it_does_when_they_are_measured() -> None:
+    kind, config, prediction = MODELS["bert"]
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model = kind(config).eval()
+    give_indices_values(model)
+    objective, batch = asked(model, prediction, 20, 8)
+    one = bytes_kept_for_backward(model, objective, batch.part(0, 1))
+    assert count_passes(model, objective, batch, 3 * one).at_once == 3
+    assert count_passes(model, objective, batch, one // 2).at_once == 1
+    assert count_passes(model, objective, batch, 100 * one).at_once == 8
+
+
+def test_what_was_kept_for_counting_is_freed_without_waiting_for_the_collector() -> None:
+    kind, config, prediction = MODELS["bert"]
+    model = kind(config).eval()
+    objective, batch = asked(model, prediction, 20, 1)
+    gc.disable()
+    try:
+        with LiveMemory([*model.parameters(), *model.buffers()]) as memory:
+            before = memory.bytes
+            bytes_kept_for_backward(model, objective, batch)
+            assert memory.bytes - before < 20 * 8 * 10  # positions, which the model holds already
+    finally:
+        gc.enable()
+
+
+def test_the_process_is_not_charged_for_the_layer_that_was_timed(tmp_path: Path) -> None:
+    wide = BertConfig(**{**SIZE, "vocab_size": 60_000, "hidden_size": 128}, intermediate_size=96)
+    wide.architectures = ["BertForMaskedLM"]
+    wide.save_pretrained(tmp_path)
+    first = foreseen_cost(str(tmp_path), None, None, "cpu", 1 << 40, 16, 1 << 24)
+    again = foreseen_cost(str(tmp_path), None, None, "cpu", 1 << 40, 16, 1 << 24)
+    assert first.counted == again.counted
+    assert again.peak_bytes - again.process_bytes == again.counted.peak_bytes
+    assert isinstance(again.counted, Counted)
+
+
+@pytest.mark.parametrize("name", ["classes", "labels", "tokens", "t5"])
+def test_the_configuration_names_the_head_of_a_task(name: str, tmp_path: Path) -> None:
+    kind, config, prediction = MODELS[name]
+    config = type(config).from_dict(config.to_dict())
+    config.architectures = [kind.__name__]
+    if prediction == "text labels":
+        config.problem_type = "multi_label_classification"
+    config.save_pretrained(tmp_path)
+    cost = foreseen_cost(str(tmp_path), None, None, "cpu", 1 << 40, 16, 1 << 30)
+    assert (cost.architecture, cost.prediction) == (kind.__name__, prediction)
+    with torch.random.fork_rng():
+        assert cost.counted.parameters == sum(each.numel() for each in kind(config).parameters())
+    assert cost.seconds_a_sentence is not None, cost.untimed
