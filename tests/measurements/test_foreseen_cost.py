@@ -80,7 +80,12 @@ def counted_in_use(model: PreTrainedModel, prediction: Any, length: int, at_once
 
 @pytest.mark.parametrize("name", [each for each in MODELS if each != "tokens"])
 @pytest.mark.parametrize(
-    ("length", "at_once", "dtype"), [(12, 1, torch.float32), (40, 3, torch.float32), (9, 9, torch.bfloat16)]
+    ("length", "at_once", "dtype"),
+    [
+        (40, 3, torch.float32),
+        pytest.param(12, 1, torch.float32, marks=pytest.mark.slow),
+        pytest.param(9, 9, torch.bfloat16, marks=pytest.mark.slow),
+    ],
 )
 def test_what_is_foreseen_is_what_is_alive_when_it_is_measured(
     name: str, length: int, at_once: int, dtype: torch.dtype
