@@ -13,6 +13,8 @@ from transformers import (
     BertForMaskedLM,
     BertForSequenceClassification,
     BertForTokenClassification,
+    DebertaV2Config,
+    DebertaV2ForMaskedLM,
     FalconConfig,
     FalconForCausalLM,
     GPT2Config,
@@ -44,6 +46,17 @@ BERT = BertConfig(**SIZE, intermediate_size=96, pad_token_id=0, num_labels=3)
 MODELS: dict[str, tuple[Any, Any, Any]] = {
     "bert": (BertForMaskedLM, BERT, "masked"),
     "mpnet": (MPNetForMaskedLM, MPNetConfig(**SIZE, intermediate_size=96), "masked"),
+    "deberta": (
+        DebertaV2ForMaskedLM,
+        DebertaV2Config(
+            **SIZE,
+            intermediate_size=96,
+            relative_attention=True,
+            pos_att_type=["p2c", "c2p"],
+            share_att_key=True,
+        ),
+        "masked",
+    ),
     "gpt2": (GPT2LMHeadModel, GPT2Config(vocab_size=600, n_embd=48, n_layer=2, n_head=4), "causal"),
     "falcon": (FalconForCausalLM, FalconConfig(**SIZE), "causal"),
     "llama": (LlamaForCausalLM, LlamaConfig(**SIZE, intermediate_size=96), "causal"),

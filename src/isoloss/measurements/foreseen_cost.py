@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
 from isoloss.curvature.per_sentence.directions import Directions, drawn_directions
@@ -27,7 +26,7 @@ from isoloss.curvature.per_sentence.traces import (
 from isoloss.device import free_memory
 from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.measurements.inspected_model import random_batch
-from isoloss.measurements.live_memory import LiveMemory
+from isoloss.measurements.live_memory import LiveMemory, ProductOperations
 from isoloss.measurements.models_together import predicting
 from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, objective_of
 from isoloss.models.hub import quiet, refusing, sized_as_published
@@ -231,7 +230,7 @@ def count_passes(model: PreTrainedModel, objective: Objective, batch: Batch, mem
             first.append((logits[of_first], drawn.at(of_first)))
         return drawn
 
-    with LiveMemory(of_model) as memory, FlopCounterMode(display=False) as counter:
+    with LiveMemory(of_model) as memory, ProductOperations() as counter:
         norms_along(model, objective, piece, draw, memory_bytes=memory_bytes)
     return Counted(
         sum(each.numel() for each in model.parameters()),
@@ -239,7 +238,7 @@ def count_passes(model: PreTrainedModel, objective: Objective, batch: Batch, mem
         at_once,
         memory.peak,
         of_gradients,
-        counter.get_total_flops() / at_once,
+        counter.operations / at_once,
     )
 
 

@@ -1,4 +1,4 @@
-"""The memory of all tensors that are alive at once, counted, of real tensors and of those without storage."""
+"""The memory of all tensors alive at once, and operations done, counted; also of those without storage."""
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
 
 
 class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -58,3 +59,34 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._storages[place] = weakref.ref(storage, free)
         self.bytes += size
         self.peak = max(self.peak, self.bytes)
+
+
+class ProductOperations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within the block, counts the `operations` of matrix products, forward and backward.
+
+    torch's FlopCounterMode also follows modules, by hooks that stand in the way of `torch.autograd.grad`
+    where a weight is what a module is given, as positions' vectors are in DeBERTa.
+
+    >>> import torch
+    >>> with ProductOperations() as counted:
+    ...     product = torch.ones(2, 3) @ torch.ones(3, 4)
+    >>> counted.operations
+    48
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operations = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        count = flop_registry.get(func._overloadpacket)
+        if count is not None:
+            self.operations += count(*args, **(kwargs or {}), out_val=result)
+        return result
