@@ -80,7 +80,10 @@ MORE = (
     "the [documentation](docs/index.md)."
 )
 
-IN_WORDS = {2: "two", 3: "three", 5: "five", 6: "six", 7: "seven", 10: "ten", 15: "fifteen", 20: "twenty", 30: "thirty"}
+IN_WORDS = {
+    **{2: "two", 3: "three", 5: "five", 6: "six", 7: "seven"},
+    **{10: "ten", 15: "fifteen", 20: "twenty", 30: "thirty"},
+}
 
 
 def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
