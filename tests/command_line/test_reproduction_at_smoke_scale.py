@@ -132,6 +132,11 @@ def test_each_run_is_listed_once_and_shown_by_the_beginning_of_its_name(done: Do
     assert json.loads(named)["run"] == runs[0]["run"]
 
 
+def whole_checkpoints(folder: Path) -> list[Path]:
+    """The files of checkpoints under their final names: one that is being written has no step's name yet."""
+    return [path for path in folder.rglob("checkpoint.json") if path.parent.suffix != ".part"]
+
+
 def in_a_process(folder: Path, isoloss: Called, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
     """Ctrl-C reaches the command and the processes of its jobs."""
     command = [sys.executable, "-m", "isoloss.cli", *SMOKE, *ONE, "--output", "out", "--json"]
@@ -144,7 +149,7 @@ def in_a_process(folder: Path, isoloss: Called, monkeypatch: pytest.MonkeyPatch)
         start_new_session=True,
     )
     deadline = time.monotonic() + 120
-    while not list(folder.rglob("checkpoint.json")) and time.monotonic() < deadline:
+    while not whole_checkpoints(folder) and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
@@ -153,7 +158,7 @@ def in_a_process(folder: Path, isoloss: Called, monkeypatch: pytest.MonkeyPatch)
 
 def in_this_process(folder: Path, isoloss: Called, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
     def interrupt(task: str, completed: float, total: float, message: str = "") -> None:
-        if list(folder.rglob("checkpoint.json")):
+        if whole_checkpoints(folder):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -175,7 +180,7 @@ def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
     assert code == 130
     assert "interrupted" in error
     assert "Traceback" not in error
-    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("checkpoint.json")}
+    kept = {path: path.stat().st_mtime_ns for path in whole_checkpoints(tmp_path)}
     assert kept
     code, resumed, error = isoloss(*SMOKE, *ONE, "--output", "out", "--json")
     assert code == 0, error
