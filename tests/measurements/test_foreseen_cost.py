@@ -33,7 +33,8 @@ from isoloss.curvature.per_sentence.traces import (
     refuse_without_gradient,
     sentence_fisher_traces,
 )
-from isoloss.measurements.foreseen_cost import Counted, count_passes, foreseen_cost, give_indices_values
+from isoloss.measurements.counted_passes import Counted, count_passes, give_indices_values
+from isoloss.measurements.foreseen_cost import foreseen_cost
 from isoloss.measurements.inspected_model import random_batch
 from isoloss.measurements.live_memory import LiveMemory
 from isoloss.measurements.models_together import predicting

@@ -153,8 +153,8 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
         f"not known, since {cost.untimed}"
         if cost.seconds_a_sentence is None
         else f"about {duration(cost.seconds_a_sentence)} per sentence, so "
-        f"{duration(FIRST_SENTENCES * cost.seconds_a_sentence)} for the first {FIRST_SENTENCES}, from one "
-        "layer timed here and the operations counted"
+        f"{duration(FIRST_SENTENCES * cost.seconds_a_sentence)} for the first {FIRST_SENTENCES}, from a "
+        "few layers timed here and the operations counted"
     )
     return [
         f"{name}: {cost.architecture}, type {cost.kind}, {cost.prediction}; from its configuration alone",

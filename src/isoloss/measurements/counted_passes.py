@@ -1,0 +1,146 @@
+"""The memory and operations of a model's passes, which are carried out on tensors without storage."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+
+from isoloss.curvature.per_sentence.directions import Directions, drawn_directions
+from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.traces import a_gradient_at_a_time, sentences_at_once
+from isoloss.errors import BadInput
+from isoloss.measurements.inspected_model import random_batch
+from isoloss.measurements.live_memory import LiveMemory, ProductOperations
+from isoloss.measurements.models_together import predicting
+from isoloss.measurements.sampled_batches import objective_of
+from isoloss.models.hub import quiet, refusing, sized_as_published
+from isoloss.models.loading import Prediction, longest_sentence, number_of_tokens
+from isoloss.models.task_heads import Head, class_of_head
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation import evaluation_mode
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the trace of a model of `parameters` numbers takes, which are `bytes_of_weights`.
+
+    `at_once` is how many sentences share a pass. `bytes_of_pass` is the most that is alive at any time of
+    such a pass, and `bytes_of_gradients` that of the pass before, forward and backward over one sentence, in
+    which every gradient is looked at; both with the weights. `operations` are those of a pass's products,
+    forward and backward, for each of its sentences.
+    """
+
+    parameters: int
+    bytes_of_weights: int
+    at_once: int
+    bytes_of_pass: int
+    bytes_of_gradients: int
+    operations: float
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory of tensors at any time."""
+        return max(self.bytes_of_pass, self.bytes_of_gradients)
+
+
+def class_of(prediction: Prediction | Head) -> Any:
+    """The class of transformers that makes a model of a configuration."""
+    if prediction == "causal":
+        return AutoModelForCausalLM
+    return AutoModelForMaskedLM if prediction == "masked" else class_of_head(prediction)
+
+
+def without_storage(
+    name: str, config: Any, prediction: Prediction | Head, precision: torch.dtype, length: int
+) -> tuple[PreTrainedModel, int]:
+    """A model of tensors without storage, and the length of the sentence: at most the longest it reads."""
+    with (
+        refusing("language model", name),
+        quiet(),
+        sized_as_published(Path(name)),
+        FakeTensorMode(allow_non_fake_inputs=True),
+    ):
+        model = class_of(prediction).from_config(config, dtype=precision).eval()
+    give_indices_values(model)
+    return model, min(length, longest_sentence(model) or length)
+
+
+def give_indices_values(model: PreTrainedModel) -> None:
+    """Replace buffers of whole numbers, such as positions, by zeros: tables are looked up by their values."""
+    for module in model.modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None and buffer.dtype == torch.int64:
+                module._buffers[name] = torch.zeros(buffer.shape, dtype=torch.int64)
+
+
+def asked(
+    model: PreTrainedModel, prediction: Prediction | Head, length: int, sentences: int
+) -> tuple[Objective, Batch]:
+    """How the model's predictions are read, and random sentences of `length` tokens to predict in."""
+    mask = 0 if prediction == "masked" else None
+    objective = objective_of(predicting({"": model}, prediction, False, None, mask))
+    return objective, random_batch(model, prediction, number_of_tokens(model), (length,) * sentences)
+
+
+def counted_passes(
+    name: str,
+    model: PreTrainedModel,
+    prediction: Prediction | Head,
+    length: int,
+    sentences: int,
+    memory_bytes: int,
+) -> Counted:
+    """The passes over a batch of so many sentences, carried out on tensors without storage."""
+    try:
+        with refusing("language model", name), quiet():
+            objective, batch = asked(model, prediction, length, sentences)
+            return count_passes(model, objective, batch, memory_bytes)
+    except BadInput as error:
+        why = type(error.__cause__).__name__
+        if not why.startswith(("DataDependent", "DynamicOutputShape")):
+            raise
+        raise BadInput(
+            f"the forward pass of {name} depends on the values of its weights, so that its configuration "
+            "does not tell its cost; run isoloss inspect on its whole folder, without --for"
+        ) from error
+
+
+def count_passes(model: PreTrainedModel, objective: Objective, batch: Batch, memory_bytes: int) -> Counted:
+    """Count what the trace of a model without storage takes on the batch, whose sentences are equally long.
+
+    The passes are those of `refuse_without_gradient` and of `sentence_fisher_traces`, without what they do
+    with values.
+    """
+    of_model = [*model.parameters(), *model.buffers()]
+    sentence = batch.part(0, 1)
+    with LiveMemory(of_model) as memory, evaluation_mode(model), torch.enable_grad():
+        scores = objective.logits(model, sentence)
+        a_gradient_at_a_time(scores.mean(), model, lambda _: None)
+        del scores
+    of_gradients = memory.peak
+    at_once = sentences_at_once(model, objective, batch, memory_bytes)
+    piece = batch.part(0, at_once).narrowed()
+    of_first = (piece.rows == 0).nonzero().flatten()
+    first: list[tuple[Tensor, Directions]] = []
+
+    def draw(logits: Tensor) -> Directions:
+        bits = logits.new_empty(len(logits), -(-logits.shape[1] // 8), dtype=torch.uint8)
+        drawn = drawn_directions(logits, bits)
+        if at_once > 1:  # one sentence is measured again on its own
+            first.append((logits[of_first], drawn.at(of_first)))
+        return drawn
+
+    with LiveMemory(of_model) as memory, ProductOperations() as counter:
+        norms_along(model, objective, piece, draw, memory_bytes=memory_bytes)
+    return Counted(
+        sum(each.numel() for each in model.parameters()),
+        sum(each.numel() * each.element_size() for each in of_model),
+        at_once,
+        memory.peak,
+        of_gradients,
+        counter.operations / at_once,
+    )
