@@ -12,6 +12,7 @@ from isoloss.experiments.shared.grammar_and_hmm import Rules
 from isoloss.experiments.shared.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 OTHER_SENTENCES = 10_000
@@ -66,7 +67,8 @@ def starts(
 class Branch:
     """One way of continuing from every start: a rule with batches and steps, and the clock of its time.
 
-    New sentences, no dropout by default, and weights averaged over the clock's horizon. `pace` gives the
+    New sentences, masked words drawn as labels (also where the start had soft ones), no dropout by default,
+    and weights averaged over the clock's horizon. `pace` gives the
     clock and the batch; if the rule's own rate is not the effective one, the clock's is. `arm` names it in
     words and `key` without spaces; `varied` is the setting in which it differs, if the law says nothing about
     that.
@@ -97,6 +99,7 @@ class Branch:
             name=f"{self.part}-{self.key}-{origin.name}",
             architecture=replace(start.model, dropout=self.dropout),
             update_rule=self.rule,
+            objective=MaskedObjective(),
             steps=self.steps[-1],
             batch_size=self.schedule.batch_size,
             checkpoint_steps=self.steps,

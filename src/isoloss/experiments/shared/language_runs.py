@@ -9,9 +9,10 @@ from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
-from isoloss.objectives.batch import ExactObjective
+from isoloss.objectives.batch import ExactObjective, PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.descent import AdamW
+from isoloss.pretraining.other_optimisers import SOAP
 from isoloss.pretraining.specification import log_spaced_steps
 
 ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
@@ -39,13 +40,14 @@ class LanguageRuns(Generic[Model]):
     `averaging_horizon` over how many steps checkpoint weights are averaged (None: not at all). Sizes are
     matched in loss among the checkpoints from `compared_from` on, or else the saturated ones: by the time the
     smallest model plateaus, the largest may have long passed that loss. `most_seeds` are pairs of a width and
-    the number of seeds, the first ones, with which models of that width are trained at most.
+    the number of seeds, the first ones, with which models of that width are trained at most. `objective` is
+    what they are trained on.
     """
 
     language: LanguagePlan
     tasks: tuple[str, ...]
     architectures: tuple[Model, ...]
-    update_rule: AdamW
+    update_rule: AdamW | SOAP
     batch_size: int
     steps: int
     checkpoint_steps: tuple[int, ...]
@@ -54,6 +56,7 @@ class LanguageRuns(Generic[Model]):
     averaging_horizon: int | None = None
     compared_from: int | None = None
     most_seeds: tuple[tuple[int, int], ...] = ()
+    objective: PretrainingObjective = MaskedObjective()  # noqa: RUF009  (frozen)
 
     def __post_init__(self) -> None:
         if sum(step >= self.saturated_from for step in self.checkpoint_steps) < 2:
@@ -106,6 +109,7 @@ def runs_of_sizes(
             saturated_from=runs.saturated_from,
             measured=measured,
             labels=(("width", width_of(architecture)),),
+            objective=runs.objective,
             averaging_horizon=runs.averaging_horizon,
         )
         for architecture in runs.architectures

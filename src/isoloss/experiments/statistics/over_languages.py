@@ -1,9 +1,8 @@
-"""Statistics of several languages' runs: the mean over languages, and the worst but for some."""
+"""A statistic of several languages' runs: the worst over languages, but for some."""
 
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, statistic_of
@@ -16,22 +15,6 @@ def by_language(runs: Frames) -> dict[str, list[pl.DataFrame]]:
         if "language" in run.columns:
             found.setdefault(run["language"][0], []).append(run)
     return found
-
-
-@dataclass(frozen=True)
-class MeanOverLanguages:
-    """The mean over languages of the `statistic` of each language's runs; nan if one's is undefined.
-
-    >>> runs = [pl.DataFrame({"language": [name], "fall": [fall]}) for name, fall in (("a", 1.0), ("b", 4.0))]
-    >>> MeanOverLanguages(lambda own: own[0]["fall"][0])(runs)
-    2.5
-    """
-
-    statistic: Statistic
-
-    def __call__(self, runs: Frames) -> float:
-        values = [statistic_of(self.statistic, *own) for own in by_language(runs).values()]
-        return float(np.mean(values)) if values else math.nan
 
 
 @dataclass(frozen=True)

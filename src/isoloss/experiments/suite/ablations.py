@@ -23,6 +23,7 @@ from isoloss.measurements.linear_probe import released_probe
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Panel
 from isoloss.pretraining.descent import AdamW
+from isoloss.pretraining.other_optimisers import SOAP
 from isoloss.results.verdict import within
 
 TEXT, MASKS, DECAY = "the text's", "15 % masks, five copies", "linear decay"
@@ -40,8 +41,8 @@ class ReleasedSchedule:
     steps: int
     warm_up_steps: int
 
-    def rule(self, own: AdamW) -> AdamW:
-        """The text's AdamW with this schedule."""
+    def rule(self, own: AdamW | SOAP) -> AdamW | SOAP:
+        """The text's rule with this schedule."""
         rate, warm_up = self.learning_rate, self.warm_up_steps
         return replace(own, learning_rate=rate, warm_up_steps=warm_up, decay="linear")
 

@@ -1,0 +1,163 @@
+"""The drift's clock on grammars that nobody chose: its statistics, and what is claimed of ten of them."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.drift_exponents import HALF, steps_to
+from isoloss.experiments.drift_runs import RelativeSchedule
+from isoloss.experiments.drift_statistics import (
+    change_of_loss,
+    curves,
+    distance_between_schedules,
+    halvings_of_trace,
+)
+from isoloss.experiments.grammar_runs import DRIFT, PART, START
+from isoloss.experiments.statistics.over_languages import WorstBut
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames
+from isoloss.results.verdict import Region, above, below
+
+NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows one language"
+LEFT_OUT = 2
+"""On how many grammars a claim need not hold: it is about the one that is third from the worst."""
+THIRD = "on the grammar where it is third {}"
+
+ONE_CLOCK = 0.25
+"""The share of the fall within which the curves of one grammar lie, as for `drift`."""
+CLOCK_REASON = "as in drift; a law of ηk alone would make it 0.7 here, and one without the batch 1.7"
+
+
+def divergence_at_the_starts(runs: Frames) -> float:
+    """KL(distribution || model) of the starts over the entropy, median over seeds; nan without starts."""
+    own = [run for run in runs if {PART, "kl", "loss"} <= {*run.columns} and run[PART][0] == START]
+    shares = [float((run["kl"] / (run["loss"] - run["kl"]))[-1]) for run in own]
+    return float(np.median(shares)) if shares else math.nan
+
+
+def rate_beside_batch(runs: Frames) -> float:
+    """a - b of steps ∝ η^-a B^b, to half of the fall that all schedules reach: of 1/η at one η/B."""
+    a, b = _exponents(*runs)
+    return a - b
+
+
+def batch_alone(runs: Frames) -> float:
+    """b of the same."""
+    return _exponents(*runs)[1]
+
+
+@dataclass(frozen=True)
+class FromOne:
+    """How far the `exponent` of some runs is from 1."""
+
+    exponent: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        return abs(self.exponent(runs) - 1.0)
+
+
+@once_per_frames
+def _exponents(*runs: pl.DataFrame) -> tuple[float, float]:
+    medians = curves(runs, DRIFT, clock=RelativeSchedule, centre=pl.Expr.median)
+    return steps_to(medians, HALF).exponents
+
+
+MEDIAN_LOSS = partial(change_of_loss, centre=pl.Expr.median)
+MEDIAN_FALL = partial(halvings_of_trace, clock=RelativeSchedule, centre=pl.Expr.median)
+MEDIAN_DISTANCE = partial(distance_between_schedules, clock=RelativeSchedule, centre=pl.Expr.median)
+POWERS = (
+    "steps ∝ η^-a B^b to half of the fall that all schedules reach, by least squares on medians over seeds"
+)
+
+
+def _not_above(statistic: Statistic) -> WorstBut:
+    return WorstBut(statistic, LEFT_OUT, largest=True)
+
+
+CLAIMS = (
+    Claim(
+        name="loss-stands",
+        answers=Question.LOSS,
+        sentence="On at least eight of ten grammars the loss does not change along SGD.",
+        paper="“after the validation pre-training loss converges” (Section 4)",
+        measure=(
+            "largest change of a schedule's exact loss since the start, median over seeds, over the loss at "
+            f"the start; {THIRD.format('largest')}"
+        ),
+        unit="",
+        claimed=below(0.005),
+        statistic=_not_above(MEDIAN_LOSS),
+        kind="premise",
+        reason="as on the headline's grammar: four times the window of the paper's losses",
+        lowest=0.0,
+    ),
+    Claim(
+        name="trace-falls",
+        sentence="On at least eight of ten grammars the trace of the Hessian falls along SGD.",
+        paper="“a clear decreasing trend” (Section 4; no number given)",
+        measure=(
+            "mean over schedules of the median of log2(trace at the start / at the last checkpoint); "
+            f"{THIRD.format('smallest')}"
+        ),
+        unit="halvings",
+        claimed=above(0.15),
+        statistic=WorstBut(MEDIAN_FALL, LEFT_OUT, largest=False),
+        reason="a tenth of the trace, several times its error",
+    ),
+    Claim(
+        name="one-clock",
+        sentence=(
+            "On at least eight of ten grammars runs of all learning rates and batches lie on one curve over "
+            "τ = η²k / 4B."
+        ),
+        paper=NO_CLOCK,
+        measure=(
+            "largest distance between two schedules' median log2 trace at one τ, over the mean fall at the "
+            f"last τ; {THIRD.format('largest')}"
+        ),
+        unit="of the fall",
+        claimed=below(ONE_CLOCK),
+        statistic=_not_above(MEDIAN_DISTANCE),
+        reason=CLOCK_REASON,
+        lowest=0.0,
+    ),
+    Claim(
+        name="rate-exponent",
+        sentence=(
+            "On at least eight of ten grammars the number of steps to a given fall of the trace scales as "
+            "1/η at one η/B."
+        ),
+        paper=NO_CLOCK,
+        measure=f"distance from 1 of a - b of {POWERS}; {THIRD.format('largest')}",
+        unit="",
+        claimed=below(0.5),
+        statistic=_not_above(FromOne(rate_beside_batch)),
+        reason="half of what sets it apart from steps that do not depend on the rate",
+        lowest=0.0,
+    ),
+    Claim(
+        name="batch-exponent",
+        sentence=(
+            "On at least eight of ten grammars the number of steps to a given fall of the trace scales as B "
+            "at a given learning rate."
+        ),
+        paper=NO_CLOCK,
+        measure=f"distance from 1 of b of {POWERS}; {THIRD.format('largest')}",
+        unit="",
+        claimed=below(0.5),
+        statistic=_not_above(FromOne(batch_alone)),
+        reason="half of what sets it apart from a law without the batch, such as AdamW's",
+        lowest=0.0,
+    ),
+)
+
+OF_A_GRAMMAR: tuple[tuple[str, str, Region, Statistic], ...] = (
+    ("fall", "fall of the trace (halvings)", above(0.15), MEDIAN_FALL),
+    ("distance", "distance between schedules (of the fall)", below(ONE_CLOCK), MEDIAN_DISTANCE),
+    ("rate", "steps as 1/η at one η/B: exponent", Region(0.5, 1.5), rate_beside_batch),
+    ("batch", "steps as B at one η: exponent", Region(0.5, 1.5), batch_alone),
+)
+"""Each effect by itself on one grammar: its column, title, what is claimed, and the statistic."""
