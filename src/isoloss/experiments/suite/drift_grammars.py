@@ -241,7 +241,7 @@ AT: dict[ScaleName, OverGrammars] = {
 
 EXPERIMENT = Design(
     lambda scale: drift_grammars(scale, AT[scale.name]),
-    registered="1c85e2496f761379d111c4d2fa33a057397da48a",
+    registered="763982595265c7d1bf528799a760953b32d49252",
     seeds={"laptop": tuple(range(891, 896)), "night": tuple(range(561, 571))},
     earlier_seeds={"laptop": ((551, 552, 553, 554, 555),)},
     picture=Picture("exponents", "Exponents of the steps to a fall of the trace, on ten random grammars"),
