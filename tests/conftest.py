@@ -8,8 +8,8 @@ import pytest
 
 from unpainted import paint_nothing
 
-collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py"]
-"""Run separately: see `test_torture.py`."""
+collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py", "*/conftest.py"]
+"""Tortures are run separately: see `test_torture.py`. Modules of one name cannot all be read for doctests."""
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # tables are small: threads would only wake one another
 

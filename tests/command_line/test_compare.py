@@ -3,6 +3,7 @@ import random
 import re
 import shutil
 from dataclasses import asdict, replace
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from transformers import AutoModelForMaskedLM
 import isoloss.measurements.checkpoint_measurements as measurements_module
 import isoloss.measurements.compared_checkpoints as compared_module
 import isoloss.measurements.comparison_plan as plan_module
+import isoloss.measurements.on_sentences.local_learning_coefficient as llc_module
 from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
@@ -206,6 +208,8 @@ def test_a_report_never_tells_less_than_the_one_before(run, monkeypatch, tmp_pat
 def test_a_quantity_with_a_value_is_told_with_its_warnings_in_lines_of_80_columns(run, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     few = ("--text", "text.txt", "--sentences", "8")
+    short = partial(llc_module.LocalLearningCoefficientQuantity, burn_in=10, draws=10)
+    monkeypatch.setattr(llc_module, "LocalLearningCoefficientQuantity", short)
     code, written, error = run("a", "b", *few, "--quantity", "local_learning_coefficient=50")
     assert code == 0, error
     found = read_records(tmp_path / "report.jsonl", "report.jsonl")
