@@ -7,15 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import huggingface_hub.constants
 import pytest
 from local_hub import commit, local_hub
 from small_corpora import texts
 
+from isoloss.corpora.data_sets import HubDataSet
+from isoloss.errors import BadInput
+from isoloss.progress import silent
+
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("datasets")
-
-pytestmark = pytest.mark.slow
 
 READING = Path(__file__).with_name("reading_from_a_hub.py")
 OWNER_NAME = "someone/pages"
@@ -70,6 +73,30 @@ HUB = {
 }
 
 
+def test_documents_are_read_from_the_hub_at_the_commit_of_a_revision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import datasets
+
+    with local_hub(HUB) as address:
+        of_file = f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        for name, value in {
+            "ENDPOINT": address,
+            "HUGGINGFACE_CO_URL_TEMPLATE": of_file,
+            "HF_HUB_CACHE": str(tmp_path / "hub"),
+        }.items():
+            monkeypatch.setattr(huggingface_hub.constants, name, value)
+        for name, value in {"HF_ENDPOINT": address, "HF_DATASETS_CACHE": tmp_path / "sets"}.items():
+            monkeypatch.setattr(datasets.config, name, value)
+        source = HubDataSet(OWNER_NAME, streaming=True, revision=PARQUET)
+        read = [document.text for document in source.documents(tmp_path, silent)]
+        absent = HubDataSet("someone/nothing").documents(tmp_path, silent)
+        with pytest.raises(BadInput, match="no data set can be read from someone/nothing: "):
+            next(absent)
+    assert read == LINES
+    assert source.commit == commit(OWNER_NAME, PARQUET)
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
     """What another process reads, whose client has the local hub for its own: it is set when imported."""
@@ -92,20 +119,24 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
     return found
 
 
+@pytest.mark.slow
 def test_a_scripted_data_set_is_read_from_its_parquet_files(found: dict) -> None:
     assert found["by_script"] == found["streamed"] == LINES
     assert found["documents"] == len(LINES)
 
 
+@pytest.mark.slow
 def test_the_commit_that_was_read_is_recorded(found: dict) -> None:
     assert commit(OWNER_NAME, PARQUET) in json.dumps(found["sealed"])
 
 
+@pytest.mark.slow
 def test_a_data_set_that_the_hub_has_not_is_told(found: dict) -> None:
     assert found["missing"].startswith("no data set can be read from someone/nothing: ")
     assert "no data set of that name on the hub" in found["refused"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", COLUMNS)
 def test_glue_is_split_by_hash_and_tested_on_its_validation_part(found: dict, task: str) -> None:
     read = found[task]
