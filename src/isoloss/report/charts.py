@@ -83,7 +83,8 @@ def _categories(chart: Categories, frame: pl.DataFrame, key: Key) -> alt.LayerCh
     )
     categories = frame["category"].n_unique()
     rows = categories * max(1, len(key.values) // 2)
-    return alt.LayerChart(layer=[bars, points] if chart.y.error else [points]).properties(
+    return alt.LayerChart(
+        layer=[bars, points] if chart.y.error else [points],
         height=max(CHART_HEIGHT, ROW_HEIGHT * rows),
         description=f"{chart.y.title} of {categories} categories.",
     )
@@ -106,7 +107,8 @@ def _bars(chart: Bars, frame: pl.DataFrame, key: Key) -> alt.LayerChart:
     )
     errors = base.mark_rule(color=marks.SOFT_INK).encode(x="x_low:Q", x2="x_high")
     categories = frame["category"].n_unique()
-    return alt.LayerChart(layer=[bars.add_params(hover), errors]).properties(
+    return alt.LayerChart(
+        layer=[bars.add_params(hover), errors],
         height=ROW_HEIGHT * categories * max(1.0, len(key.values) / 2),
         description=f"{chart.y.title} of {categories} categories, as bars.",
     )
@@ -135,8 +137,10 @@ def _dots(chart: Dots, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerCha
     titles = marks.of_place(frame) | _titles(chart)
     placed = base.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame))
     points = marks.dots(placed, key, hover, titles, size=70)
-    return alt.LayerChart(layer=[*layers, points.add_params(hover, marks.zoom(name))]).properties(
-        height=CHART_HEIGHT, description=f"{chart.y.title} against {chart.x.title}: {len(frame)} dots."
+    return alt.LayerChart(
+        layer=[*layers, points.add_params(hover, marks.zoom(name))],
+        height=CHART_HEIGHT,
+        description=f"{chart.y.title} against {chart.x.title}: {len(frame)} dots.",
     )
 
 
@@ -210,7 +214,8 @@ def _lines(chart: Lines, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerC
         band = of_mean.mark_area(opacity=0.18, clip=True).encode(**ends, fill=colour(key))
         layers.insert(0, band.encode(color=alt.value("transparent")))
         layers.append(of_mean.mark_line(strokeWidth=2.8).encode(y=marks.y(chart.y, frame, "mean")))
-    return alt.LayerChart(layer=layers).properties(
+    return alt.LayerChart(
+        layer=layers,
         height=CHART_HEIGHT,
         description=f"{chart.y.title} over {chart.x.title}: {frame['series'].n_unique()} lines.",
     )
@@ -237,7 +242,8 @@ def _landscape(chart: Landscape, frame: pl.DataFrame, name: str) -> alt.LayerCha
     layers = [_heat_map(chart, cells).add_params(marks.zoom(name))]
     if not points.is_empty():
         layers += _paths(chart, points)
-    return alt.LayerChart(layer=layers).properties(
+    return alt.LayerChart(
+        layer=layers,
         width=SIDE,
         height=SIDE,
         description=f"{chart.height.title} over {chart.x.title} and {chart.y.title}.",

@@ -203,6 +203,6 @@ def distribution_bars(table: pl.DataFrame) -> alt.LayerChart:
     numbers = base.mark_text(align="left", dx=4, fontSize=12).encode(
         text=alt.Text("probability:Q", format=".3~g")
     )
-    return alt.LayerChart(layer=[bars, numbers]).properties(
-        height=CHART_HEIGHT, description=f"Probabilities as bars: {len(table)}."
+    return alt.LayerChart(
+        layer=[bars, numbers], height=CHART_HEIGHT, description=f"Probabilities as bars: {len(table)}."
     )
