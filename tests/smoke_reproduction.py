@@ -1,4 +1,4 @@
-"""`isoloss reproduce figure-1 --scale smoke`, run once for all tests of it, its jobs in this process."""
+"""`isoloss reproduce figure-1 --scale smoke`, run once for all tests of it: in this process, unpainted."""
 
 import io
 from contextlib import chdir, redirect_stdout
@@ -9,6 +9,7 @@ import pytest
 from isoloss.cli import main
 from jobs_in_turn import reproduce_in_this_process
 from made_once import made_once
+from unpainted import paint_nothing
 
 SMOKE = ("reproduce", "figure-1", "--scale", "smoke")
 
@@ -20,6 +21,7 @@ def smoke_reproduction(factory: pytest.TempPathFactory) -> Path:
         told = io.StringIO()
         with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(told):
             reproduce_in_this_process(patch)
+            paint_nothing(patch)
             with pytest.raises(SystemExit) as leaving:
                 main([*SMOKE, "--json"])
         assert not leaving.value.code

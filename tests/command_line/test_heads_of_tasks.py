@@ -113,6 +113,7 @@ def test_damage_to_a_model_with_the_head_of_a_task_is_that_of_its_dense_fisher_m
     assert found["kl_measured"] == pytest.approx(found["kl_quadratic"], rel=0.2)
 
 
+@pytest.mark.parametrize("tuned", ["text"], indirect=True)
 def test_the_precision_of_a_sensitivity_is_chosen(tuned: Tuned, capsys: Capture) -> None:
     _, folder, table = tuned
     asked = ("sensitivity", folder, "--text", table, "--json", "--round", 4, "--dtype")
@@ -127,6 +128,7 @@ def test_the_precision_of_a_sensitivity_is_chosen(tuned: Tuned, capsys: Capture)
     assert [each["value"] for each in by_default] == values["float32"]
 
 
+@pytest.mark.parametrize("tuned", ["labels", "target"], indirect=True)
 def test_models_with_the_head_of_a_task_are_compared_by_their_own_loss(
     tuned: Tuned, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,9 +10,11 @@ from page_blocks import ROOT
 EXTENSIONS = ROOT / "docs" / "extensions"
 
 
-@pytest.fixture(autouse=True)
-def _extensions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(EXTENSIONS)
-    yield
+@pytest.fixture(autouse=True, scope="module")
+def _extensions() -> Iterator[None]:
+    # Of a module, not of each test: the scripts remember what they have read of the results.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(EXTENSIONS)
+        yield
     for path in EXTENSIONS.glob("*.py"):
         sys.modules.pop(path.stem, None)
