@@ -200,7 +200,7 @@ SMOKE = OverGrammars(
     architectures=laptop_transformers((16,)),
     schedules=(RelativeSchedule(1.0, 8), RelativeSchedule(0.5, 4), RelativeSchedule(1.0, 24)),
     times=(0.2, 0.4, 0.8),
-    start_steps=40,
+    start_steps=80,
 )
 
 LAPTOP = OverGrammars(
