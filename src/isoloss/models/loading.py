@@ -1,8 +1,8 @@
 """Loads Hugging Face masked and causal language models, from folders or by their names on a hub."""
 
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from isoloss.models.folder_configuration import (
 )
 from isoloss.models.hub import MEND, quiet, refuse_unreachable_hub, refusing, sized_by_weights
 from isoloss.models.hub_names import refuse_absent
+from isoloss.models.stored_weights import explained_by_weights
 from isoloss.models.transformers import Attention
 from isoloss.results.checkpoint import refuse_damaged
 
@@ -125,9 +126,14 @@ def load_any_language_model(
     return model.eval(), predicted
 
 
-def bounded(name: str) -> AbstractContextManager[None]:
-    """As `sized_by_weights`; a hub's model is not here yet, and is as large as it is."""
-    return sized_by_weights(Path(name)) if Path(name).is_dir() else nullcontext()
+@contextmanager
+def bounded(name: str) -> Iterator[None]:
+    """As `sized_by_weights` and `explained_by_weights`; a hub's model is not here yet, and is as it is."""
+    if not Path(name).is_dir():
+        yield
+        return
+    with sized_by_weights(Path(name)), explained_by_weights(Path(name)):
+        yield
 
 
 def refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """What the files of weights in a model's folder hold, without the model: names, shapes, types, and sizes."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ import torch
 from safetensors import safe_open
 
 from isoloss.device import free_memory
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError, is_failure
 from isoloss.models.hub import refuse_irregular, refusing
 
 _STORED = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 """Floating-point types by their names in safetensors."""
 
+_SAVED = "save a model's state_dict there, whose names are words: torch.save(model.state_dict(), path)"
 HALVES = (torch.bfloat16, torch.float16)
 
 
@@ -68,11 +70,35 @@ def stored_elements(folder: Path) -> dict[torch.dtype, int]:
 
 
 def held_in(path: Path, device: str) -> dict[str, Any]:
-    """What one of torch's .bin files holds, without unpickling anything else than tensors."""
+    """What one of torch's .bin files holds, without unpickling anything else than tensors.
+
+    Raises BadInput if that is not a name for each of them, and whatever torch raises for a damaged file.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Detected pickle protocol")  # an unreadable file is refused
-        held: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    return held
+        held = torch.load(path, map_location=device, weights_only=True)
+    if not isinstance(held, Mapping):
+        raise BadInput(f"{path} holds a {type(held).__name__}, not weights by name; {_SAVED}")
+    other = [name for name in held if not isinstance(name, str)]
+    if other:
+        raise BadInput(f"{path} names a weight {other[0]!r}, not with a word; {_SAVED}")
+    return dict(held)
+
+
+@contextmanager
+def explained_by_weights(folder: Path) -> Iterator[None]:
+    """If what is within fails because of what a .bin file of the folder holds, raise a BadInput naming it.
+
+    They are not looked at otherwise: `transformers` takes them as they come, and fails far from the cause.
+    """
+    try:
+        yield
+    except IsolossError:
+        raise
+    except BaseException as error:
+        if is_failure(error):
+            weight_shapes(folder)
+        raise
 
 
 def precision_that_fits(names: Sequence[str], device: torch.device, beside: int) -> torch.dtype:
