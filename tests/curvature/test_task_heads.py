@@ -21,6 +21,7 @@ from transformers import (
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
 from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.models.task_heads import first_of_decoder
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretrained import kept_apart
@@ -130,6 +131,15 @@ def test_the_classes_of_tokens():
     padded = torch.tensor([[*each, *[-100] * (4 - len(each))] for each in labels])
     own = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), labels=padded)
     torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, batch.targets), own.loss)
+
+
+@pytest.mark.parametrize("texts", [2, 3, 5])
+def test_every_token_of_equally_long_texts_has_a_class(texts):
+    model = built(BertForTokenClassification, BERT)
+    batch = token_class_batch([[3, 5, 9 - each] for each in range(texts)], [[0, 2, 1]] * texts, pad=0)
+    found = checked_norms(model, TokenClass(), batch, tokens=CLASSES)
+    assert "per-sentence gradients" not in found.ways.values()
+    assert sentence_fisher_traces(model, TokenClass(), batch, seed=0).compared
 
 
 @pytest.mark.parametrize(

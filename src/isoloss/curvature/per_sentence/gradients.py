@@ -113,12 +113,17 @@ def _flattened(node: Node | None, flat: int, left: int, tried: set[Node]) -> Nod
         return node
     if name in _VIEWS and node._saved_self_sym_sizes[0] != flat:
         return node
-    if name not in _VIEWS and name not in _ROW_BY_ROW:
+    if name not in _VIEWS and name not in _ROW_BY_ROW and not _widens_rows(node):
         return None
     tried.add(node)
     operands = [1] if name == "AddmmBackward0" else range(len(node.next_functions))
     found = (_flattened(node.next_functions[operand][0], flat, left - 1, tried) for operand in operands)
     return next((each for each in found if each is not None), None)
+
+
+def _widens_rows(node: Node) -> bool:
+    """Whether a dimension of size 1 is added behind that of the rows."""
+    return bool(node.name() == "UnsqueezeBackward0" and node._saved_dim != 0)
 
 
 def _multiplied(operation: Node, operand: int) -> Tensor:
