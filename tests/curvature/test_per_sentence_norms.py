@@ -6,6 +6,7 @@ import torch
 from dense_norms import checked_norms, directions, norms_of_cotangents
 from model_state import state
 from torch import nn
+from transformers import FalconConfig, FalconForCausalLM
 from unusual_models import (
     BiasOfPairs,
     InPlace,
@@ -18,6 +19,7 @@ from unusual_models import (
     Recurrent,
     SharedTable,
     ShiftedVectors,
+    Transposed,
     TwiceShifted,
     UnknownUse,
     Whole,
@@ -27,6 +29,7 @@ from unusual_models import (
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_of
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE = MaskedObjective()
@@ -198,3 +201,19 @@ def test_the_model_is_left_as_found(model, several_masks, fails):
     except ZeroDivisionError:
         assert fails
     torch.testing.assert_close(state(model), found, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("way", Transposed.WAYS)
+def test_a_matrix_that_is_transposed_before_it_is_multiplied_with(way):
+    found = checked_norms(Transposed(way), Whole(), batch_of(3, 4, 4))
+    assert found.ways["layer.weight"] == "linear"
+
+
+def test_falcon_is_measured_in_batch():
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 11}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = FalconForCausalLM(FalconConfig(**sizes, bos_token_id=0, eos_token_id=0)).double()
+    batch = next_token_batch([[3, 4, 5, 6], [7, 8], [9, 3, 4]], pad=0)
+    found = checked_norms(model, PretrainedCausal(), batch, tokens=11)
+    assert "per-sentence gradients" not in found.ways.values()

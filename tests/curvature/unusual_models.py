@@ -56,6 +56,33 @@ class UnknownUse(Model):
         return self.layer(x) * self.layer.weight.softmax(0).sum(1)
 
 
+class Transposed(Model):
+    """A matrix that is transposed before it is multiplied with, as Falcon's and others' layers do."""
+
+    WAYS = (".T", ".mT", "t", "transpose", "permute", "from the end")
+
+    def __init__(self, way):
+        super().__init__(layer=lambda: nn.Linear(4, 4))
+        self.way = way
+
+    def inner(self, x):
+        weight = self.layer.weight
+        match self.way:
+            case ".T":
+                turned = weight.T
+            case ".mT":
+                turned = weight.mT
+            case "t":
+                turned = weight.t()
+            case "transpose":
+                turned = weight.transpose(0, 1)
+            case "permute":
+                turned = weight.permute(1, 0)
+            case "from the end":
+                turned = weight.permute(-1, -2)
+        return (x @ turned + self.layer.bias).tanh()
+
+
 class LooseParameters(Model):
     """A number, a gain, a bias, a table of positions and a matrix that belong to no torch layer."""
 

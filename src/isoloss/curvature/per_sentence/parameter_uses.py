@@ -173,7 +173,7 @@ class ParameterUses:
                     None if use is None or use.part is not None else replace(use, part=part)
                     for use in self._of(operation, dimensions - 1)
                 ]
-            elif operation.name() == "TBackward0":
+            elif dimensions == 2 and _transposes(operation):
                 uses += [_product(*parent, is_transposed=True) for parent in self.graph.parents[operation]]
             elif operation.name() == "EmbeddingBackward0":
                 uses.append(self._lookup(operation))
@@ -234,6 +234,18 @@ class ParameterUses:
 def _counted_from_the_start(index: int, size: int) -> int:
     """An index into a stack; autograd shows an index -k, counted from the end, as 2^64 - k."""
     return index + size - (1 << 64) if index >= 1 << 63 else index % size
+
+
+def _transposes(operation: Node) -> bool:
+    """Whether a matrix is transposed: layers, `.T` and `.mT` are recorded under names of their own."""
+    match operation.name():
+        case "TBackward0":
+            return True
+        case "PermuteBackward0":
+            return [dim % 2 for dim in operation._saved_dims] == [1, 0]  # -k is shown as 2^64 - k
+        case "TransposeBackward0":
+            return bool(operation._saved_dim0 % 2 != operation._saved_dim1 % 2)
+    return False
 
 
 def _product(operation: Node, operand: int, *, is_transposed: bool) -> Use | None:
