@@ -18,24 +18,24 @@ PAGE = Path(__file__).parent.parent / "claims.md"
 INTRODUCTION = f"""\
 # The claims
 
-Every sentence that runs at laptop scale and of a night may contradict: its statistic, the numbers it is said
-to be one of, and the paper's own number. All of it was fixed before the runs that it is judged on. This page
-is written from the code, and a test fails where the two differ. The wording of sentences has been edited
-since then; statistics, bounds and units have not.
+Every claim that the runs at the scales `laptop` and `night` can contradict, with its statistic, the range in
+which the statistic is claimed to lie, and the paper's own number. All of this was fixed before the runs on
+which the claim is judged. This page is generated from the code, and a test fails if the two differ. The
+wording has been edited since then; statistics and bounds have not.
 
-A statistic's interval comes from resamples of whole seeds. A claim is *supported* where the whole interval
-lies among the numbers claimed, *not supported* where none of it does, and *inconclusive* otherwise. A bound
-that is not 0 is the smallest effect of interest, and the claim says why it lies there.
+A statistic's interval comes from resamples of whole seeds. A claim is *supported* if the whole interval lies
+in the claimed range, *not supported* if none of it does, and *inconclusive* otherwise. A bound other than 0
+is the smallest effect of interest; the reason for it follows the bound. A statistic without a unit is a
+correlation, an exponent, or a share: the bound 0.005 of a premise is 0.5 %.
 
-*Premises* are conditions under which the effects are to be seen, such as one common loss, and no
-discoveries: each is judged by itself, at {100 * CONFIDENCE:g} %. The *effects* of one experiment are
-one family, judged together by Holm's procedure: with probability {100 * CONFIDENCE:g} % at least,
-none of them is called supported or not supported wrongly. A claim that is *withdrawn* is no longer among
-them, and says why.
+*Premises* are conditions for seeing the effects, such as a common loss, rather than discoveries: each is
+judged on its own, at {100 * CONFIDENCE:g} %. The *effects* of one experiment are one family, judged
+together by Holm's procedure: with a probability of at least {100 * CONFIDENCE:g} %, none of them is wrongly
+called supported or not supported. A claim that is *withdrawn* is no longer judged; the reason is given.
 
-What an effect would be, were accuracy exactly −log2 of the trace, exactly −log2 of KL, or independent of
-both, is on each experiment's page. An effect that could not fail, or could not hold, whichever it is, is
-refused before anything is run, and so is one that is another's number under a second name.
+Each experiment's page shows what its effects would be if accuracy were exactly −log2 of the trace, exactly
+−log2 of KL, or independent of both. An effect that would be supported in all three cases, or in none, is
+refused before anything is run, and so is an effect that repeats another's statistic under a second name.
 """
 
 
@@ -59,11 +59,11 @@ def _section(laptop: Experiment, night: Experiment) -> str:
 
 
 def _entry(claim: Claim, where: str = "") -> str:
-    because = f", because {claim.reason}" if claim.reason else ""
+    why = f": {claim.reason}" if claim.reason else ""
     return (
         f"**{claim.sentence}** (`{claim.name}`, {claim.kind}{where})\n\n"
         f"- statistic: {claim.measure}\n"
-        f"- claimed: {f'{claim.claimed} {claim.unit}'.strip()}{because}\n"
+        f"- claimed: {f'{claim.claimed} {claim.unit}'.strip()}{why}\n"
         f"- the paper: {claim.paper}\n" + (f"- withdrawn: {claim.withdrawn}\n" if claim.withdrawn else "")
     )
 

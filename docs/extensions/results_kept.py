@@ -1,7 +1,9 @@
 """Results that are shipped: read from reference/, taken into it from a results folder, and told in cells."""
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -10,18 +12,25 @@ from typing import Any
 import polars as pl
 import vl_convert
 
-from isoloss.experiments.claims import MOST_SEEDS, Claim
+from isoloss.experiments.claims import MOST_SEEDS, Claim, reading
 from isoloss.experiments.design import builtin_designs, every_experiment
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import packed_results, shipped_results
 from isoloss.files import write_atomically
+from isoloss.results.verdict import Region
 from isoloss.stored_runs.stored_run import stored_run
 
 ROOT = Path(__file__).parent.parent.parent
 SHIPPED = ROOT / "src" / "isoloss" / "reference"
 SCALES = ("laptop", "night")
-UNITS = {"percent points": "percentage points", "of the twin's fall": "of the fall with noise"}
-"""Units as claims were registered with them, and as they are read."""
+UNITS = {
+    "percent points": "percentage points",
+    "of the fall": "of the trace's fall apart",
+    "of the twin's fall": "of the fall with noise",
+    "a halving": "per halving of the trace",
+    "a doubling": "per doubling of the trace",
+}
+"""Units of earlier rounds' claims whose statistic has become another since, and as they are read."""
 
 REWORDED = Path(__file__).parent / "reworded_claims.json"
 """Words of claims that were edited since they were registered, as (before, now)."""
@@ -60,14 +69,21 @@ def _as_of_today(result: dict[str, Any], scale: str) -> dict[str, Any]:
     for claim in result["claims"]:
         now = _registered().get((result["name"], claim["name"])) or _registered().get(("", claim["name"]))
         words = {"sentence": _in_todays_words(claim["sentence"])}
+        words["unit"] = _spelt_out(claim["unit"])
         if now is not None:
             words["withdrawn"] = now.withdrawn
             if is_current or _in_todays_words(claim["measure"]) == _in_todays_words(now.measure):
-                words["sentence"] = now.sentence
+                words |= {"sentence": now.sentence, "paper": now.paper, "unit": now.unit}
         tested = claim["kind"] == "effect" and not claim.get("withdrawn")
         before = [(each["seeds"], each["verdicts"].get(claim["name"])) for each in earlier]
         claims.append({**claim, **words, "tested": tested, "before": [each for each in before if each[1]]})
     return {**result, "claims": claims}
+
+
+def _spelt_out(unit: str) -> str:
+    for before, now in UNITS.items():
+        unit = unit.replace(before, now)
+    return unit
 
 
 def _in_todays_words(text: str) -> str:
@@ -108,8 +124,8 @@ def not_yet_run(kept: dict[str, Any]) -> str:
     if not fresh:
         return ""
     return (
-        " **These are the results of an earlier round**: claims have been registered anew since, for seeds "
-        f"{min(fresh)} to {max(fresh)}, and have [not yet been run](claims.md)."
+        " **These results are of an earlier round.** The claims have since been registered anew, for seeds "
+        f"{min(fresh)} to {max(fresh)}, which have [not been run yet](claims.md)."
     )
 
 
@@ -139,48 +155,45 @@ def of_kind(result: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [claim for claim in result["claims"] if claim["kind"] == kind and not claim.get("withdrawn")]
 
 
-def cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
-    """Sentence, the paper's, ours, what was claimed, and the verdict."""
-    share = 100 if claim["unit"] == "" and claim["kind"] == "premise" else 1
-    unit = " %" if share == 100 else f" {claim['unit']}".rstrip()
+@dataclass(frozen=True)
+class Told:
+    """A claim of a shipped result in words, each of them as pages have it."""
+
+    sentence: str
+    paper: str
+    measured: str
+    claimed: str
+    verdict: str
+    what_would_decide: str
+
+
+def told(claim: dict[str, Any]) -> Told:
+    """The sentence, what the paper has, what was measured and claimed, the verdict, and what is missing."""
+    read = reading(claim["unit"], claim["kind"])
     numbers = [claim[name] for name in ("effect", "low", "high")]
-    bounds = [
-        f"{word} {share * bound:g}{unit if share == 100 else ''}"
-        for word, bound in claim["claimed"].items()
-        if bound is not None
-    ]
     if None in numbers:
         measured = "undefined on some runs"
     else:
-        measured, low, high = (_two_digits(share * number) for number in numbers)
-        measured = f"{measured}{unit} ({low} to {high})"
-    verdict = f"{verdict_of(claim)}{_what_would_decide(claim)}"
-    paper, measured = (_as_read(text) for text in (claim["paper"], measured))
-    return claim["sentence"], paper, measured, " and ".join(bounds), verdict
-
-
-def _as_read(text: str) -> str:
-    for registered, read in UNITS.items():
-        text = text.replace(registered, read)
-    return text
+        effect, least, most = (_two_digits(read.factor * number) for number in numbers)
+        measured = f"{effect}{read.sign} {read.unit}".rstrip() + f" ({least} to {most})"
+    low, high = claim["claimed"]["above"], claim["claimed"]["below"]
+    region = Region(-math.inf if low is None else low, math.inf if high is None else high)
+    paper = claim["paper"].replace("percent points", "percentage points")
+    return Told(
+        claim["sentence"], paper, measured, read.region(region), claim["verdict"], _what_would_decide(claim)
+    )
 
 
 def _two_digits(number: float) -> str:
-    """Both digits, also of 1.0, which would otherwise look like a count."""
-    return f"{number:#.2g}".rstrip(".")
-
-
-def verdict_of(claim: dict[str, Any]) -> str:
-    """The verdict, and whether the claim was withdrawn."""
-    why = claim.get("withdrawn")
-    return f"**{claim['verdict']}**" + (f" (withdrawn: {why})" if why else "")
+    """Both digits, also of 1.0, which would otherwise look like a count; whole numbers from 100 on."""
+    return f"{number:.0f}" if abs(number) >= 99.5 else f"{number:#.2g}".rstrip(".")
 
 
 def _what_would_decide(claim: dict[str, Any]) -> str:
     if claim["verdict"] != "inconclusive" or claim["effect"] is None:
         return ""
     seeds = claim["seeds_needed"]
-    return f"; {seeds} seeds would decide it" if seeds else f"; {MOST_SEEDS:,} seeds would not decide it"
+    return f"{seeds} seeds would decide it" if seeds else f"{MOST_SEEDS:,} seeds would not decide it"
 
 
 def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 from results_kept import (
     ROOT,
     SCALES,
-    cells,
     keep,
     largest_current,
     not_yet_run,
@@ -23,6 +22,7 @@ from results_kept import (
     picture_name,
     read_kept,
     seeds_of,
+    told,
 )
 from results_quoted import DRIFT_PAGE, README, findings, with_drift, with_results
 from results_rounds import families_told, ranges
@@ -60,17 +60,18 @@ def results_page(kept: Sequence[dict[str, Any]]) -> str:
 INTRODUCTION = """\
 # What we found
 
-All numbers come from the results that are shipped, and every claim was [registered before its
-runs](claims.md). Brackets: 95 % intervals over seeds, corrected for the number of effects in an experiment
-(Holm). A claim is called supported, or not supported, only if the whole interval says so.
+All numbers come from the shipped results, and every claim was [registered before its runs](claims.md).
+Brackets hold 95 % intervals over seeds, corrected for the number of effects (Holm). A claim is supported
+(yes) if its whole interval agrees with it, not supported (no) if none of it does, and undecided
+(inconclusive) otherwise.
 """
 IN_A_MINUTE = """\
 ## In a minute
 
-Models with the same pre-training loss can differ downstream. Liu and others (2023) argue that the flatter
-ones are better, and that training moves towards them by itself. Here the exact distribution of each
-language is known, and so is what a model has left to learn (the divergence KL). A model is flat if the
-trace of the Hessian of its loss is small.
+Models with the same pre-training loss can differ downstream. Liu and others (2023) argue that flatter ones
+are better, and that training moves towards them by itself. A model is flat if the trace of its loss's
+Hessian is small. Here each language's exact distribution is known, and so is what a model has left to
+learn: KL, its divergence from it.
 """
 ANSWERS = {"supported": "Supported", "not supported": "Not supported", "inconclusive": "Undecided"}
 
@@ -79,8 +80,7 @@ def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """By question: each experiment's own question, the claim that answers it, one number, and a link."""
     yield "## Question by question\n"
     yield (
-        "For each experiment, the one claim that answers its question, at the larger scale that has current "
-        "results; the link leads to its other claims.\n"
+        "Each experiment's main claim, at the largest scale with current results; links lead to the others.\n"
     )
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
@@ -96,13 +96,14 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     asked, link = _experiment(result["name"]).title, f"[{result['name']}](#{result['name']})"
     claims = [*of_kind(result, "effect"), *of_kind(result, "premise")]
     if "findings" in shown:
-        return f"- *{asked}* {shown['findings'][0]} {link}"
+        return f"- *{asked}* {shown['findings'][0].partition('. ')[0].removesuffix('.')}. {link}"
     if not claims:
         return f"- *{asked}* All claims were withdrawn; what was measured is shown. {link}"
     named = {claim["name"]: claim for claim in claims}
     answer = named.get(builtin_designs()[result["name"]].headline, claims[0])
-    sentence, _, measured, _, _ = cells(answer)
-    return f"- *{asked}* **{ANSWERS[answer['verdict']]}:** {sentence} {measured}, {shown['scale']}. {link}"
+    said = told(answer)
+    found = f"{said.sentence.removesuffix('.')}: {said.measured}, {shown['scale']}."
+    return f"- *{asked}* **{ANSWERS[said.verdict]}:** {found} {link}"
 
 
 @cache
@@ -113,10 +114,11 @@ def _experiment(name: str) -> Experiment:
 def _families(kept: Sequence[dict[str, Any]]) -> str:
     return (
         "## How much is decided\n\n"
-        "Within an experiment, the probability of any wrong verdict is at most 5 %. Some experiments were "
-        "[judged again on new seeds](limits.md) after leaving claims open; the fifth column shares the 5 % "
-        "among those rounds. The last column applies Holm's procedure once, to the effects of all "
-        "experiments. Withdrawn claims are not counted.\n\n" + families_told(kept, SCALES)
+        "Within one experiment, the probability of any wrong verdict is at most 5 %. Where a round left "
+        "claims undecided, they were [judged again on new seeds](limits.md); fewer stay decided if all "
+        "rounds of an experiment share the 5 %, and fewer still if the effects of all experiments are "
+        "corrected together (of these at least as many as shown). Withdrawn claims are not counted.\n\n"
+        + families_told(kept, SCALES)
     )
 
 
@@ -131,9 +133,10 @@ def _section(scales: list[dict[str, Any]]) -> str:
     if kinds["effect"]:
         parts.append(kinds["effect"])
     elif not kinds["premise"] and not any("findings" in each for each in scales):
-        parts.append("All claims on these runs have been withdrawn; the reasons are below.\n")
+        parts.append("All claims on these runs have been withdrawn, for the reasons given below.\n")
     if kinds["premise"]:
-        parts += ["Premises, each judged by itself:\n", kinds["premise"]]
+        parts += ["Premises, which are conditions for seeing these effects, each judged on its own:\n"]
+        parts.append(kinds["premise"])
     told = "\n".join(map(_origin, scales))
     parts.append(f"<details><summary>Seeds, commits and rounds</summary>\n\n{told}\n\n</details>\n")
     return "\n".join(parts)
@@ -151,42 +154,66 @@ def _table(scales: list[dict[str, Any]], kind: str) -> str:
     names = [each["scale"] for each in scales]
     rows = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
     for of_scale in found.values():
-        sentence, paper, _, claimed, _ = cells(next(iter(of_scale.values())))
+        said = told(next(iter(of_scale.values())))
         at = [_judged(of_scale[scale]) if scale in of_scale else "" for scale in names]
-        sentence, paper = (text.replace("|", r"\|") for text in (sentence, paper))
-        said = f"{sentence}<br><small>claimed: {claimed}; the paper: {paper}</small>"
-        rows.append(f"| {said} | {' | '.join(at)} |")
+        below = f"Claimed: {said.claimed}. {_of_the_paper(said.paper)}"
+        claim = f"{said.sentence}<br><small>{below}</small>".replace("|", r"\|")
+        rows.append(f"| {claim} | {' | '.join(at)} |")
     return "\n".join(rows) + "\n"
 
 
+def _of_the_paper(paper: str) -> str:
+    """What the paper has on a claim, or why it has nothing, as a sentence."""
+    if paper.startswith("none: "):
+        return f"Not in the paper: {paper.removeprefix('none: ')}."
+    if paper.startswith("beyond the paper"):
+        return f"{paper[0].upper()}{paper[1:]}."
+    return f"The paper: {paper}."
+
+
 def _judged(claim: dict[str, Any]) -> str:
-    """The number, the verdict, and the verdicts of earlier rounds."""
-    _, _, measured, _, verdict = cells(claim)
-    before = ", ".join(verdict for _, verdict in claim["before"])
-    return f"{measured}: {verdict}" + (f" (earlier: {before})" if before else "")
+    """The verdict and its number; below them what would decide it, and the verdicts of earlier rounds."""
+    said = told(claim)
+    before = [verdict for _, verdict in claim["before"]]
+    more = [said.what_would_decide, f"earlier rounds: {_in_turn(before)}" if before else ""]
+    below = "; ".join(filter(None, more))
+    return f"**{said.verdict}**<br>{said.measured}" + (f"<br><small>{below}</small>" if below else "")
+
+
+def _in_turn(verdicts: Sequence[str]) -> str:
+    """Verdicts of rounds, the first first."""
+    if len(verdicts) > 1 and len(set(verdicts)) == 1:
+        return f"{verdicts[0]} {'twice' if len(verdicts) == 2 else f'{len(verdicts)} times'}"
+    return ", ".join(verdicts)
 
 
 def _origin(kept: dict[str, Any]) -> str:
     """Where a scale's results come from: command, commit, seeds, versions, and the rounds before."""
     result, versions = kept["result"], kept["versions"]
     after = f", after `{kept['after']}`, whose runs it shares" if "after" in kept else ""
-    beside = " beside other work" if kept.get("busy") else ""
+    beside = " on a machine busy with other work" if kept.get("busy") else ""
     rounds = (
-        f" Earlier rounds: seeds {'; '.join(map(ranges, kept['earlier_seeds']))}."
+        f" Seeds of earlier rounds: {'; '.join(map(ranges, kept['earlier_seeds']))}."
         if kept["earlier_seeds"]
         else ""
     )
     withdrawn = [claim for claim in result["claims"] if claim.get("withdrawn")]
-    told = "".join(
-        f"\n  - Withdrawn: {claim['sentence']} {cells(claim)[2]}; {claim['withdrawn']}."
+    no_longer = "".join(
+        f"\n  - Withdrawn: {claim['sentence']} Measured: {told(claim).measured}. Why: {claim['withdrawn']}."
         for claim in withdrawn
     )
     return (
-        f"- {kept['scale']}: `{kept['command']}`{after}, commit `{kept['commit'][:12]}`, {kept['seconds']:,} "
-        f"seconds{beside}; seeds {ranges(seeds_of(result))}, not used to choose any setting; "
+        f"- {kept['scale']}: `{kept['command']}`{after}, commit `{kept['commit'][:12]}`, "
+        f"{_duration(kept['seconds'])}{beside}; seeds {ranges(seeds_of(result))}, none of which served to "
+        f"choose settings; "
         f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}.{rounds}"
-        f"{not_yet_run(kept)} To rerun one run: `{_again(kept)}`.{told}"
+        f"{not_yet_run(kept)} One of the runs again: `{_again(kept)}`.{no_longer}"
     )
+
+
+def _duration(seconds: int) -> str:
+    """In minutes, or from two hours on in hours."""
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
 def _again(kept: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from results_kept import ROOT, cells, largest_current, seeds_of
+from results_kept import ROOT, largest_current, seeds_of, told
 
 README, DRIFT_PAGE = ROOT / "README.md", ROOT / "docs" / "drift.md"
 PLACES = {
@@ -22,10 +22,10 @@ FINDINGS = (
         "figure-1",
         {
             "later-is-better": (
-                "Once the loss has settled, accuracy keeps rising as steps double: {verdict}, {measured}."
+                "After the loss has converged, does accuracy keep rising? {answer}: it changes by {measured}."
             ),
             "one-kl": (
-                "KL, what is left to learn, has settled too: {verdict}, it still changes by {measured}."
+                "Has KL, what is left to learn, converged as well? {answer}: it changes by {measured}."
             ),
         },
     ),
@@ -34,12 +34,12 @@ FINDINGS = (
         "flatten-polish",
         {
             "flatter-is-no-better": (
-                "Models were made flatter or sharper, then trained to equal KL. As the trace of the Hessian "
-                "doubles, their accuracy does not fall by half a point: {verdict}, {measured}."
+                "Models were made flatter or sharper, then trained to equal KL. Does accuracy rise by half a "
+                "point as the trace of the Hessian halves? {answer}: it changes by {measured}."
             ),
             "rounding-harms-the-sharper": (
-                "Rounding the weights to 6 bits does more harm to sharper models: {verdict}, "
-                "the harm grows by {measured}."
+                "Does rounding the weights to 6 bits harm the sharper ones more? {answer}: the KL after "
+                "rounding rises by {measured}."
             ),
         },
     ),
@@ -48,17 +48,21 @@ FINDINGS = (
         "drift",
         {
             "trace-falls": (
-                "Once the loss has settled, SGD keeps moving to flatter models: {verdict}, the trace falls "
-                "by {measured}."
+                "After the loss has converged, does SGD keep moving to flatter models? {answer}: by "
+                "{measured}."
             ),
             "one-clock": (
-                "Learning rate η, batch size B and steps k matter only through one clock, τ = η²k / 4B: "
-                "{verdict}, runs stray from one curve by {measured}."
+                "Do learning rate η, batch size B and steps k matter only through one clock, τ = η²k / 4B? "
+                "{answer}: any two schedules are at most {measured}."
             ),
         },
     ),
 )
-"""README's findings: what each is about, the experiment that it is told by, and its claims in plain words."""
+"""README's findings: what each is about, its experiment, and its claims as questions in plain words."""
+
+ANSWERS = {"supported": "Yes", "not supported": "No", "inconclusive": "Undecided"}
+ASKED_THE_OTHER_WAY = ("flatter-is-no-better",)
+"""The claims whose question a supported claim answers with no."""
 
 DRIFT_CLAIMS = ("trace-falls", "loss-stands", "one-clock", "no-noise-no-fall")
 """The claims whose verdicts stand beside the drift's pictures."""
@@ -108,8 +112,11 @@ def findings(kept: Sequence[dict[str, Any]], page: str) -> str:
 
 
 def _said(words: str, claim: dict[str, Any]) -> str:
-    _, _, measured, _, verdict = cells(claim)
-    return words.format(verdict=verdict.partition(";")[0], measured=measured)
+    said = told(claim)
+    answer = ANSWERS[said.verdict]
+    if claim["name"] in ASKED_THE_OTHER_WAY:
+        answer = {"Yes": "No", "No": "Yes"}.get(answer, answer)
+    return words.format(answer=f"**{answer}**", measured=said.measured)
 
 
 def readme_table(kept: Sequence[dict[str, Any]]) -> str:
@@ -121,37 +128,38 @@ def readme_table(kept: Sequence[dict[str, Any]]) -> str:
         )
         claims = {claim["name"]: claim for claim in result["claims"]}
         for effect in effects:
-            sentence, paper, measured, _, verdict = cells(claims[effect])
-            rows.append(f"| {sentence} | {paper} | {measured}: {verdict} |")
+            said = told(claims[effect])
+            paper = said.paper.removeprefix("none: ")
+            rows.append(f"| {said.sentence} | {paper} | **{said.verdict}**: {said.measured} |")
     return "\n".join(rows) + "\n"
 
 
 def drift_verdicts(kept: dict[str, Any]) -> str:
-    """What a scale's runs say of the drift: each claim with its number and its verdict."""
+    """What a scale's runs say of the drift: each claim with its verdict and its number."""
     claims = {claim["name"]: claim for claim in kept["result"]["claims"]}
-    told = []
-    for name in DRIFT_CLAIMS:
-        sentence, _, measured, _, verdict = cells(claims[name])
-        told.append(f"{sentence[:-1]}: {measured}, {verdict.partition(';')[0]}.")
-    return f"At `{kept['scale']}`, of {_in_words(len(seeds_of(kept['result'])))} seeds: {' '.join(told)}"
+    lines = [f"At `{kept['scale']}` scale, {_in_words(len(seeds_of(kept['result'])))} seeds:\n"]
+    for said in (told(claims[name]) for name in DRIFT_CLAIMS):
+        line = f"- {said.sentence[:-1]}: **{said.verdict}**, {said.measured}."
+        lines.append(textwrap.fill(line, 120, subsequent_indent="  ", break_on_hyphens=False))
+    return "\n".join(lines)
 
 
 def with_drift(drift_page: str, kept: Sequence[dict[str, Any]]) -> str:
     """The text of the page on the drift with its verdicts, and its speed over that predicted, by scale."""
     results = [each for each in kept if each["result"]["name"] == "drift"]
-    verdicts = "\n\n".join(textwrap.fill(drift_verdicts(each), 120) for each in results)
+    verdicts = "\n\n".join(map(drift_verdicts, results))
     return _placed(_with_speed(drift_page, kept), "drift", verdicts + "\n")
 
 
 def _with_speed(drift_page: str, kept: Sequence[dict[str, Any]]) -> str:
-    told = [
-        f"at `{each['scale']}`, over {_in_words(len(seeds_of(each['result'])))} seeds, {_times(claim)}"
+    speeds = [
+        f"{_times(claim)} at `{each['scale']}` scale, {_in_words(len(seeds_of(each['result'])))} seeds"
         for each in kept
         if each["result"]["name"] == "drift"
         for claim in each["result"]["claims"]
         if claim["name"] == "speed"
     ]
-    sentence = f"The speed along the runs over that predicted, with its interval: {'; '.join(told)}."
+    sentence = f"The measured speed of the trace's fall, divided by the predicted one: {'; '.join(speeds)}."
     return _placed(drift_page, "speed", textwrap.fill(sentence, 120) + "\n")
 
 

@@ -54,8 +54,8 @@ def decided_in_one_family(kept: Sequence[dict[str, Any]]) -> tuple[int, int]:
 def families_told(kept: Sequence[dict[str, Any]], scales: Sequence[str]) -> str:
     """A row a scale: what is decided within each experiment, among all rounds, and in one family of all."""
     rows = [
-        "| | effects | decided within each experiment | of these supported | with the error shared among "
-        "rounds | in one family of all experiments, at least |",
+        "| scale | effects | decided | of these, supported | decided if rounds share the 5 % | decided if "
+        "all experiments are corrected together |",
         "|---|---|---|---|---|---|",
     ]
     for scale in scales:

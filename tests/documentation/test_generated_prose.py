@@ -75,6 +75,48 @@ PHRASES = (
     "withdrawn: below",
     "numbers are of the results",
     "better by itself",
+    "a doubling (",
+    "a halving (",
+    "doublings a doubling",
+    "of the twin",
+    " of the fall (",
+    "1 1e-5 nats",
+    "(earlier: ",
+    "in as many steps.",
+    "knows the distribution as well as",
+    "a model from AdamW training",
+    "made, and not trained",
+    "the noise of labels",
+    "is learnt alike",
+    "forget the first alike",
+    "harms the sharper",
+    "the loss pays",
+    "as its own gradient says",
+    "the loss resists what noise does",
+    "features better than those that the model has",
+    "undecidable by design",
+    "paces",
+    "a pace's",
+    "of the ways'",
+    "among the ways",
+    "sharpest way's",
+    "whose root has a price",
+    "beside other work",
+    "not used to choose any setting",
+    "registered anew since",
+    "with the error shared among",
+    "Premises, each judged by itself",
+    "only if the whole interval says so",
+    "share of itself",
+    "set flatness apart from what is known",
+    "at one KL",
+    "has settled",
+    "stray from one curve",
+    "of six seeds: The",
+    "nothing is left to know better",
+    "what the paper's models lack",
+    ", because four times",
+    "The speed along the runs over that predicted",
 )
 """Each was found in claims, titles or pages, and has been reworded."""
 
@@ -96,8 +138,6 @@ def test_no_claim_title_nor_text_has_a_phrase_that_was_reworded(scale: str) -> N
 @pytest.mark.parametrize("page", ["docs/what-we-found.md", "docs/claims.md", "docs/drift.md", "README.md"])
 def test_no_page_has_one(page: str) -> None:
     assert held((ROOT / page).read_text()) == []
-    # A unit stays as it was registered in the claims, and is read as another.
-    assert page == "docs/claims.md" or "of the twin's fall" not in (ROOT / page).read_text()
 
 
 def test_what_we_found_opens_with_a_minutes_summary_and_an_answer_to_every_question() -> None:

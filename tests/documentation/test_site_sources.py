@@ -75,7 +75,7 @@ def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
         if claim.get("withdrawn"):
             assert claim["withdrawn"] in page
         else:
-            assert any(f": **{claim['verdict']}**" in row for row in rows), claim["name"]
+            assert any(f"| **{claim['verdict']}**<br>" in row for row in rows), claim["name"]
 
 
 def test_the_page_of_the_papers_scale_tells_its_settings() -> None:

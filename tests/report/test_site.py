@@ -248,7 +248,12 @@ def test_a_figures_page_says_what_was_done_and_how_to_do_it_again(
 ) -> None:
     text = pages["figure-1"].text
     said = ("What figure-1 shows", "The paper shows one thing.", "Here is another.", "3.204 to 3.208 nats")
-    more = ("4,000 of 4 <fresh> sentences", "900; they chose the scale", "complete", "One bar is one error.")
+    more = (
+        "4,000 of 4 <fresh> sentences",
+        "900; they served to choose the settings",
+        "complete",
+        "One bar is one error.",
+    )
     for sentence in (*said, *more, "isoloss reproduce figure-1 --runs width-16-seed-1"):
         assert sentence in text
     assert "runs are complete" not in text

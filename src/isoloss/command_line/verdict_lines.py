@@ -69,11 +69,17 @@ def _lines(
             if each.claim.role != role:
                 continue
             mark = WITHDRAWN if role == "withdrawn" else MARKS[each.verdict] if judged else " "
-            number = f"{_digits(each.effect)} ({_digits(each.low)} to {_digits(each.high)})"
+            number = _number(each)
             verdict = _verdict(each, beside) if judged else ""
             seeds = each.seeds_needed if judged and role != "withdrawn" else None
-            more = [each.claim.unit, f"{seeds} seeds would decide" if seeds else ""]
+            more = [each.claim.reading.unit, f"{seeds} seeds would decide" if seeds else ""]
             yield ClaimLine(mark, each.claim.name, number, verdict, tuple(filter(None, more)))
+
+
+def _number(judged: Judgement) -> str:
+    read = judged.claim.reading
+    value, low, high = (_digits(read.factor * number) for number in (judged.effect, judged.low, judged.high))
+    return f"{value}{read.sign} ({low} to {high})"
 
 
 def _verdict(judged: Judgement, beside: BesideShipped | None) -> str:

@@ -40,6 +40,42 @@ Role = Literal["premise", "effect", "withdrawn"]
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How a statistic is written for readers: `factor` times its number, then `sign`, then `unit`."""
+
+    factor: float
+    sign: str
+    unit: str
+
+    def numbers(self, effect: float, low: float, high: float, form: str = ".3g") -> str:
+        """A finite effect with its interval, if that is bounded, and without the unit.
+
+        >>> reading("of the trace's fall", "effect").numbers(0.11, 0.047, 0.18)
+        '11 % (4.7 to 18)'
+        """
+        value, least, most = (self.factor * number for number in (effect, low, high))
+        interval = f" ({least:{form}} to {most:{form}})" if math.isfinite(least + most) else ""
+        return f"{value:{form}}{self.sign}{interval}"
+
+    def region(self, claimed: Region) -> str:
+        """The region claimed, such as “below 25 %”."""
+        return f"{claimed.times(self.factor)}{self.sign}"
+
+
+def reading(unit: str, kind: str) -> Reading:
+    """Shares are written in per cent: those of something, and premises without a unit, which are shares.
+
+    >>> reading("of the trace's fall", "effect")
+    Reading(factor=100.0, sign=' %', unit="of the trace's fall")
+    >>> reading("nats", "effect")
+    Reading(factor=1.0, sign='', unit='nats')
+    """
+    if unit.startswith("of ") or (not unit and kind == "premise"):
+        return Reading(100.0, " %", unit)
+    return Reading(1.0, "", unit)
+
+
+@dataclass(frozen=True)
 class Claim:
     """A sentence that the runs can contradict.
 
@@ -47,7 +83,8 @@ class Claim:
     runs on which the claim is judged. A `premise` is a condition under which the effects are expected, such
     as a common loss, rather than a discovery, and is judged on its own. `reason` justifies a bound other than
     0 as the smallest effect of interest. `limit` is the largest possible value of the statistic: 1 for a
-    correlation, 2 for the difference of two; `lowest` the least, 0 for a range. `answers` is the question
+    correlation, 2 for the difference of two; `lowest` the least, 0 for a range. A `unit` that
+    begins with “of” is what the statistic is a share of. `answers` is the question
     that it answers, its experiment's by default. `withdrawn` says why nothing is tested by it: its
     number is still shown, but it is no longer one of the effects.
     """
@@ -65,6 +102,11 @@ class Claim:
     answers: Question | None = None
     withdrawn: str = ""
     lowest: float = -math.inf
+
+    @property
+    def reading(self) -> "Reading":
+        """How its numbers are written for readers."""
+        return reading(self.unit, self.kind)
 
     @property
     def role(self) -> Role:

@@ -28,7 +28,7 @@ THIRD = "on the grammar where it is third {}"
 
 ONE_CLOCK = 0.25
 """The share of the fall within which the curves of one grammar lie, as for `drift`."""
-CLOCK_REASON = "as in drift; a law of ηk alone would make it 0.7 here, and one without the batch 1.7"
+CLOCK_REASON = "as in drift; it would be 0.7 here if only ηk mattered, and 1.7 if the batch did not"
 
 
 def divergence_at_the_starts(runs: Frames) -> float:
@@ -91,7 +91,7 @@ CLAIMS = (
         claimed=below(0.005),
         statistic=_not_above(MEDIAN_LOSS),
         kind="premise",
-        reason="as on the headline's grammar: four times the window of the paper's losses",
+        reason="as for drift: four times the spread of the paper's losses",
         lowest=0.0,
     ),
     Claim(
@@ -102,10 +102,10 @@ CLAIMS = (
             "mean over schedules of the median of log2(trace at the start / at the last checkpoint); "
             f"{THIRD.format('smallest')}"
         ),
-        unit="halvings",
+        unit="halvings of the trace",
         claimed=above(0.15),
         statistic=WorstBut(MEDIAN_FALL, LEFT_OUT, largest=False),
-        reason="a tenth of the trace, several times its error",
+        reason="a tenth of the trace, which is several times its error",
     ),
     Claim(
         name="one-clock",
@@ -118,7 +118,7 @@ CLAIMS = (
             "largest distance between two schedules' median log2 trace at one τ, over the mean fall at the "
             f"last τ; {THIRD.format('largest')}"
         ),
-        unit="of the fall",
+        unit="of the trace's fall apart",
         claimed=below(ONE_CLOCK),
         statistic=_not_above(MEDIAN_DISTANCE),
         reason=CLOCK_REASON,
@@ -128,14 +128,14 @@ CLAIMS = (
         name="rate-exponent",
         sentence=(
             "On at least eight of ten grammars the number of steps to a given fall of the trace scales as "
-            "1/η at one η/B."
+            "1/η at equal η/B."
         ),
         paper=NO_CLOCK,
         measure=f"distance from 1 of a - b of {POWERS}; {THIRD.format('largest')}",
         unit="",
         claimed=below(0.5),
         statistic=_not_above(FromOne(rate_beside_batch)),
-        reason="half of what sets it apart from steps that do not depend on the rate",
+        reason="half of the distance from steps that do not depend on the rate",
         lowest=0.0,
     ),
     Claim(
@@ -149,15 +149,15 @@ CLAIMS = (
         unit="",
         claimed=below(0.5),
         statistic=_not_above(FromOne(batch_alone)),
-        reason="half of what sets it apart from a law without the batch, such as AdamW's",
+        reason="half of the distance from a law without the batch, such as AdamW's",
         lowest=0.0,
     ),
 )
 
 OF_A_GRAMMAR: tuple[tuple[str, str, Region, Statistic], ...] = (
     ("fall", "fall of the trace (halvings)", above(0.15), MEDIAN_FALL),
-    ("distance", "distance between schedules (of the fall)", below(ONE_CLOCK), MEDIAN_DISTANCE),
-    ("rate", "steps as 1/η at one η/B: exponent", Region(0.5, 1.5), rate_beside_batch),
-    ("batch", "steps as B at one η: exponent", Region(0.5, 1.5), batch_alone),
+    ("distance", "distance between schedules (as a share of the fall)", below(ONE_CLOCK), MEDIAN_DISTANCE),
+    ("rate", "exponent of 1/η at equal η/B", Region(0.5, 1.5), rate_beside_batch),
+    ("batch", "exponent of B at equal η", Region(0.5, 1.5), batch_alone),
 )
 """Each effect by itself on one grammar: its column, title, what is claimed, and the statistic."""

@@ -33,12 +33,12 @@ from isoloss.results.verdict import Region, above, below, within
 ACCURACY_100, ACCURACY_300, STANDARDISED_300 = "accuracy_100", "accuracy_300", f"{STANDARDISED}_300"
 OTHER_TASK = "other_task_accuracy"
 MARGIN = 0.5
-"""Percentage points a doubling of the trace: a quarter of what the paper's models gain as theirs halves."""
-SET_APART = "none: the paper compares checkpoints, and does not set flatness apart from what is known"
+"""Percentage points per doubling of the trace: a quarter of what the paper's models gain as theirs halves."""
+SET_APART = "none: the paper compares checkpoints, and does not separate flatness from KL"
 BETTER = "+1.6 and +4.0 percentage points as the trace falls (Section 4)"
 BY_BRANCH = Colour("branch", "branch")
 START = "start"
-A_QUARTER = "a quarter of what the paper's models gain as their trace halves"
+A_QUARTER = "a quarter of the paper's gain as the trace halves"
 
 
 def as_the_trace_doubles(
@@ -59,7 +59,7 @@ def as_the_trace_doubles(
             f"least-squares slope of {what} over log2 trace, among the polished models of one start; an "
             "intercept for every start"
         ),
-        unit=f"{'percentage points' if change.scale is in_points else 'doublings'} a doubling",
+        unit=f"{'percentage points' if change.scale is in_points else 'doublings'} per doubling of the trace",
         claimed=claimed,
         statistic=change,
         reason=reason,
@@ -67,8 +67,7 @@ def as_the_trace_doubles(
 
 
 def _flatter_is_no_better(name: str, what: str, column: str) -> Claim:
-    better = f"{what} does not fall by half a point as the trace doubles"
-    sentence = f"At equal KL, flatter models are no better: {better}."
+    sentence = f"At equal KL, {what} does not fall by half a point as the trace doubles."
     change = PerDoubling(column, in_points)
     return as_the_trace_doubles(name, sentence, what, change, above(-MARGIN), A_QUARTER, BETTER)
 
@@ -80,11 +79,11 @@ PREMISES = (
         sentence="The polished models are within 1e-5 nats of the distribution.",
         paper="0.008 to 0.012 nats (losses 3.204 to 3.208 over an entropy of 3.196; Figures 1 and 2)",
         measure="mean over starts of the largest KL(distribution || model) among its polished models",
-        unit="1e-5 nats",
+        unit="× 1e-5 nats",
         claimed=below(1.0),
         statistic=most_divergent,
         kind="premise",
-        reason="a thousandth of what the paper's models lack: nothing is left to know better",
+        reason="a thousandth of the KL of the paper's models: there is nothing left to learn",
     ),
     Claim(
         name="know-the-same",
@@ -92,22 +91,22 @@ PREMISES = (
         sentence="The polished models of one start have the same KL to within a fifth.",
         paper=SET_APART,
         measure="mean over starts of log2 of the largest KL over the smallest among its polished models",
-        unit="doublings",
+        unit="doublings of KL",
         claimed=below(math.log2(1.2)),
         statistic=partial(doublings_apart, column="kl"),
         kind="premise",
-        reason="log2 of 1.2",
+        reason="log2 of 1.2, a fifth more",
     ),
     Claim(
         name="differ-in-flatness",
         sentence="The traces of the polished models of one start lie a factor of four apart.",
         paper=SET_APART,
         measure="mean over starts of log2 of the largest trace over the smallest among its polished models",
-        unit="doublings",
+        unit="doublings of the trace",
         claimed=above(2.0),
         statistic=partial(doublings_apart, column="trace"),
         kind="premise",
-        reason="twice as far as the trace falls along the paper's runs, at the least",
+        reason="at least twice as far as the trace falls along the paper's runs",
     ),
 )
 
@@ -116,20 +115,20 @@ CLAIMS = (
     Claim(
         name="noise-flattens",
         answers=Question.THEORY,
-        sentence="Without the noise of labels SGD hardly drifts.",
+        sentence="Without label noise, SGD hardly drifts to flatter models.",
         paper="the drift is the gradient noise's (Theorem 3.3; no number given)",
-        measure="fall of log2 trace along SGD on soft labels, over that on words drawn; sums over starts",
-        unit="of the fall with noise",
+        measure="fall of log2 trace along SGD on soft labels, over that on sampled words; sums over starts",
+        unit="of the fall with label noise",
         claimed=below(0.5),
         statistic=share_of_fall,
-        reason="a drift that needed no noise would make it 1",
+        reason="it would be 1 if the drift needed no noise",
     ),
     _flatter_is_no_better("flatter-is-no-better", "accuracy from 300 examples", ACCURACY_300),
     _flatter_is_no_better("flatter-is-no-better-from-fewer", "accuracy from 100 examples", ACCURACY_100),
     as_the_trace_doubles(
         "flatter-is-neither-better-nor-worse",
-        "On standardised features flatter models are neither better nor worse: accuracy from 300 examples "
-        "changes by less than half a point as the trace doubles.",
+        "On standardised features, accuracy from 300 examples changes by less than half a point as the trace "
+        "doubles.",
         "accuracy from 300 examples, of standardised features,",
         PerDoubling(STANDARDISED_300, in_points),
         within(MARGIN),
@@ -138,19 +137,19 @@ CLAIMS = (
     ),
     as_the_trace_doubles(
         "noise-harms-the-sharper",
-        "Noise on the weights harms the sharper models more, about in proportion.",
+        "Noise on the weights harms sharper models more, roughly in proportion to the trace.",
         "log2 KL under Gaussian noise of 0.01 on every weight",
         PerDoubling(noise_column(0.01), in_doublings),
         above(0.5),
-        "half of what ½ σ² Tr ∇²L would make it, 1",
+        "half of the slope that ½ σ² Tr ∇²L implies, 1",
     ),
     as_the_trace_doubles(
         "rounding-harms-the-sharper",
-        "Rounding the weights to 6 bits harms the sharper models more.",
+        "Rounding the weights to 6 bits harms sharper models more.",
         "log2 KL after rounding every matrix to 6 bits, by row",
         PerDoubling(bits_column(6), in_doublings),
         above(0.25),
-        "a quarter of what errors spread evenly over all weights would do",
+        "a quarter of the slope for errors spread evenly over all weights, 1",
     ),
 )
 """The recipe and the bounds were found on runs with seeds 900 to 905 and 910 to 913. There the probe from
@@ -159,19 +158,19 @@ CLAIMS = (
 SECOND_LANGUAGE = (
     as_the_trace_doubles(
         "a-second-language-is-learnt-alike",
-        "A second language is learnt alike from flat models and sharp ones.",
+        "Flat and sharp models learn a second language equally well.",
         "log2 KL on a second language, which shares the lower levels, after fine-tuning to it",
         PerDoubling("second_kl", in_doublings),
         within(0.1),
-        "a tenth of an effect in proportion",
+        "a tenth of the slope of an effect in proportion to the trace",
     ),
     as_the_trace_doubles(
         "the-first-language-is-forgotten-alike",
-        "Fine-tuned to a second language, flat models and sharp ones forget the first alike.",
+        "When fine-tuned to a second language, flat and sharp models forget the first equally.",
         "log2 KL on the first language after fine-tuning to one that shares its lower levels",
         PerDoubling("forgotten_kl", in_doublings),
         within(0.1),
-        "a tenth of an effect in proportion",
+        "a tenth of the slope of an effect in proportion to the trace",
     ),
 )
 """At the scales that measure it: fine-tuning takes a quarter of the time of all else."""

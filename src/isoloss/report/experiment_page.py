@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.checks import Range, claim_ranges
-from isoloss.experiments.claims import Judgement
+from isoloss.experiments.claims import Claim, Judgement
 from isoloss.experiments.experiment import Experiment, Facts, facts_of
 from isoloss.experiments.experiment_jobs import planned_languages
 from isoloss.experiments.experiment_result import ExperimentResult
@@ -23,20 +23,19 @@ from isoloss.report.run_files import run_files, run_folder
 from isoloss.report.table import cell, draw_table, every_column, html_table, in_numbers, interval_picture
 
 WORLDS = (
-    "What each statistic that reads accuracy would be on these very runs, in the mean over experiments that "
-    "are made up without any measurement: were accuracy exactly −log2 of the trace, exactly −log2 of "
-    "KL(distribution || model), or independent of both. A claim that all of these fulfil, or none, decides "
-    "nothing."
+    "The mean of each statistic of accuracy over simulated experiments with these runs, which use no "
+    "measurement, if accuracy were exactly −log2 of the trace, exactly −log2 of KL(distribution || model), "
+    "or independent of both. A claim that is true in all three cases, or in none, decides nothing."
 )
 
 FAMILY = (
-    "The {effects} effects of this page are one family: by Holm's procedure, the probability that any of "
-    "their verdicts is wrong is at most 5 %. So they are the same, whatever else is carried out with them; "
-    "over several pages together, that probability is larger."
+    "The {effects} effects on this page are corrected for multiple testing as one family: by Holm's "
+    "procedure, the probability that any of their verdicts is wrong is at most 5 %. Verdicts therefore do "
+    "not depend on which other experiments are run; over several pages together, that probability is larger."
 )
 NOT_TESTED = (
-    "Registered, and withdrawn since: they are not among the effects that are judged. Their numbers are "
-    "shown for what they are worth, each with the 95 % interval that it has by itself."
+    "These claims were registered and later withdrawn, so they are not judged. Each number is shown with its "
+    "own 95 % interval, uncorrected."
 )
 
 
@@ -100,14 +99,14 @@ class ExperimentPage:
                 Section("What the claims could have said", WORLDS, _possible(experiment, possible))
             )
         if effects := sum(claim.role == "effect" for claim in experiment.claims):
-            sections.append(Section("What is judged together", FAMILY.format(effects=effects)))
+            sections.append(Section("Correction for multiple testing", FAMILY.format(effects=effects)))
         if result.withdrawn:
             sections.append(Section("Withdrawn claims", NOT_TESTED, _withdrawn(result.withdrawn)))
-        sections.append(Section("Every number", markup=_numbers(result.table, experiment.name)))
+        sections.append(Section("All numbers", markup=_numbers(result.table, experiment.name)))
         if experiment.runs:
             text = (
-                "The command recomputes one run, and with it its dots, in a folder of its own. With the same "
-                "versions on the same machine, its numbers are identical to the last bit."
+                "Each command recomputes one run in a folder of its own. With the same versions on the same "
+                "machine, its numbers are identical to the last bit."
             )
             sections.append(Section("Runs", text=text, markup=self._runs(experiment, complete)))
         if (beside := beside_shipped(result, self.scale)) is not None:
@@ -122,7 +121,7 @@ class ExperimentPage:
             [*_run(run, self.output, complete=each), code.format(self.again(experiment, run))]
             for run, each in zip(experiment.runs, complete, strict=True)
         )
-        return html_table(("run", "seed", "steps", "state", "files", "again"), rows)
+        return html_table(("run", "seed", "steps", "state", "files", "to recompute it"), rows)
 
 
 def notices_of(result: ExperimentResult) -> list[str]:
@@ -144,10 +143,10 @@ def _seeds_and_registration(experiment: Experiment) -> list[tuple[str, str]]:
     rows = [("seeds", ", ".join(map(str, seeds)))] if seeds else []
     if seeds and experiment.pilot_seeds:
         pilots = ", ".join(map(str, experiment.pilot_seeds))
-        rows.append(("pilot seeds", f"{pilots}; they chose the scale and are not shown"))
+        rows.append(("pilot seeds", f"{pilots}; they served to choose the settings and are not shown"))
     if experiment.registered and experiment.claims:
         commit = experiment.registered[:12]
-        rows.append(("claims fixed in", f"commit {commit}; its docs/claims.md lists them as they are judged"))
+        rows.append(("claims registered in", f"commit {commit}, before these runs: see docs/claims.md there"))
     return rows
 
 
@@ -156,12 +155,19 @@ def _possible(experiment: Experiment, possible: Mapping[str, Range]) -> Markup:
     rows = [
         [
             *map(cell, (claim.sentence, str(claim.claimed), *(found.mean(world) for world in World))),
-            cell(f"undecidable by design: {found.fault}" if found.fault else "decides"),
+            cell(f"undecidable by design: {found.fault}" if found.fault else "can be decided"),
         ]
         for claim in experiment.claims
         if (found := possible.get(claim.name)) is not None
     ]
-    titles = ("claim", "claimed", "accuracy is −log2 trace", "accuracy is −log2 KL", "neither", "the claim")
+    titles = (
+        "claim",
+        "claimed",
+        "accuracy is −log2 trace",
+        "accuracy is −log2 KL",
+        "neither",
+        "so the claim",
+    )
     return html_table(titles, rows)
 
 
@@ -169,18 +175,33 @@ def _withdrawn(judgements: Sequence[Judgement]) -> Markup:
     """A row per claim: its number, what was claimed, and why nothing is tested by it."""
     rows = [
         [
-            *map(cell, (judged.claim.sentence, judged.effect, judged.low, judged.high)),
-            *map(cell, (str(judged.claim.claimed), judged.claim.withdrawn)),
+            *(cell(each) for each in (_with_unit(judged.claim), *_read(judged.claim, judged.effect, *ends))),
+            *map(cell, (judged.claim.reading.region(judged.claim.claimed), judged.claim.withdrawn)),
         ]
         for judged in judgements
+        for ends in ((judged.low, judged.high),)
     ]
     return html_table(("claim", "here", "from", "to", "claimed", "why"), rows)
+
+
+def _with_unit(claim: Claim) -> str:
+    unit = f"{claim.reading.sign} {claim.reading.unit}".strip()
+    return f"{claim.sentence} ({unit})" if unit else claim.sentence
+
+
+def _read(claim: Claim, *numbers: float) -> tuple[float, ...]:
+    """As they are read, in the unit that `_with_unit` names."""
+    return tuple(claim.reading.factor * number for number in numbers)
 
 
 def _beside(judgements: Sequence[Judgement], beside: BesideShipped) -> Markup:
     """A row per claim: its effect here, the shipped one with its interval, and whether ours lies in it."""
     rows = [
-        [*map(cell, (judged.claim.sentence, judged.effect, shipped.effect, shipped.low, shipped.high, place))]
+        [
+            cell(_with_unit(judged.claim)),
+            *map(cell, _read(judged.claim, judged.effect, shipped.effect, shipped.low, shipped.high)),
+            cell(place),
+        ]
         for judged in judgements
         if (shipped := beside.shipped.claims.get(judged.claim.name)) is not None
         for place in ("within" if shipped.holds(judged.effect) else "outside",)

@@ -94,15 +94,17 @@ def interval_picture(judged: Judgement) -> Markup:
 
 def in_numbers(judged: Judgement) -> str:
     """What was measured, and the claim about it."""
-    unit = f" {judged.claim.unit}".rstrip()
     if not math.isfinite(judged.effect):
         measured = "Undefined" if judged.runs else "Not measured"
-    elif math.isfinite(judged.low + judged.high):
-        measured = f"Measured {judged.effect:.3g} ({judged.low:.3g} to {judged.high:.3g}){unit}"
     else:
-        measured = f"Measured {judged.effect:.3g}{unit}"
+        measured = f"Measured {_measured(judged)}"
     more = f"; {judged.seeds_needed} seeds would decide it" if judged.seeds_needed else ""
-    return f"{measured}, claimed {judged.claim.claimed}{more}."
+    return f"{measured}, claimed {judged.claim.reading.region(judged.claim.claimed)}{more}."
+
+
+def _measured(judged: Judgement) -> str:
+    read = judged.claim.reading
+    return f"{read.numbers(judged.effect, judged.low, judged.high)} {read.unit}".rstrip()
 
 
 _PLAIN = {
@@ -183,9 +185,8 @@ def _rows(judgements: Sequence[Judgement]) -> str:
 
 def _cells(judged: Judgement) -> tuple[str, ...]:
     claim = judged.claim
-    interval = f" ({judged.low:.3g} to {judged.high:.3g})" if math.isfinite(judged.low + judged.high) else ""
-    measured = f"{judged.effect:.3g}{interval} {claim.unit}" if math.isfinite(judged.effect) else ABSENT
-    return claim.sentence, claim.paper, measured.strip(), str(claim.claimed), str(judged.verdict)
+    measured = _measured(judged) if math.isfinite(judged.effect) else ABSENT
+    return claim.sentence, claim.paper, measured, claim.reading.region(claim.claimed), str(judged.verdict)
 
 
 LEVEL_HEIGHT, WORD_WIDTH, TREE_MARGIN = 44.0, 62.0, 24.0

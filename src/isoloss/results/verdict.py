@@ -62,6 +62,14 @@ class Region:
             return Verdict.NOT_SUPPORTED
         return Verdict.INCONCLUSIVE
 
+    def times(self, factor: float) -> "Region":
+        """The region of the same statistic in another unit: `factor`, which is positive, times as large.
+
+        >>> str(within(0.25).times(100))
+        'from -25 to 25'
+        """
+        return Region(factor * self.low, factor * self.high)
+
     def __str__(self) -> str:
         """In words, such as “above 0.25”.
 

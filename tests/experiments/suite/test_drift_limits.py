@@ -49,17 +49,16 @@ def test_an_arm_is_as_far_off_as_where_it_is_furthest() -> None:
 def test_the_panel_says_how_far_the_law_holds() -> None:
     (panel,) = limit_panels(table({"m 0.5": 0.1, "m 0.9": 0.5}), Schedule)
     assert panel.name == "limit-momentum"
-    assert (
-        "at m 0.5 (off by 0.10 ± 0.00 of the trace's fall), but not at m 0.9 (0.50 ± 0.00)." in panel.caption
-    )
+    said = "at m = 0.5 (runs stray by 10 ± 0 % of the trace's fall), but not at m = 0.9 (50 ± 0 %)."
+    assert said in panel.caption
     assert panel.data.filter("behind")["pace"].n_unique() == len(PACES)
 
 
 def test_nothing_is_said_of_nothing() -> None:
     assert limit_panels(pl.DataFrame(), Schedule) == ()
     unfinished = table({"m 0.5": 0.1}).with_columns(complete=pl.lit(value=False))
-    assert "No run is done." in limit_panels(unfinished, Schedule)[0].caption
-    assert how_far(distances(unfinished)) == "No run is done."
+    assert "No run is complete." in limit_panels(unfinished, Schedule)[0].caption
+    assert how_far(distances(unfinished)) == "No run is complete."
 
 
 def test_every_arm_has_a_name_of_its_own() -> None:

@@ -24,20 +24,20 @@ WHY_ASSOCIATION = (
     "half of the way from no association to a strong one (Spearman 0.5); the paper shows a far larger one "
     "and gives no number"
 )
-UNDECIDABLE = "undecidable by design"
+UNDECIDABLE = "no measurement could decide it"
 """Of a claim that no measurement could fulfil, or fail, whatever accuracy follows; see `claim_ranges`."""
 KL_WINDOW = 0.25
 """Widest spread of KL(distribution || model), in doublings, that still counts as one KL."""
 WHY_KL_WINDOW = (
     "accuracy fell by 3.7 percentage points for each doubling of KL within AdamW's runs of an earlier round, "
-    "so that it then moves by less than one"
+    "so that it moves by less than one when KL does by this much"
 )
 FALL_OF_ONE_KL = 1 - 2**-KL_WINDOW
 """The same as a share of KL by which it falls."""
 SLOPE_AT_ONE_KL = -1.0
 """Smallest slope, in percentage points per doubling of the trace, that counts as an effect of flatness."""
 WHY_SLOPE = (
-    "about a quarter of what accuracy fell by for each doubling of KL within AdamW's runs of an earlier round"
+    "about a quarter of the fall of accuracy for each doubling of KL within AdamW's runs of an earlier round"
 )
 LOSSES_IN_PAPER = "losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)"
 KL_IN_PAPER = (
@@ -45,7 +45,8 @@ KL_IN_PAPER = (
 )
 DIVERGENCE_WINDOW = 0.004
 """Largest share of the entropy that counts as having converged as the paper's models did."""
-WHY_WINDOW = "four times the paper's 0.12 %, and about what its losses lie above its entropy"
+WHY_PAPER_WINDOW = "four times the paper's spread of 0.12 %"
+WHY_WINDOW = "four times the paper's spread of 0.12 %, and about as far as its losses lie above the entropy"
 
 
 def gap_at_the_end(runs: Sequence[pl.DataFrame]) -> float:
@@ -89,15 +90,15 @@ def final_loss_is_one(name: str, models: str) -> Claim:
         paper=LOSSES_IN_PAPER,
         measure="mean over seeds of largest minus smallest loss at the last checkpoint, over their mean",
         statistic=gap_at_the_end,
-        reason="four times the paper's 0.12 %",
+        reason=WHY_PAPER_WINDOW,
     )
 
 
 def one_kl(name: str, whose: str, statistic: Statistic = RANGE_OF_KL) -> Claim:
-    """The premise that within a run KL stays what it is; `whose` begins the sentence, such as "PCFG: "."""
+    """The premise that KL does not change within a run; `whose` begins the sentence, such as "PCFG: "."""
     sentence = _of(whose, "Within a run, after saturation, KL(distribution || model) no longer changes.")
     measure = "mean over runs of log2(largest / smallest KL) of the run's checkpoints"
-    window = (KL_WINDOW, WHY_KL_WINDOW, "doublings")
+    window = (KL_WINDOW, WHY_KL_WINDOW, "doublings of KL")
     return premise_of_loss(name, sentence, KL_IN_PAPER, measure, statistic, *window)
 
 
@@ -109,7 +110,7 @@ def sizes_have_one_kl(name: str, whose: str, statistic: Statistic) -> Claim:
     """The premise that models of all sizes end at one KL."""
     sentence = _of(whose, "At the end KL(distribution || model) is the same for models of all sizes.")
     measure = "log2(largest / smallest) of the widths' mean KL at the last checkpoint"
-    window = (KL_WINDOW, WHY_KL_WINDOW, "doublings")
+    window = (KL_WINDOW, WHY_KL_WINDOW, "doublings of KL")
     return premise_of_loss(name, sentence, KL_IN_PAPER, measure, statistic, *window)
 
 
@@ -119,8 +120,8 @@ def flatter_is_better_at_one_kl(name: str, sentence: str, among: str, statistic:
         name=name,
         answers=Question.FLATNESS,
         sentence=sentence,
-        paper="flatness explains what the loss does not (Section 4; no number given at one KL)",
-        measure=f"slope of accuracy over log2(trace) beside log2(KL), by least squares over {among}",
+        paper="flatness explains what the loss does not (Section 4; no number given at equal KL)",
+        measure=f"slope of accuracy over log2(trace) given log2(KL), by least squares over {among}",
         unit="percentage points per doubling of the trace",
         claimed=below(SLOPE_AT_ONE_KL),
         statistic=statistic,
@@ -156,7 +157,7 @@ def later_is_flatter(
         sentence=sentence,
         paper=paper,
         measure=f"mean over {whose} of the Theil-Sen slope of log2(trace) per doubling of steps",
-        unit="doublings per doubling",
+        unit="doublings of the trace per doubling of steps",
         claimed=below(0.0),
         statistic=statistic,
     )
@@ -178,7 +179,7 @@ def later_is_better(
         sentence=sentence,
         paper=paper,
         measure=f"mean over {whose} of the Theil-Sen slope of {of} per doubling of steps",
-        unit="percentage points per doubling",
+        unit="percentage points per doubling of steps",
         claimed=above(0.0),
         statistic=statistic,
     )

@@ -70,10 +70,10 @@ CLAIMS = (
         measure=(
             "mean over runs of Spearman(−trace, accuracy) minus Spearman(−loss, accuracy) over the run's dots"
         ),
-        unit="",
+        unit="in rank correlation",
         claimed=above(ASSOCIATION),
         statistic=MeanWithinRuns(Advantage(Ranking("trace"), Ranking("loss"))),
-        withdrawn=f"{UNDECIDABLE}: were accuracy exactly −log2 of the trace, it would be 0.1",
+        withdrawn=(f"{UNDECIDABLE}: even if accuracy were exactly −log2 of the trace, it would only be 0.1"),
         reason=WHY_ASSOCIATION,
         limit=2.0,
     ),
@@ -88,7 +88,7 @@ CLAIMS = (
             "mean over seeds of Spearman(−trace, accuracy) minus Spearman(−loss, accuracy), over the seed's "
             "dots of all sizes within 0.12 % of its lowest loss"
         ),
-        unit="",
+        unit="in rank correlation",
         claimed=above(ASSOCIATION),
         statistic=PooledInWindow(Advantage(Ranking("trace"), Ranking("loss")), PAPER_WINDOW),
         reason=WHY_ASSOCIATION,

@@ -52,7 +52,7 @@ SCHEDULES: dict[ScaleName, ReleasedSchedule] = {
     "paper": ReleasedSchedule(5e-4, 25_000, 3_333),
 }
 """Where batches are the paper's, so that its numbers mean what they do there."""
-OWN = "its released pipeline does so, and its text does not say that it matters"
+OWN = "the released code does this; the text does not say whether it matters"
 
 
 def gain_of_choice(choice: str) -> Statistic:
@@ -86,26 +86,26 @@ def _changes_little(name: str, sentence: str, measure: str, statistic: Statistic
         unit="percentage points",
         claimed=within(1.0),
         statistic=statistic,
-        reason="a fraction of what the paper's sizes gain, 2.0 to 6.9 points",
+        reason="a fraction of the gain with size in the paper, 2.0 to 6.9 points",
     )
 
 
 CLAIMS = (
     _changes_little(
         "masks-change-little",
-        "Accuracy is nearly the same with 15 % of the words masked, in five copies of a sentence.",
+        "Masking 15 % of the words, in five copies of each sentence, hardly changes accuracy.",
         "mean over seeds of probe accuracy at the last step, 15 % masked minus one mask per sentence",
         gain_of_choice(MASKS),
     ),
     _changes_little(
         "decay-changes-little",
-        "Accuracy is nearly the same where the learning rate falls linearly after the warm-up.",
+        "A learning rate that decays linearly after the warm-up hardly changes accuracy.",
         "mean over seeds of probe accuracy at the last step, decayed minus constant rate",
         gain_of_choice(DECAY),
     ),
     _changes_little(
         "released-probe-changes-little",
-        "The released pipeline's probe finds nearly the same accuracy as that of the paper's text.",
+        "Probing as in the released code rather than as in the paper's text hardly changes accuracy.",
         "mean over seeds of accuracy at the last step, the released probe's minus the text's",
         gain_of_probe,
     ),

@@ -44,19 +44,19 @@ CLAIMS = (
         answers=Question.LOSS,
         sentence="The loss does not change along AdamW.",
         paper=NOBODY,
-        measure="largest change of a pace's mean exact loss since the start, over the loss at the start",
+        measure="largest change of a schedule's mean exact loss since the start, over the loss at the start",
         unit="",
         claimed=below(0.005),
         statistic=change_of_loss,
         kind="premise",
-        reason="as much as is allowed along SGD",
+        reason="as for SGD, in drift",
     ),
     Claim(
         name="root-falls",
         sentence="Σ √H_ii falls along AdamW.",
         paper=NOBODY,
-        measure="mean over paces of log2(Σ √H_ii at the start / at the last checkpoint)",
-        unit="halvings",
+        measure="mean over schedules of log2(Σ √H_ii at the start / at the last checkpoint)",
+        unit="halvings of Σ √H_ii",
         claimed=above(0.0),
         statistic=partial(halvings_of_trace, of="root_fisher", clock=AdamWSchedule),
     ),
@@ -65,12 +65,13 @@ CLAIMS = (
         sentence="Runs of all learning rates and batches lie on one curve over t = α²k / 4.",
         paper=NOBODY,
         measure=(
-            "largest distance between two paces' mean log2 trace at one t, over the mean fall at the last t"
+            "largest distance between two schedules' mean log2 trace at one t, over the mean fall at the "
+            "last t"
         ),
-        unit="of the fall",
+        unit="of the trace's fall apart",
         claimed=below(0.4),
         statistic=partial(distance_between_schedules, clock=AdamWSchedule),
-        reason="by a clock with 1/B in it paces would be apart by about the whole fall",
+        reason="if the clock had a factor of 1/B, schedules would be apart by about the whole fall",
     ),
     Claim(
         name="batch-does-not-matter",
@@ -78,25 +79,25 @@ CLAIMS = (
         paper=NOBODY,
         measure=(
             "mean log2 of the steps that the larger batch takes to a trace over those of the smaller, for "
-            "each doubling of the batch; pairs of paces of one learning rate"
+            "each doubling of the batch; pairs of schedules of equal learning rate"
         ),
-        unit="doublings a doubling",
+        unit="doublings of steps per doubling of the batch",
         claimed=within(0.5),
         statistic=partial(lag_of_larger_batches, clock=AdamWSchedule),
-        reason="half of what SGD's clock says, which is 1",
+        reason="half of what SGD's clock would give, 1",
     ),
     Claim(
         name="root-before-trace",
         sentence="Relative to the trace, Σ √H_ii falls further along AdamW than along SGD.",
         paper=NOBODY,
         measure=(
-            "halvings of (Σ √H_ii)² less those of the trace, from start to last checkpoint: AdamW's, the "
-            "mean over paces, less SGD's"
+            "halvings of (Σ √H_ii)² minus those of the trace, from start to last checkpoint: AdamW's, the "
+            "mean over schedules, minus SGD's"
         ),
         unit="halvings",
         claimed=above(0.1),
         statistic=partial(root_before_trace, part=DRIFT, beside=SGD_PART),
-        reason="a quarter of the trace's own fall; did both descend one thing, it would be 0",
+        reason="a quarter of the trace's own fall; it would be 0 if both descended the same quantity",
     ),
     Claim(
         name="excess-loss",
@@ -105,10 +106,10 @@ CLAIMS = (
         measure=(
             "log2 of (loss of raw weights - of averaged ones) over α Σ √H_ii / 4√B, sums over checkpoints"
         ),
-        unit="doublings",
+        unit="doublings from the prediction",
         claimed=within(1.0),
         statistic=adamw_excess_loss,
-        reason="a factor of two: a diagonal H, and a second moment that is all noise",
+        reason="a factor of two, since the theory takes H as diagonal and the second moment as pure noise",
     ),
 )
 """The bounds were fixed on runs with pilot seeds."""

@@ -34,7 +34,7 @@ from isoloss.experiments.statistics.seed_bootstrap import MedianOverSeeds
 from isoloss.results.verdict import Region, above, below, within
 
 NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows one rate and batch"
-POWERS = "of steps ∝ η^-a B^b, by least squares on log2 of the steps to half of the fall that all paces"
+POWERS = "of steps ∝ η^-a B^b, by least squares on log2 of the steps to half of the fall that all schedules"
 
 CLAIMS = (
     Claim(
@@ -43,25 +43,25 @@ CLAIMS = (
         sentence="The loss does not change along SGD.",
         paper="“after the validation pre-training loss converges” (Section 4)",
         measure=(
-            "largest change of a pace's exact loss since the start, median over seeds, over the loss at the "
-            "start"
+            "largest change of a schedule's exact loss since the start, median over seeds, over the loss at "
+            "the start"
         ),
         unit="",
         claimed=below(0.005),
         statistic=partial(change_of_loss, centre=pl.Expr.median),
         kind="premise",
-        reason="four times the window of the paper's losses: each pace settles at a loss of its own",
+        reason="four times the spread of the paper's losses: each schedule settles at a loss of its own",
     ),
     Claim(
         name="trace-falls",
         answers=Question.THEORY,
         sentence="The trace of the Hessian falls along SGD.",
         paper="“a clear decreasing trend” (Section 4; no number given)",
-        measure="mean over paces of the median of log2(trace at the start / at the last checkpoint)",
-        unit="halvings",
+        measure="mean over schedules of the median of log2(trace at the start / at the last checkpoint)",
+        unit="halvings of the trace",
         claimed=above(0.25),
         statistic=partial(halvings_of_trace, clock=RelativeSchedule, centre=pl.Expr.median),
-        reason="a sixth of the trace, several times its error",
+        reason="a sixth of the trace, which is several times its error",
     ),
     Claim(
         name="one-clock",
@@ -69,13 +69,13 @@ CLAIMS = (
         sentence="Runs of all learning rates and batches lie on one curve over τ = η²k / 4B.",
         paper=NO_CLOCK,
         measure=(
-            "largest distance between two paces' median log2 trace at one τ, over the mean fall at the last "
-            "τ; of the models where it is largest"
+            "largest distance between two schedules' median log2 trace at one τ, over the mean fall at the "
+            "last τ; of the models where it is largest"
         ),
-        unit="of the fall",
+        unit="of the trace's fall apart",
         claimed=below(0.25),
         statistic=partial(distance_between_schedules, clock=RelativeSchedule, centre=pl.Expr.median),
-        reason="without the clock the paces would be apart by about the whole fall",
+        reason="without the clock the schedules would be apart by about the whole fall",
     ),
     Claim(
         name="rate-exponent",
@@ -86,7 +86,7 @@ CLAIMS = (
         unit="",
         claimed=Region(1.5, 2.5),
         statistic=MedianOverSeeds(OverFalls(rate_exponent)),
-        reason="half of what sets it apart from descent without noise, of which steps go as η^-1",
+        reason="half of the distance from descent without noise, whose steps scale as η^-1",
     ),
     Claim(
         name="batch-exponent",
@@ -97,11 +97,11 @@ CLAIMS = (
         unit="",
         claimed=Region(0.5, 1.5),
         statistic=MedianOverSeeds(OverFalls(batch_exponent)),
-        reason="half of what sets it apart from a law without the batch, such as AdamW's",
+        reason="half of the distance from a law without the batch, such as AdamW's",
     ),
     Claim(
         name="resistance",
-        sentence="The exponent of B departs from 1 as the fall deepens: the loss resists what noise does.",
+        sentence="The exponent of B is larger for deeper falls of the trace: the loss resists the drift.",
         paper=NO_CLOCK,
         measure=f"b {POWERS} of a seed reach, subtracted from b of all of it; median over seeds",
         unit="",
@@ -113,8 +113,8 @@ CLAIMS = (
         sentence="At a given η/B, steps scale as 1/η, more closely the smaller the learning rate.",
         paper=NO_CLOCK,
         measure=(
-            "exponent of 1/η, of the steps to half and to all of the fall that all paces reach, at one η/B: "
-            "between the two highest rates, less that between the two lowest; median over seeds"
+            "exponent of 1/η, of the steps to half and to all of the fall that all schedules reach, at equal "
+            "η/B: between the two highest rates, minus that between the two lowest; median over seeds"
         ),
         unit="",
         claimed=above(0.0),
@@ -122,16 +122,16 @@ CLAIMS = (
     ),
     Claim(
         name="speed",
-        sentence="The trace falls as fast as its own gradient says, to within a factor of two.",
+        sentence="The trace falls as fast as its gradient predicts, to within a factor of two.",
         paper="dθ/dt = -(1/4B) ∇_Γ Tr ∇²L (Theorem 3.3; not compared with runs of a language model)",
         measure=(
-            "log2 of -dTr/dτ as measured along the first pace, at the second checkpoint, over ∇Tr · "
+            "log2 of -dTr/dτ as measured along the first schedule, at the second checkpoint, over ∇Tr · "
             "exp(-ηk F) ∇Tr of that checkpoint, F the Fisher information; median over seeds"
         ),
-        unit="doublings",
+        unit="doublings from the prediction",
         claimed=within(1.0),
         statistic=MedianOverSeeds(speed_over_theory),
-        reason="a factor of two: first order in η, and curvatures without a gap",
+        reason="a factor of two: the theory is of first order in η and assumes a gap between curvatures",
     ),
     Claim(
         name="no-noise-no-fall",
@@ -139,24 +139,24 @@ CLAIMS = (
         sentence="Without gradient noise the trace does not fall.",
         paper="the drift is the gradient noise's (Theorem 3.3; no number given)",
         measure=(
-            "halvings of the control's trace over those of its twin, medians over seeds: one learning rate, "
-            "as many steps"
+            "halvings of the trace of the control over those of the run with noise that has the same "
+            "learning rate and number of steps; medians over seeds"
         ),
-        unit="of the twin's fall",
+        unit="of the fall with noise",
         claimed=below(0.5),
         statistic=partial(share_that_falls_without_noise, clock=RelativeSchedule, centre=pl.Expr.median),
-        reason="descent that needs no noise would make them equal",
+        reason="it would be 1 if the descent needed no noise",
     ),
     Claim(
         name="excess-loss",
         answers=Question.THEORY,
-        sentence="What noise adds to the loss is η Tr H / 4B.",
+        sentence="Gradient noise adds η Tr H / 4B to the loss.",
         paper="none: what a quadratic loss and noise of covariance H / B give",
         measure=(
             "log2 of (loss of raw weights - of averaged ones) over η Tr H / 4B, sums over checkpoints; "
             "median over seeds"
         ),
-        unit="doublings",
+        unit="doublings from the prediction",
         claimed=within(0.5),
         statistic=MedianOverSeeds(partial(excess_loss, rated=relative_to_the_start)),
         reason="within a factor of √2",
@@ -167,10 +167,10 @@ CLAIMS = (
         sentence="As the trace halves along SGD, accuracy rises by two percentage points.",
         paper="+1.6 and +4.0 percentage points as the trace falls (Section 4)",
         measure="gain of accuracy from start to last checkpoint over halvings of the trace; median of seeds",
-        unit="percentage points a halving",
+        unit="percentage points per halving of the trace",
         claimed=above(2.0),
         statistic=MedianOverSeeds(points_per_halving),
-        reason="about what the paper's runs gain",
+        reason="about the gain of the paper's runs",
     ),
 )
 """The bounds were fixed on runs with pilot seeds. Exponents: of runs that go by the theorem's law, with 1 %

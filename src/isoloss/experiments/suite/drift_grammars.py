@@ -71,26 +71,26 @@ def standing(rows: pl.DataFrame) -> str:
 
     >>> verdicts = {f"{column}_verdict": "supported" for column, *_ in OF_A_GRAMMAR}
     >>> standing(pl.DataFrame([{"language": "grammar 1", "rate": 1.1, **verdicts}])).split(", ")[0]
-    'Of 1 grammars judged each by itself the trace falls on 1'
+    'Of 1 grammars, judged one by one: the trace falls on 1'
     """
     effects = (
         "the trace falls on",
-        "schedules lie on one curve on",
-        "steps go as 1/η on",
-        "steps go as B on",
+        "all schedules lie on one curve on",
+        "steps scale as 1/η on",
+        "and as B on",
     )
     counts = ", ".join(
         f"{effect} {_counts(rows[f'{column}_verdict'].to_list())}"
         for effect, (column, *_) in zip(effects, OF_A_GRAMMAR, strict=True)
     )
     undefined = rows.filter(pl.col("rate").is_nan())["language"].to_list()
-    why = f" There are no exponents on {', '.join(undefined)}: its schedules share no fall."
-    return f"Of {rows.height} grammars judged each by itself {counts}.{why if undefined else ''}"
+    why = f" Schedules share no fall on {', '.join(undefined)}, which has no exponents."
+    return f"Of {rows.height} grammars, judged one by one: {counts}.{why if undefined else ''}"
 
 
 def _counts(verdicts: Sequence[str]) -> str:
     against, open_ = (verdicts.count(str(each)) for each in (Verdict.NOT_SUPPORTED, Verdict.INCONCLUSIVE))
-    besides = " and ".join(
+    besides = ", ".join(
         f"{number} {words}" for number, words in ((against, "against"), (open_, "undecided")) if number
     )
     return f"{verdicts.count(str(Verdict.SUPPORTED))}{f' ({besides})' if besides else ''}"
@@ -124,10 +124,10 @@ def drift_grammars(scale: Scale, settings: OverGrammars) -> Experiment:
             "learned from words drawn and lacked 1 to 5 % of the entropy, and that hid the clock. SGD goes "
             "on with words drawn, at shares of the rate that is stable there, as in drift: one rule for all "
             "grammars, and nothing set for any of them.",
-            "Along three of the schedules η/B is the same, and theory has steps go as 1/η; a fourth has "
-            "the largest rate and three times its batch. Curves are medians over seeds, so that a run that "
-            "leaves its minimum decides nothing; such runs are named. Each grammar is judged by itself as "
-            "well: the table says on how many each effect stands.",
+            "Three of the schedules have the same η/B, so that by theory steps scale as 1/η; a "
+            "fourth has the largest rate and three times its batch. Curves are medians over seeds, so that a "
+            "run that leaves its minimum decides nothing; such runs are named. Each grammar is also judged by itself: "
+            "the table shows on how many each effect is supported.",
         ),
         runs=tuple(
             run

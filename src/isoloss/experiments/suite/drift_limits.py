@@ -19,7 +19,7 @@ from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.pretraining.descent import SGD
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
-BY_VARIANT = Colour("pace", "arm")
+BY_VARIANT = Colour("pace", "setting")
 BAND = 0.25
 """The largest distance of an arm from the law's curve, as a share of the fall: as in the claim on paces."""
 
@@ -113,22 +113,29 @@ def how_far(found: pl.DataFrame) -> str:
 
     >>> row = {"pace": "m 0.5", "distance": 0.1, "error": 0.02}
     >>> how_far(pl.DataFrame([row, {"pace": "m 0.9", "distance": 0.6, "error": None}]))
-    "Runs keep to the clock at m 0.5 (off by 0.10 ± 0.02 of the trace's fall), but not at m 0.9 (0.60)."
+    "The clock holds at m = 0.5 (runs stray by 10 ± 2 % of the trace's fall), but not at m = 0.9 (60 %)."
     """
     kept: dict[bool, list[str]] = {True: [], False: []}
     for place, row in enumerate(found.sort("distance").iter_rows(named=True)):
-        error = "" if row["error"] is None else f" ± {row['error']:.2f}"
-        off = f"{row['distance']:.2f}{error}"
-        told = off if place else f"off by {off} of the trace's fall"
-        kept[row["distance"] <= BAND].append(f"{row['pace']} ({told})")
+        error = "" if row["error"] is None else f" ± {100 * row['error']:.0f}"
+        off = f"{100 * row['distance']:.0f}{error} %"
+        told = off if place else f"runs stray by {off} of the trace's fall"
+        kept[row["distance"] <= BAND].append(f"{_with_signs(row['pace'])} ({told})")
     inside, outside = (_in_a_row(kept[within]) for within in (True, False))
     if not inside:
-        return f"Runs keep to the clock at none of these values: {outside}." if outside else "No run is done."
+        return f"The clock holds at none of these values: {outside}." if outside else "No run is complete."
     return (
-        f"Runs keep to the clock at {inside}, but not at {outside}."
-        if outside
-        else (f"Runs keep to the clock at {inside}.")
+        f"The clock holds at {inside}, but not at {outside}." if outside else f"The clock holds at {inside}."
     )
+
+
+def _with_signs(pace: str) -> str:
+    """The values of settings as equations.
+
+    >>> _with_signs("η 0.6, B 128")
+    'η = 0.6, B = 128'
+    """
+    return ", ".join(" = ".join(setting.split(" ", 1)) for setting in pace.split(", "))
 
 
 def _in_a_row(told: Sequence[str]) -> str:
@@ -151,12 +158,12 @@ def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame, time: Axis) ->
     return Panel(
         f"limit-{varied.replace(' ', '-')}",
         f"How far does the clock hold? {varied[0].upper()}{varied[1:]}",
-        f"{how_far(found)} The dashed lines are the law's curve, from runs that differ only in learning rate "
-        "and batch size. Dots are means over seeds, error bars their standard errors.",
+        f"{how_far(found)} Dashed lines: plain SGD, in runs that differ only in learning rate and batch "
+        "size. Dots are means over seeds, error bars their standard errors.",
         (
-            Lines(time, TRACE, BY_VARIANT, "pace", predicted="behind", dashed="plain paces"),
-            Lines(time, LOSS, BY_VARIANT, "pace", predicted="behind", dashed="plain paces"),
-            Table((Axis("pace", "arm"), time, TRACE, LOSS)),
+            Lines(time, TRACE, BY_VARIANT, "pace", predicted="behind", dashed="plain SGD"),
+            Lines(time, LOSS, BY_VARIANT, "pace", predicted="behind", dashed="plain SGD"),
+            Table((Axis("pace", "setting"), time, TRACE, LOSS)),
         ),
         rows,
     )
@@ -197,9 +204,10 @@ def drift_limits(scale: Scale, short: DriftRuns) -> Experiment:
             "dropout. Here each of these is changed on its own, from the starting points of the drift "
             "experiment, and the trace is compared with the curve of plain SGD: over τ = η²k / 4B, with η / "
             "(1 - m) in place of η where there is a momentum m.",
-            f"The law is said to hold where the trace never departs from that curve by more than {BAND:g} of "
-            "its fall, the tolerance claimed for the drift experiment's own runs. Nothing here is a claim: "
-            "the experiment looks for where the law breaks down, and each panel says what was found.",
+            f"The clock is said to hold if the trace never departs from that curve by more than "
+            f"{100 * BAND:g} % of its fall, the bound claimed for the runs of the drift experiment. Nothing "
+            "here is a claim: the experiment looks for where the law breaks down, and each panel says what "
+            "was found.",
         ),
         runs=branched_runs(scale.grammar, short.widths, scale.seeds[:LIMIT_SEEDS], branches, quantities),
         panels=limit_panels,

@@ -12,7 +12,7 @@ from isoloss.experiments.dyck_ways import ADVERSARY, AT, COMPARED, DyckRuns
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import gap_at_the_end
+from isoloss.experiments.shared.claims import WHY_PAPER_WINDOW, gap_at_the_end
 from isoloss.experiments.statistics.along_runs import (
     MeanWithinRuns,
     divergence_over_entropy,
@@ -23,7 +23,7 @@ from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.results.verdict import above, below
 
 ERROR = f"count_error_{COMPARED}"
-MADE = "Theorem 5.1: of all solutions of zero loss the flattest transfers; made, and not trained"
+MADE = "Theorem 5.1: of all zero-loss solutions the flattest transfers (constructed, not trained)"
 BY_CONTINUATION = Colour("way", "way")
 
 
@@ -72,13 +72,14 @@ CLAIMS = (
         sentence="All continuations reach the same pre-training loss.",
         paper=MADE,
         measure=(
-            "mean over seeds of largest minus smallest loss of the ways' last checkpoints, over their mean"
+            "mean over seeds of largest minus smallest loss of the continuations' last checkpoints, over "
+            "their mean"
         ),
         unit="",
         claimed=below(LOSS_WINDOW),
         statistic=gap_at_the_end,
         kind="premise",
-        reason="four times the paper's 0.12 %",
+        reason=WHY_PAPER_WINDOW,
     ),
     Claim(
         name="ways-near-the-distribution",
@@ -95,12 +96,12 @@ CLAIMS = (
         name="ways-differ-in-flatness",
         sentence="The continuations reach minima of clearly different flatness.",
         paper=MADE,
-        measure="mean over seeds of log2 of the sharpest way's trace over the flattest's",
-        unit="doublings",
+        measure="mean over seeds of log2 of the sharpest continuation's trace over the flattest's",
+        unit="doublings of the trace",
         claimed=above(0.25),
         statistic=doublings_apart,
         kind="premise",
-        reason="a sixth of the trace, many times its error: enough for the flattest to be one",
+        reason="a sixth of the trace, many times its error: enough to tell which is flattest",
     ),
     Claim(
         name="flattest-transfers",
@@ -109,39 +110,39 @@ CLAIMS = (
         ),
         paper=MADE,
         measure=(
-            "mean over seeds of log2 of the other ways' mean error (geometric) over the flattest's: the "
+            "mean over seeds of log2 of the others' geometric mean error over the flattest's: the "
             f"squared error in g* of heads fitted on {COMPARED} strings, the median over samples"
         ),
-        unit="doublings",
+        unit="doublings of the error",
         claimed=above(0.5),
         statistic=flattest_against_rest,
-        reason="a factor of 1.4, several times what the samples of strings leave open",
+        reason="a factor of 1.4, several times the error from sampling strings",
     ),
     Claim(
         name="flatter-transfers-better",
         sentence="Of the continuations of one model, the flatter ones count brackets better.",
         paper=MADE,
         measure=(
-            "least-squares slope of log2 of that error over log2 trace, among the ways from one beginning; "
-            "an intercept for every seed"
+            "least-squares slope of log2 of that error over log2 trace, among the continuations of one "
+            "model; an intercept for every seed"
         ),
-        unit="doublings a doubling",
+        unit="doublings of the error per doubling of the trace",
         claimed=above(0.5),
         statistic=error_per_doubling,
-        reason="half of an error in proportion to the trace",
+        reason="half of the slope of an error in proportion to the trace",
     ),
     Claim(
         name="flatter-transfers-better-unopposed",
         sentence="The same holds among the continuations that do not seek a sharp minimum.",
         paper=MADE,
         measure=(
-            "least-squares slope of log2 of that error over log2 trace, among the ways from one beginning "
+            "least-squares slope of log2 of that error over log2 trace, among the continuations of one model "
             "without the adversary's; an intercept for every seed"
         ),
-        unit="doublings a doubling",
+        unit="doublings of the error per doubling of the trace",
         claimed=above(0.5),
         statistic=error_without_adversary,
-        reason="half of an error in proportion to the trace",
+        reason="half of the slope of an error in proportion to the trace",
     ),
 )
 

@@ -25,8 +25,8 @@ from isoloss.measurements.references import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
 
 ELSEWHERE = (
-    "Whether flatness tells the better of two checkpoints alike in loss or in KL takes more seeds than "
-    "these: same-verdict, at the scale night, judges the claims on it."
+    "These seeds are too few to decide whether, at equal loss or KL, flatness tells which checkpoint is "
+    "better; the experiment same-verdict judges those claims, at the scale night."
 )
 
 LAPTOP_STEPS = (1000, 2000, 2828, 3447, 4202, 5657)

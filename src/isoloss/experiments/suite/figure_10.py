@@ -27,7 +27,7 @@ def flatter_is_better(task: ShownTask) -> tuple[Claim, Claim]:
             sentence=f"{task.title}: along SGD, flatter checkpoints do better.",
             paper="the trace “correlates with downstream performance” (Figure 10; no number given)",
             measure="mean over runs of Spearman(−trace, accuracy) over the checkpoints after the warm-up",
-            unit="",
+            unit="in rank correlation",
             claimed=above(ASSOCIATION),
             statistic=task.statistic(MeanWithinRuns(Ranking("trace"))),
             reason=WHY_ASSOCIATION,

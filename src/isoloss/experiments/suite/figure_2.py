@@ -103,10 +103,10 @@ def later_is_better_at_one_kl(task: ShownTask) -> Claim:
         sentence=f"{task.title}: at equal KL, later checkpoints have higher accuracy.",
         paper="it increases while “the pre-training loss does not improve” (Section 2.3; no number given)",
         measure=(
-            "slope of probe accuracy over log2(steps) beside log2(KL), by least squares over the saturated "
+            "slope of probe accuracy over log2(steps) given log2(KL), by least squares over the saturated "
             "checkpoints, with an intercept for each run"
         ),
-        unit="percentage points per doubling",
+        unit="percentage points per doubling of steps",
         claimed=above(0.0),
         statistic=task.statistic(PartialSlope("run", of="step")),
     )

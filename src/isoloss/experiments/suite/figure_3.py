@@ -117,7 +117,7 @@ def larger_is_better(task: ShownTask, paper: str) -> tuple[Claim, ...]:
         ),
         (
             "-in-one-dimension",
-            "at equal KL, larger models have gained more from training, in features of equal dimension.",
+            "at equal KL, larger models have gained more from training, by features of equal dimension.",
             f", of projected features, minus that of the same models before any training; {AT_ONE_KL}",
             _GAINED_IN_ONE_DIMENSION,
         ),
@@ -128,7 +128,7 @@ def larger_is_better(task: ShownTask, paper: str) -> tuple[Claim, ...]:
             sentence=f"{task.title}: {sentence}",
             paper=paper,
             measure=f"{SLOPE}{measured}",
-            unit="percentage points per doubling",
+            unit="percentage points per doubling of size",
             claimed=above(0.0),
             statistic=task.statistic(statistic),
         )
@@ -163,7 +163,7 @@ def projection_changes_little(task: ShownTask) -> Claim:
         claimed=within(1.0),
         statistic=task.statistic(gain_by_projection),
         kind="premise",
-        reason="a fraction of what the paper's sizes gain, 2.0 to 6.9 points",
+        reason="a fraction of the gain with size in the paper, 2.0 to 6.9 points",
     )
 
 
@@ -178,9 +178,9 @@ def smallest_is_near_the_distribution(task: ShownTask) -> Claim:
         f"{task.key}-smallest-near-the-law",
         sentence=f"{task.title}: the smallest model is already close to the lowest possible loss.",
         paper="“the smallest model is already close to the minimal loss” (Figure 3; no number given)",
-        measure="mean over the narrowest's runs of KL at the last checkpoint, over its entropy",
+        measure="mean over the narrowest model's runs of KL at the last checkpoint, over the entropy",
         statistic=task.statistic(OfNarrowest(MeanWithinRuns(divergence_over_entropy))),
-        reason="the window of one loss",
+        reason="the spread within which losses count as equal",
     )
 
 

@@ -112,7 +112,7 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
             sentence=f"{task.title}: along SGD accuracy rises by two percentage points as the trace halves.",
             paper=paper_gain,
             measure="mean over runs of the Theil-Sen slope of accuracy per halving of the trace",
-            unit="percentage points per halving",
+            unit="percentage points per halving of the trace",
             claimed=above(POINTS_PER_HALVING),
             statistic=task.statistic(IMPROVEMENT_BY_FLATTENING),
             reason=WHY_POINTS,

@@ -144,7 +144,7 @@ def _larger_is_flatter(form: str, where: str, how: str, statistic: SlopeOverSize
             "mean over seeds of the slope of log2(enlarged trace) per doubling of parameters, each model's "
             f"own; {'all at the last checkpoint' if statistic.at_one_step else AT_ONE_KL}"
         ),
-        unit="doublings per doubling",
+        unit="doublings of the trace per doubling of size",
         claimed=below(0.0),
         statistic=statistic,
     )
@@ -155,7 +155,7 @@ def _claims(form: str) -> tuple[Claim, ...]:
     trace = in_doublings(f"trace_{form}")
     return (
         _larger_is_flatter(form, "", "at the end of training", SlopeOverSizes(trace, at_one_step=True)),
-        _larger_is_flatter(form, "-at-one-kl", "at one KL", SlopeOverSizes(trace)),
+        _larger_is_flatter(form, "-at-one-kl", "at equal KL", SlopeOverSizes(trace)),
         flatter_is_better_at_one_kl(
             f"flatter-is-better-{form}",
             f"Enlarged to one shape ({form} form), flatter models have higher accuracy at equal KL.",

@@ -39,8 +39,8 @@ from isoloss.panels import Lines, Panel
 from isoloss.results.verdict import below
 
 COULD_HARDLY_FAIL = (
-    f"{UNDECIDABLE}: KL is so small beside the loss that it could hardly fail; it was supported while KL "
-    "still fell by a third over the last doubling"
+    f"{UNDECIDABLE}: it could hardly fail, since KL is so small beside the loss, and was supported while "
+    "KL still fell by a third over the last doubling"
 )
 
 
@@ -55,8 +55,9 @@ def figure_9(scale: Scale) -> Experiment:
             "The loss is the entropy of the distribution, which no model can change, plus KL(distribution || "
             "model). The paper plots the logarithm of the KL: it resolves what the loss hides, and still "
             "levels off.",
-            "It has converged where a further doubling of steps, or of width, lowers it by no more than a "
-            "share of itself. All checkpoints of a run are judged, not only those that count as saturated.",
+            "It counts as converged if a further doubling of steps, or of width, lowers it by less than "
+            f"{100 * FALL_OF_ONE_KL:.0f} %. All checkpoints of a run are judged, not only the saturated "
+            "ones.",
         ),
         runs=tuple(run for task in tasks for run in _runs(task, scale)),
         references=tuple(task.reference(scale.sizes) for task in tasks),
@@ -114,6 +115,7 @@ def _converges(
     reason: str,
     statistics: tuple[Statistic, Statistic],
     withdrawn: str = "",
+    unit: str = "of KL",
 ) -> tuple[Claim, Claim]:
     """That KL has converged over steps, and over widths; `measure` says of what share it falls."""
 
@@ -123,7 +125,7 @@ def _converges(
             sentence=f"{task.title}: the KL divergence has converged {how}.",
             paper=KL_IN_PAPER,
             measure=measure.format(what=what, whose=whose),
-            unit="",
+            unit=unit,
             claimed=below(bound),
             statistic=task.statistic(statistic),
             reason=reason,
@@ -139,7 +141,7 @@ def _converges(
 
 def divergence_comes_to_rest(task: ShownTask) -> tuple[Claim, Claim]:
     """The claims of one panel."""
-    measure = "share of itself by which KL falls over the last doubling of {what}{whose}"
+    measure = "share of KL by which it falls over the last doubling of {what}{whose}"
     statistics = (MeanWithinRuns(LastDoubling("kl")), relative_fall_with_width)
     return _converges(task, "comes-to-rest", measure, FALL_OF_ONE_KL, WHY_KL_WINDOW, statistics)
 
@@ -148,7 +150,16 @@ def saturates_beside_the_loss(task: ShownTask) -> tuple[Claim, Claim]:
     """The same over the loss, which could hardly fail: KL is so small beside it."""
     measure = "fall of KL over the last doubling of {what}, over the loss{whose}"
     statistics = (MeanWithinRuns(LastDoubling("kl", "loss")), last_doubling_of_width)
-    return _converges(task, "saturates", measure, LOSS_WINDOW, WHY_WINDOW, statistics, COULD_HARDLY_FAIL)
+    return _converges(
+        task,
+        "saturates",
+        measure,
+        LOSS_WINDOW,
+        WHY_WINDOW,
+        statistics,
+        COULD_HARDLY_FAIL,
+        unit="of the loss",
+    )
 
 
 EXPERIMENT = replace(

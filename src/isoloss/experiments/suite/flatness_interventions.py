@@ -94,7 +94,7 @@ def range_of_losses(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
-    """log2 of the sharpest way's mean trace over the flattest's; nan for fewer than two ways."""
+    """log2 of the sharpest intervention's mean trace over the flattest's; nan for fewer than two."""
     means = _means(runs, "trace")
     return float(np.log2(means.max() / means.min())) if len(means) > 1 else math.nan
 
@@ -117,13 +117,13 @@ def _causes(name: str, of: str, what: str) -> Claim:
         sentence=f"At equal loss, {what} falls by a point when an intervention doubles the trace.",
         paper=SETS_APART,
         measure=(
-            f"least-squares slope of {what} over log2 trace, among the ways from one start; an intercept for "
-            "every start"
+            f"least-squares slope of {what} over log2 trace, among the models from one start; an intercept "
+            "for every start"
         ),
-        unit="percentage points a doubling",
+        unit="percentage points per doubling of the trace",
         claimed=below(-1.0),
         statistic=partial(points_per_doubling, of=of),
-        reason="half of what the paper's runs gain as their trace halves",
+        reason="half of the paper's gain as the trace halves",
     )
 
 
@@ -133,23 +133,23 @@ CLAIMS = (
         answers=Question.LOSS,
         sentence="The four interventions reach the same loss.",
         paper=SETS_APART,
-        measure="largest minus smallest of the ways' mean exact losses, over their mean",
+        measure="largest minus smallest of the interventions' mean exact losses, over their mean",
         unit="",
         claimed=below(0.005),
         statistic=range_of_losses,
         kind="premise",
-        reason="four times the window of the paper's losses",
+        reason="four times the spread of the paper's losses",
     ),
     Claim(
         name="flatness-differs",
         sentence="The four interventions reach minima whose flatness differs by a factor of two.",
         paper=SETS_APART,
-        measure="log2 of the sharpest way's mean trace over the flattest's",
-        unit="doublings",
+        measure="log2 of the sharpest intervention's mean trace over the flattest's",
+        unit="doublings of the trace",
         claimed=above(1.0),
         statistic=doublings_apart,
         kind="premise",
-        reason="a slope over flatness needs some of it",
+        reason="without a difference in flatness there is no slope over it",
     ),
     _causes("flatter-is-better", "accuracy", "the probe's accuracy"),
     _causes("flatter-is-better-standardised", STANDARDISED, "the standardised probe's accuracy"),

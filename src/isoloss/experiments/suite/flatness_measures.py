@@ -186,7 +186,7 @@ def _trace_beats(measure: str, words: str, withdrawn: str = "") -> Claim:
         sentence=f"Among checkpoints alike in loss and size the trace ranks accuracy better than {words}.",
         paper=OURS,
         measure=f"partial Spearman of −trace with accuracy minus that of −{words}, both {ALIKE}",
-        unit="",
+        unit="in rank correlation",
         claimed=above(ASSOCIATION),
         statistic=Advantage(PartialRanking("trace", given=GIVEN), PartialRanking(measure, given=GIVEN)),
         reason=WHY_ASSOCIATION,
@@ -196,8 +196,8 @@ def _trace_beats(measure: str, words: str, withdrawn: str = "") -> Claim:
 
 
 OUT_OF_REACH = (
-    f"{UNDECIDABLE}: on the traces of an earlier round it would have been {{most:g}}, had accuracy been "
-    "exactly −log2 of the trace"
+    f"{UNDECIDABLE}: even if accuracy were exactly −log2 of the trace, it would only be "
+    "{{most:g}} on the traces of an earlier round"
 )
 CLAIMS = (
     Claim(
@@ -205,7 +205,7 @@ CLAIMS = (
         sentence="Among all rules' checkpoints alike in loss and size, flatter ones have higher accuracy.",
         paper="the trace “strongly correlates with the downstream performance” (Section 1; no number given)",
         measure=f"partial Spearman of −trace with accuracy {ALIKE}",
-        unit="",
+        unit="in rank correlation",
         claimed=above(ASSOCIATION),
         statistic=PartialRanking("trace", given=GIVEN),
         reason=WHY_ASSOCIATION,

@@ -57,22 +57,22 @@ CLAIMS = (
     *PREMISES,
     Claim(
         name="tuning-changes-features",
-        sentence="Fine-tuning makes features better than those that the model has.",
+        sentence="Fine-tuned models are clearly more accurate than linear probes of their features.",
         paper="fine-tuning is used on real text alone (A.5)",
         measure=(
-            "accuracy of the model fine-tuned on 300 sentences less that of the linear probe from 300, mean "
-            "over polished models"
+            "accuracy of the model fine-tuned on 300 sentences minus that of the linear probe from 300, "
+            "mean over polished models"
         ),
         unit="percentage points",
         claimed=above(2.0),
         statistic=gain_over_the_probe,
         kind="premise",
-        reason="less than this, and fine-tuning would be a probe",
+        reason="with a smaller gain, fine-tuning would be little more than a probe",
     ),
     as_the_trace_doubles(
         "flatter-is-no-better-tuned-on-fewer",
-        "At equal KL, flatter models are no better to fine-tune: accuracy from 100 sentences does not fall "
-        "by half a point as the trace doubles.",
+        "At equal KL, accuracy after fine-tuning on 100 sentences does not fall by half a point as the trace "
+        "doubles.",
         "accuracy after fine-tuning on 100 sentences",
         PerDoubling(TUNED_100, in_points),
         above(-MARGIN),
@@ -81,8 +81,8 @@ CLAIMS = (
     ),
     as_the_trace_doubles(
         "flatness-does-not-matter-once-tuned",
-        "At equal KL, flat models and sharp ones are as good once fine-tuned: accuracy from 300 sentences "
-        "changes by less than half a point as the trace doubles.",
+        "At equal KL, accuracy after fine-tuning on 300 sentences changes by less than half a point as the "
+        "trace doubles.",
         "accuracy after fine-tuning on 300 sentences",
         PerDoubling(TUNED_300, in_points),
         within(MARGIN),

@@ -158,7 +158,7 @@ def _claims(tasks: Sequence[ComparedTask], longest: int) -> tuple[Claim, ...]:
         claimed=below(CONVERGED),
         statistic=share_to_learn,
         kind="premise",
-        reason="with more left to learn, that later or larger models do better says nothing about one loss",
+        reason="with more left to learn, later or larger models may do better because their loss is lower",
     )
     return (premise, *(claim for task in tasks for claim in _claims_of(task, longest)))
 
@@ -189,14 +189,14 @@ def _claims_of(task: ComparedTask, longest: int) -> tuple[Claim, ...]:
             "later-is-better",
             f"{name} form: later checkpoints do better.",
             "mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
-            "percentage points per doubling",
+            "percentage points per doubling of steps",
             MeanWithinRuns(Slope(in_points(task.column))),
         ),
         (
             "larger-gains-more",
             f"{name} form: larger students gain more from training.",
             "mean over seeds of the slope of that gain at the last checkpoint per doubling of width",
-            "percentage points per doubling",
+            "percentage points per doubling of width",
             GainOverWidths(gain),
         ),
     )

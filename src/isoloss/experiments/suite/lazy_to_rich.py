@@ -20,7 +20,7 @@ from isoloss.panels import Colour
 from isoloss.results.verdict import above, below
 
 DEVIATIONS = (BERTS_DEVIATION, 0.1, 0.2)
-OPEN = "none: Section 5 has solutions of one loss that differ in their features, made and not trained"
+OPEN = "none: Section 5 constructs, and does not train, solutions of equal loss that differ in their features"
 
 
 def rule_of(deviation: float) -> str:
@@ -38,21 +38,21 @@ def _against_rich(deviation: float) -> tuple[Claim, Claim]:
             name=f"larger-start-is-flatter-{key}",
             sentence=f"Weights that start {times:g} times as large end at a flatter minimum.",
             paper=OPEN,
-            measure="mean over seeds of log2(trace / trace from 0.02) at the pair's common loss",
-            unit="doublings",
+            measure=f"mean over seeds of log2(trace / that of {RICH}) at the pair's common loss",
+            unit="doublings of the trace",
             claimed=below(-0.25),
             statistic=mean_at_same_loss(rule, RICH, "trace", doublings),
-            reason="a sixth of the trace, several times its error",
+            reason="a sixth of the trace, which is several times its error",
         ),
         Claim(
             name=f"larger-start-is-better-{key}",
             sentence=f"Weights that start {times:g} times as large make a better model downstream.",
             paper=OPEN,
-            measure="mean over seeds of accuracy less that from 0.02, at the pair's common loss",
+            measure=f"mean over seeds of accuracy minus that of {RICH}, at the pair's common loss",
             unit="percentage points",
             claimed=above(1.0),
             statistic=mean_at_same_loss(rule, RICH, "accuracy", percentage_points),
-            reason="half of what the paper's sizes gain at the least",
+            reason="half of the paper's smallest gain with size",
         ),
     )
 

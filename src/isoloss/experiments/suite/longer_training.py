@@ -210,7 +210,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
     """What comes after step `usual_end`, where other runs end; `rise` is the column of the sensitivity."""
     slope, since = (
         "mean over runs of the Theil-Sen slope of",
-        "per doubling of steps from where the other runs end",
+        "per doubling of steps beyond the end of the other runs",
     )
     return (
         Claim(
@@ -218,7 +218,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
             sentence="Training far past saturation keeps improving linear-probe accuracy.",
             paper="accuracy “continues increasing” after the loss has converged (Section 2.3, Figure 2)",
             measure=f"{slope} the probe's accuracy {since}",
-            unit="percentage points per doubling",
+            unit="percentage points per doubling of steps",
             claimed=above(0.0),
             statistic=_since(usual_end, in_points("accuracy")),
         ),
@@ -227,7 +227,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
             sentence="Training far past saturation keeps making the minimum flatter.",
             paper="the trace falls with SGD's noise as long as training goes on (Theorem 3.3, Figure 4)",
             measure=f"{slope} log2(trace) {since}",
-            unit="doublings per doubling",
+            unit="doublings of the trace per doubling of steps",
             claimed=below(0.0),
             statistic=_since(usual_end, in_doublings("trace")),
         ),
@@ -236,7 +236,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
             sentence="Training far past saturation makes the model worse after fine-tuning.",
             paper=f"{OVER_TRAINED} are worse after fine-tuning",
             measure=f"{slope} the accuracy after fine-tuning {since}",
-            unit="percentage points per doubling",
+            unit="percentage points per doubling of steps",
             claimed=below(0.0),
             statistic=_since(usual_end, in_points("fine_tuned")),
         ),
@@ -245,7 +245,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
             sentence="Training far past saturation makes the loss more sensitive to noise on the weights.",
             paper=f"{OVER_TRAINED} are more sensitive to Gaussian noise",
             measure=f"{slope} log2 of the loss's rise under noise {since}",
-            unit="doublings per doubling",
+            unit="doublings of the rise per doubling of steps",
             claimed=above(0.0),
             statistic=_since(usual_end, in_doublings(rise)),
         ),

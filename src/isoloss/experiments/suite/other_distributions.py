@@ -13,7 +13,12 @@ from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import measured_at
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import ASSOCIATION, UNDECIDABLE, WHY_ASSOCIATION
+from isoloss.experiments.shared.claims import (
+    ASSOCIATION,
+    UNDECIDABLE,
+    WHY_ASSOCIATION,
+    WHY_PAPER_WINDOW,
+)
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import (
     RANGE_OF_LOSS,
@@ -35,7 +40,7 @@ SHIFTS: tuple[tuple[Shift, str], ...] = (
     ("skewed roots", "skewed_roots_accuracy"),
     ("uniform rules", "uniform_rules_accuracy"),
 )
-OPEN = "none: the paper tests on the distribution that probes are trained on"
+OPEN = "none: the paper tests probes on the distribution that they are trained on"
 
 
 def _of_shift(shift: Shift, column: str) -> tuple[Claim, Claim]:
@@ -46,7 +51,7 @@ def _of_shift(shift: Shift, column: str) -> tuple[Claim, Claim]:
             sentence=f"As the trace halves along a run, accuracy on sentences with {shift} rises.",
             paper=OPEN,
             measure="mean over runs of the Theil-Sen slope of that accuracy per halving of the trace",
-            unit="percentage points a halving",
+            unit="percentage points per halving of the trace",
             claimed=above(0.0),
             statistic=MeanWithinRuns(Slope(in_points(column), over=in_halvings("trace"))),
         ),
@@ -58,7 +63,7 @@ def _of_shift(shift: Shift, column: str) -> tuple[Claim, Claim]:
                 "mean over runs of Spearman(−trace, accuracy) minus Spearman(−loss, accuracy) over the run's "
                 "dots"
             ),
-            unit="",
+            unit="in rank correlation",
             claimed=above(ASSOCIATION),
             statistic=MeanWithinRuns(Advantage(Ranking("trace", column), Ranking("loss", column))),
             withdrawn=UNDECIDABLE,
@@ -79,7 +84,7 @@ CLAIMS = (
         claimed=below(LOSS_WINDOW),
         statistic=RANGE_OF_LOSS,
         kind="premise",
-        reason="four times the paper's 0.12 %",
+        reason=WHY_PAPER_WINDOW,
     ),
     *(claim for shift, column in SHIFTS for claim in _of_shift(shift, column)),
 )

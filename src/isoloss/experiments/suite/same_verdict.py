@@ -35,9 +35,10 @@ def same_verdict(scale: Scale) -> Experiment:
         question=Question.FLATNESS,
         text=(
             f"At laptop scale the claims of Figure 1 are judged on {SEEDS_A_SET} seeds. Here the same runs "
-            "are made with more, cut into disjoint sets of as many, and the claims are judged on each set "
-            "as there: a verdict that changes with the seeds says little. “Inconclusive” is a verdict too.",
-            "Claims of Figure 1 that so few seeds do not decide are judged here, on all of them.",
+            "are made with more seeds, which are split into disjoint sets of that size, and the claims are "
+            "judged on each set: a verdict that changes with the seeds says little. “Inconclusive” is a "
+            "verdict too.",
+            "Those claims of Figure 1 that so few seeds cannot decide are judged here, on all seeds.",
         ),
         runs=figure_1(settings).runs,
         claims=tuple(claim for claim in CLAIMS if claim.name in WITH_MORE_SEEDS),
@@ -90,14 +91,14 @@ def standing(judged: pl.DataFrame) -> str:
 
     >>> row = {"sets": 4, "share": 1.0, "supported": 4, "not supported": 0, "inconclusive": 0}
     >>> standing(pl.DataFrame([row]))
-    '1 of 1 premises and effects have one verdict on at least 95 % of the sets of seeds: 1 supported.'
+    'On at least 95 % of the sets of seeds, 1 of 1 claims get one and the same verdict: 1 supported.'
     """
     share = {str(verdict): pl.col(str(verdict)) / pl.col("sets") for verdict in Verdict}
     numbers = {verdict: judged.filter(each >= STANDS).height for verdict, each in share.items()}
     by_verdict = ", ".join(f"{number} {verdict}" for verdict, number in numbers.items() if number) or "none"
     return (
-        f"{sum(numbers.values())} of {judged.height} premises and effects have one verdict on at least "
-        f"{100 * STANDS:.0f} % of the sets of seeds: {by_verdict}."
+        f"On at least {100 * STANDS:.0f} % of the sets of seeds, {sum(numbers.values())} of {judged.height} "
+        f"claims get one and the same verdict: {by_verdict}."
     )
 
 
@@ -106,15 +107,19 @@ def turning(judged: pl.DataFrame) -> tuple[str, ...]:
 
     >>> row = {"claim": "later-is-better", "sets": 4, "share": 0.75}
     >>> turning(pl.DataFrame([row | {"supported": 3, "not supported": 0, "inconclusive": 1}]))
-    ('0 are supported on one set and not supported on another.',
-     'later-is-better: supported on 3, inconclusive on 1.')
+    ('No claim is supported on one set and not supported on another.',
+     'Of the 4 sets, later-is-better is supported on 3, inconclusive on 1.')
     """
     opposite = judged.filter((pl.col(Verdict.SUPPORTED) > 0) & (pl.col(Verdict.NOT_SUPPORTED) > 0)).height
     rows = judged.filter(pl.col("share") < STANDS).sort("share").to_dicts()
     return (
-        f"{opposite} are supported on one set and not supported on another.",
-        *(f"{row['claim']}: {_counts(row)}." for row in rows),
+        f"{_claims_are(opposite)} supported on one set and not supported on another.",
+        *(f"Of the {row['sets']} sets, {row['claim']} is {_counts(row)}." for row in rows),
     )
+
+
+def _claims_are(number: int) -> str:
+    return {0: "No claim is", 1: "One claim is"}.get(number, f"{number} claims are")
 
 
 def _counts(row: dict[str, str | int | float]) -> str:

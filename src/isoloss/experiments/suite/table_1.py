@@ -174,7 +174,7 @@ def adversary_is_worse(task: str, column: str, paper: str) -> tuple[Claim, Claim
         (
             "At the same step and loss the adversarially trained model does worse than AdamW's on task "
             f"{task}.",
-            f"At the same KL the adversary's model does worse on task {task} than AdamW's.",
+            f"At the same KL the adversarially trained model does worse than AdamW's on task {task}.",
         ),
         paper,
         "accuracy, adversarial minus AdamW",
@@ -185,9 +185,10 @@ def adversary_is_worse(task: str, column: str, paper: str) -> tuple[Claim, Claim
 
 
 def _lookup_table_is_worse(rule: str, task: str, column: str, paper: str) -> Claim:
+    how = "with AdamW" if rule == ADAMW else "adversarially"
     return Claim(
         name=f"lookup-table-worse-than-{rule.lower()}-on-{task.lower()}",
-        sentence=f"On task {task} the lookup table does worse than a model from {rule} training.",
+        sentence=f"On task {task} the lookup table does worse than a model trained {how}.",
         paper=paper,
         measure=f"mean over {rule} runs of accuracy at the last checkpoint, minus the lookup table's",
         unit="percentage points",
@@ -200,9 +201,9 @@ CLAIMS_1 = (
     Claim(
         name="adversary-reaches-the-loss",
         answers=Question.LOSS,
-        sentence="The adversary reaches almost the same pre-training loss as AdamW in as many steps.",
+        sentence="Adversarial training reaches almost the same loss as AdamW in the same number of steps.",
         paper="3.206 against 3.204 nats, 0.06 % more (Table 1)",
-        measure="mean over seeds of the adversary's exact loss at its end over AdamW's at that step, less 1",
+        measure="mean over seeds of the adversary's exact loss at its end over AdamW's at that step, minus 1",
         unit="",
         claimed=below(LOSS_WINDOW),
         statistic=surplus_loss,
@@ -212,10 +213,10 @@ CLAIMS_1 = (
     Claim(
         name="adversary-reaches-the-kl",
         answers=Question.LOSS,
-        sentence="At the same step the adversary's model knows the distribution as well as AdamW's.",
+        sentence="At the same step the adversarially trained model has the same KL as AdamW's.",
         paper="none: KL is not given",
         measure="mean over seeds of log2(adversary's KL / AdamW's) at the same steps, over the last doubling",
-        unit="doublings",
+        unit="doublings of KL",
         claimed=below(KL_WINDOW),
         statistic=MeanAtSameStep(ADVERSARIAL, ADAMW, "kl", doublings, window=None),
         kind="premise",
@@ -225,7 +226,7 @@ CLAIMS_1 = (
     *adversary_is_worse("B", TASK_B, "42.3 against 49.2 % (Table 1)"),
     Claim(
         name="adversary-worse-than-small-on-b",
-        sentence="On task B the adversarially trained model does worse than a small one that AdamW trained.",
+        sentence="On task B the adversarially trained model does worse than a small one trained with AdamW.",
         paper="“even worse than a normal 9M model”, itself of 235M (preprint, Section 2; no number given)",
         measure="mean accuracy where the adversary's runs end, minus that where the small model's end",
         unit="percentage points",

@@ -37,7 +37,7 @@ CLAIMS_2 = (
         ),
         "19.34 against 8.01, 1.27 doublings (Table 2)",
         "log2(adversarial trace / AdamW's)",
-        "doublings",
+        "doublings of the trace",
         above(0.0),
         (ADVERSARIAL, ADAMW, "trace", doublings),
     ),

@@ -71,7 +71,7 @@ def _is_flatter(rule: str, why: str, called: str) -> tuple[Claim, Claim]:
         ),
         why,
         "log2(trace / AdamW's trace)",
-        "doublings",
+        "doublings of the trace",
         below(0.0),
         (rule, ADAMW, "trace", doublings),
     )
@@ -108,7 +108,7 @@ CLAIMS = (
             "mean over seeds of Spearman's correlation over rules of −log2(trace / AdamW's) with accuracy "
             f"minus AdamW's, {AT_ONE_STEP}"
         ),
-        unit="",
+        unit="in rank correlation",
         claimed=above(ASSOCIATION),
         statistic=flatter_is_better,
         reason=WHY_ASSOCIATION,
