@@ -126,8 +126,8 @@ def drift_grammars(scale: Scale, settings: OverGrammars) -> Experiment:
             "grammars, and nothing set for any of them.",
             "Three of the schedules have the same η/B, so that by theory steps scale as 1/η; a "
             "fourth has the largest rate and three times its batch. Curves are medians over seeds, so that a "
-            "run that leaves its minimum decides nothing; such runs are named. Each grammar is also judged by "
-            "itself: the table shows on how many each effect is supported.",
+            "run that leaves its minimum decides nothing; such runs are named. Each grammar is also judged "
+            "by itself: the table shows on how many each effect is supported.",
         ),
         runs=tuple(
             run
