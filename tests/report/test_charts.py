@@ -187,6 +187,20 @@ def test_a_category_is_a_row_and_colours_lie_side_by_side_in_it() -> None:
     assert "yOffset" not in alone["layer"][1]["encoding"]
 
 
+@pytest.mark.parametrize(
+    "chart",
+    [
+        Dots(TRACE, ACCURACY, WIDTH),
+        Lines(STEP, TRACE, WIDTH, "run"),
+        Categories("rule", TRACE, RULE),
+        Bars("rule", TRACE, WIDTH),
+    ],
+)
+def test_what_is_pointed_at_is_named_after_the_chart_so_that_charts_can_share_a_picture(chart: Chart) -> None:
+    names = [parameter["name"] for parameter in specification(chart, rows())["params"]]
+    assert names and all(name.endswith("_panel_0") for name in names)
+
+
 def test_a_table_shows_each_value_with_its_error() -> None:
     markup = draw(Table((Axis("rule", "<rule>"), TRACE, Axis("missing", "missing"))), rows()[:1], "panel_0")
     assert isinstance(markup, Markup)

@@ -51,17 +51,19 @@ def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
             return NOTHING if frame.is_empty() else _lines(chart, frame, key_of(data, chart.colour), name)
         case Categories():
             frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
-            return NOTHING if frame.is_empty() else _categories(chart, frame, key_of(data, chart.colour))
+            return (
+                NOTHING if frame.is_empty() else _categories(chart, frame, key_of(data, chart.colour), name)
+            )
         case Bars():
             frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
-            return NOTHING if frame.is_empty() else _bars(chart, frame, key_of(data, chart.colour))
+            return NOTHING if frame.is_empty() else _bars(chart, frame, key_of(data, chart.colour), name)
         case _:
             assert_never(chart)
 
 
-def _categories(chart: Categories, frame: pl.DataFrame, key: Key) -> alt.LayerChart:
+def _categories(chart: Categories, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerChart:
     """With values on the x axis, so that categories are readable."""
-    hover = marks.hovered("categories", "colour")
+    hover = marks.hovered(name, "colour")
     row = alt.Y("category:N", title=None, sort=None, axis=alt.Axis(grid=True, labelLimit=240))
     base = alt.Chart(frame).encode(y=row)
     colours = frame.group_by("category").agg(pl.col("colour").n_unique())["colour"].max()
@@ -90,9 +92,9 @@ def _categories(chart: Categories, frame: pl.DataFrame, key: Key) -> alt.LayerCh
     )
 
 
-def _bars(chart: Bars, frame: pl.DataFrame, key: Key) -> alt.LayerChart:
+def _bars(chart: Bars, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerChart:
     """As categories, from zero, since lengths are compared."""
-    hover = marks.hovered("bars", "colour")
+    hover = marks.hovered(name, "colour")
     base = alt.Chart(frame).encode(
         y=alt.Y("category:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
         yOffset=alt.YOffset("colour:N", sort=None, scale=alt.Scale(paddingOuter=0.15)),
