@@ -198,7 +198,8 @@ def test_a_category_is_a_row_and_colours_lie_side_by_side_in_it() -> None:
 )
 def test_what_is_pointed_at_is_named_after_the_chart_so_that_charts_can_share_a_picture(chart: Chart) -> None:
     names = [parameter["name"] for parameter in specification(chart, rows())["params"]]
-    assert names and all(name.endswith("_panel_0") for name in names)
+    assert names
+    assert all(name.endswith("_panel_0") for name in names)
 
 
 def test_a_table_shows_each_value_with_its_error() -> None:
