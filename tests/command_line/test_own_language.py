@@ -8,6 +8,7 @@ from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import Choice, choice
 from isoloss.errors import BadInput
 from isoloss.experiments.design import builtin_designs
+from isoloss.experiments.experiment_names import TAKE_A_LANGUAGE
 from isoloss.experiments.suite.flatness_interventions import AT as INTERVENTIONS
 from isoloss.languages.dyck import dyck, write_dyck
 from isoloss.languages.hmm import write_hmm
@@ -17,7 +18,11 @@ from isoloss.languages.random_hmm import random_hmm
 from isoloss.pretraining.flatness_regularised import Sharpened
 
 OF_GRAMMARS = "other-distributions"
-TAKE_A_LANGUAGE = tuple(name for name, design in builtin_designs().items() if design.takes_a_language)
+
+
+def test_the_names_that_take_a_language_are_those_of_the_designs() -> None:
+    designs = builtin_designs()
+    assert set(TAKE_A_LANGUAGE) == {name for name, each in designs.items() if each.takes_a_language}
 
 
 @pytest.fixture(scope="module")

@@ -129,6 +129,8 @@ MISTAKES = (
     ("theory --output Makefile", "Makefile is a file, where a folder is needed"),
     ("reproduce figure-1 --maximum-length 4", "--maximum-length needs --language"),
     ("language causal-lm --output x.json --model src", "src holds no model: it has no config.json"),
+    ("reproduce table-2 --task prefix-4", "--language and --task go with figure-1, "),
+    ("reproduce figure-1 drift-grammars --language none.pcfg", "and other-distributions; name no others"),
     ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
 )
 EVERY_MISTAKE = f"""

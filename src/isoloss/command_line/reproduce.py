@@ -18,7 +18,7 @@ from isoloss.command_line.options import (
 )
 from isoloss.command_line.terminal import starting
 from isoloss.errors import BadInput
-from isoloss.experiments.experiment_names import refuse_unknown
+from isoloss.experiments.experiment_names import refuse_a_language, refuse_unknown
 from isoloss.files import refuse_file_as_folder
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ def _check(options: ReproduceOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
     refuse_unknown(options.names)
     refuse_unknown_device(options.device)
+    if options.language is not None or options.task is not None:
+        refuse_a_language(options.names)
     if options.language is not None:
         refuse_missing_language(options.language)
     elif options.maximum_length is not None:

@@ -14,7 +14,7 @@ import polars as pl
 from isoloss.errors import BadInput
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.experiment_names import SUITE, experiment_names, refuse_unknown
+from isoloss.experiments.experiment_names import NO_OTHERS, SUITE, experiment_names, refuse_unknown
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.experiments.scale import Scale, with_language
@@ -216,8 +216,7 @@ def requested_experiments(
 
 def _refuse_without_language(designs: Mapping[str, Design]) -> None:
     if not all(design.takes_a_language for design in designs.values()):
-        *first, last = (name for name, design in builtin_designs().items() if design.takes_a_language)
-        raise BadInput(f"--language and --task go with {', '.join(first)} and {last}; name no others")
+        raise BadInput(NO_OTHERS)
 
 
 def other_experiments(

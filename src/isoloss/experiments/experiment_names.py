@@ -12,6 +12,21 @@ SUITE = f"{__package__}.suite"
 GROUPS = ("paper", "all")
 """Groups of experiments requested by one name: those of the paper, and all that are built in."""
 
+TAKE_A_LANGUAGE = (
+    "figure-1",
+    "adamw-clock",
+    "drift",
+    "drift-limits",
+    "flatness-interventions",
+    "lazy-to-rich",
+    "other-distributions",
+)
+"""The experiments whose language and task may be replaced: those whose design `takes_a_language`."""
+
+GO_WITH = f"{', '.join(TAKE_A_LANGUAGE[:-1])} and {TAKE_A_LANGUAGE[-1]}"
+NO_OTHERS = f"--language and --task go with {GO_WITH}; name no others"
+"""Why a language or a task is refused."""
+
 
 def experiment_names() -> tuple[str, ...]:
     """The names of all files, without importing them: the paper's figures and tables first, then the others.
@@ -42,6 +57,15 @@ def refuse_unknown(names: Sequence[str]) -> None:
         elif name not in GROUPS and name not in known:
             near = did_you_mean(name, (*GROUPS, *known)) or f"; {choices}"
             raise BadInput(f"there is no experiment {name!r}{near}")
+
+
+def refuse_a_language(names: Sequence[str]) -> None:
+    """Raise BadInput if a built-in experiment or a group is named whose language cannot be replaced.
+
+    >>> refuse_a_language(["figure-1", "./mine.py"])
+    """
+    if not all(name in TAKE_A_LANGUAGE or name.endswith(".py") for name in names):
+        raise BadInput(NO_OTHERS)
 
 
 def _place(module: str) -> tuple[int, str, int, str]:
