@@ -2,19 +2,27 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 from unpainted import paint_nothing
 
-collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py", "*/conftest.py"]
-"""Tortures are run separately: see `test_torture.py`. Modules of one name cannot all be read for doctests."""
+collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py"]
+"""Run separately: see `test_torture.py`."""
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # tables are small: threads would only wake one another
 
 gc.disable()  # imported modules stay: searching all of them for garbage takes seconds
 gc.set_threshold(10_000)  # and collecting as often as Python does by default takes a twentieth of the time
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Tests have no doctests, and no two conftest modules could be imported to look for them."""
+    return [each for each in (yield) if not isinstance(each, DoctestModule)]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,6 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
     import runtime_types
 
     runtime_types.install()
+
+
+def pytest_runtest_setup() -> None:
+    import runtime_types
+
+    runtime_types.begin_test()
 
 
 def pytest_collection_finish() -> None:
