@@ -5,16 +5,12 @@ from measured_types import outcome
 from tiny_of_every_type import TYPES
 
 QUICK = {
-    ("masked", "albert"): "factors",
     ("masked", "deberta"): "factors, 6 of 41 tensors by per-sentence gradients",
-    ("masked", "flaubert"): "factors",
     ("masked", "fnet"): "factors; equally long sentences at a time",
-    ("masked", "modernbert"): "factors",
     ("masked", "perceiver"): "factors, 50 of 57 tensors by per-sentence gradients",
     ("masked", "xlm"): "factors",
     ("causal", "gemma3"): "factors",
     ("causal", "mixtral"): "factors",
-    ("causal", "xlm"): "factors",
 }
 """A few of each kind, with sizes and structures that others share."""
 

@@ -297,6 +297,7 @@ def test_what_was_read_is_told_of_the_measurement_and_not_of_the_verdict(run, mo
         assert both[told] == alone[told]
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_checkpoints_of_a_run_are_a_curve_and_parts_a_picture(run, models):
     for step, name in ((100, "bert"), (200, "other")):
         folder = models / f"checkpoint-{step}"

@@ -10,6 +10,7 @@ from called import run
 from models_with_heads import model_with_head
 from transformers import FNetConfig, FNetForMaskedLM
 
+from isoloss.measurements import foreseen_cost
 from isoloss.models import stored_weights
 from isoloss.models.loading import load_any_language_model
 from isoloss.models.tokenizer import word_tokenizer
@@ -84,6 +85,13 @@ def test_the_configuration_alone_counts_what_the_loaded_model_takes(name, folder
     assert peak > counted["bytes_of_weights"]
 
 
+@pytest.fixture
+def _untimed(monkeypatch):
+    """Where the time is not looked at, no layers are run for it."""
+    monkeypatch.setattr(foreseen_cost, "timed_layers", lambda *_: (None, "not tried"))
+
+
+@pytest.mark.usefixtures("_untimed")
 def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     config = json.loads((folders / "gpt2" / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
@@ -147,6 +155,7 @@ def test_weights_are_measured_as_stored_where_single_precision_does_not_fit(fold
         )
 
 
+@pytest.mark.usefixtures("_untimed")
 def test_the_configuration_alone_tells_of_the_head_of_a_task(tmp_path, capsys):
     model_with_head("text", tmp_path / "whole")
     (tmp_path / "alone").mkdir()

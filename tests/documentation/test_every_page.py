@@ -91,7 +91,7 @@ CHECKED: dict[str, Callable[[Reader], None]] = {
 
 LONG = (
     *("compare-checkpoints.md", "drift.md", "flatness.md", "lab.md"),
-    *("paper-scale.md", "reproducing.md", "run-on-a-cluster.md"),
+    *("paper-scale.md", "reproducing.md", "run-on-a-cluster.md", "tutorial.md"),
 )
 """Pages whose commands take long; what they call is also tested on less elsewhere."""
 

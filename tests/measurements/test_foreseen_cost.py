@@ -96,8 +96,8 @@ def counted_in_use(model: PreTrainedModel, prediction: Any, length: int, at_once
 @pytest.mark.parametrize(
     "name",
     [
-        *("bert", "deberta", "gpt2", "labels", "t5"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("mpnet", "falcon", "llama", "classes")),
+        *("bert", "deberta", "gpt2", "labels"),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("mpnet", "falcon", "llama", "classes", "t5")),
     ],
 )
 @pytest.mark.parametrize(

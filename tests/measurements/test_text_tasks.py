@@ -17,7 +17,7 @@ from isoloss.measurements.task_texts import majority_correct, majority_record, t
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
 PROBE = ProbeSettings(seeds=(0, 1), epochs=30, learning_rate=1e-2, batch_size=32)
-FAST = FineTuningSettings(seeds=(0, 1), epochs=8, learning_rate=3e-3, warm_up_steps=5, batch_size=16)
+FAST = FineTuningSettings(seeds=(0, 1), epochs=5, learning_rate=3e-3, warm_up_steps=5, batch_size=16)
 
 
 def examples(n, seed):
