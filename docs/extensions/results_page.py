@@ -79,9 +79,7 @@ ANSWERS = {"supported": "Supported", "not supported": "Not supported", "inconclu
 def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """By question: each experiment's own question, the claim that answers it, one number, and a link."""
     yield "## Question by question\n"
-    yield (
-        "Each experiment's main claim at its largest current scale; links lead to others.\n"
-    )
+    yield ("Each experiment's main claim at its largest current scale; links lead to others.\n")
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
         asked = [name for name in by_name if questions[name] == question]
