@@ -21,6 +21,7 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    ModernBertConfig,
     MPNetConfig,
     MPNetForMaskedLM,
     PreTrainedModel,
@@ -176,4 +177,14 @@ def test_the_configuration_names_the_head_of_a_task(name: str, tmp_path: Path) -
     assert (cost.architecture, cost.prediction) == (kind.__name__, prediction)
     with torch.random.fork_rng():
         assert cost.counted.parameters == sum(each.numel() for each in kind(config).parameters())
+    assert cost.seconds_a_sentence is not None, cost.untimed
+
+
+def test_first_weights_that_are_drawn_by_what_some_numbers_are_are_not_drawn(tmp_path: Path) -> None:
+    special = {f"{name}_token_id": place for place, name in enumerate(("pad", "bos", "eos", "cls", "sep"))}
+    config = ModernBertConfig(**SIZE | {"num_hidden_layers": 1}, intermediate_size=96, **special)
+    config.architectures = ["ModernBertForMaskedLM"]
+    config.save_pretrained(tmp_path)
+    cost = foreseen_cost(str(tmp_path), None, None, "cpu", 1 << 40, 16, 1 << 30)
+    assert cost.counted.operations > 0
     assert cost.seconds_a_sentence is not None, cost.untimed

@@ -1,5 +1,7 @@
 """The memory and operations of a model's passes, which are carried out on tensors without storage."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,11 +64,23 @@ def without_storage(
         refusing("language model", name),
         quiet(),
         sized_as_published(Path(name)),
+        _without_first_weights(),
         FakeTensorMode(allow_non_fake_inputs=True),
     ):
         model = class_of(prediction).from_config(config, dtype=precision).eval()
     give_indices_values(model)
     return model, min(length, longest_sentence(model) or length)
+
+
+@contextmanager
+def _without_first_weights() -> Iterator[None]:
+    """Leave the weights of new models as they are: ModernBERT's are drawn by what some numbers are."""
+    initialise = PreTrainedModel.initialize_weights
+    PreTrainedModel.initialize_weights = lambda _: None
+    try:
+        yield
+    finally:
+        PreTrainedModel.initialize_weights = initialise
 
 
 def give_indices_values(model: PreTrainedModel) -> None:
