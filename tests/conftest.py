@@ -33,12 +33,6 @@ def pytest_configure(config: pytest.Config) -> None:
     runtime_types.install()
 
 
-def pytest_runtest_setup() -> None:
-    import runtime_types
-
-    runtime_types.begin_test()
-
-
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()

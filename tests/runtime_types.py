@@ -3,8 +3,7 @@
 jaxtyping's own way binds the arguments of every call to a signature, checks them, and checks them again with
 the result. That took most of the time of tests whose functions are short. So beartype alone checks, once, and
 jaxtyping remembers the sizes of shapes meanwhile. Checkers are made when they are first needed: one takes a
-millisecond, and many functions are never called by a process of tests. Of the thousands of calls that a test
-makes of a short function, all but the first are alike, and only some of them are checked.
+millisecond, and many functions are never called by a process of tests.
 """
 
 import dataclasses
@@ -23,41 +22,7 @@ from jaxtyping._storage import pop_shape_memo, push_shape_memo
 
 Function = Callable[..., Any]
 
-FIRST_CALLS = 32
-"""Of a function in each test; they are all checked."""
-EVERY = 16
-"""Of the calls after them, each of this many is checked."""
-
 _CHECKER = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=TypeError))
-
-
-@dataclasses.dataclass
-class _Tests:
-    """How many have begun."""
-
-    begun: int = 0
-
-
-_tests = _Tests()
-
-
-def begin_test() -> None:
-    """From now on, the calls of every function are counted anew."""
-    _tests.begun += 1
-
-
-class _Calls:
-    """Says which calls of a function are checked."""
-
-    def __init__(self) -> None:
-        self.test, self.made = 0, 0
-
-    def is_checked(self) -> bool:
-        """Whether this call is; counts it."""
-        if self.test != _tests.begun:
-            self.test, self.made = _tests.begun, 0
-        self.made += 1
-        return self.made <= FIRST_CALLS or self.made % EVERY == 0
 
 
 def install() -> None:
@@ -86,14 +51,11 @@ def checked(*, typechecker: Function) -> Callable[[Any], Any]:
 
 def _checked(function: Function) -> Function:
     made: Function | None = None
-    calls = _Calls()
     if not _tells_shapes(function):
 
         @functools.wraps(function)
         def check(*arguments: object, **named: object) -> object:
             nonlocal made
-            if not torch.compiler.is_compiling() and not calls.is_checked():
-                return function(*arguments, **named)
             if made is None:
                 made = _checker_of(function)
             return made(*arguments, **named)
@@ -103,8 +65,7 @@ def _checked(function: Function) -> Function:
     @functools.wraps(function)
     def check_shapes(*arguments: object, **named: object) -> object:
         nonlocal made
-        # To trace the memory of sizes would end the graph.
-        if torch.compiler.is_compiling() or not calls.is_checked():
+        if torch.compiler.is_compiling():  # to trace the memory of sizes would end the graph
             return function(*arguments, **named)
         if made is None:
             made = _checker_of(function)

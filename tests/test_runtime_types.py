@@ -45,19 +45,6 @@ def test_a_result_of_another_type_or_shape_is_found() -> None:
     assert above(turned)(np.zeros((2, 2))).shape == (2, 2)
 
 
-def test_of_many_calls_the_first_and_some_of_the_others_are_looked_at() -> None:
-    def half(number: int) -> int:
-        return number // 2
-
-    halved = above(half)
-    assert [halved(n) for n in range(runtime_types.FIRST_CALLS)][-1] == runtime_types.FIRST_CALLS // 2 - 1
-    with pytest.raises(TypeError, match="violates type hint"):
-        print([halved(1.5) for _ in range(runtime_types.EVERY)])
-    runtime_types.begin_test()
-    with pytest.raises(TypeError, match="violates type hint"):
-        halved(1.5)
-
-
 def test_functions_defined_anew_share_a_checker_and_not_their_surroundings() -> None:
     def adding(number: int):
         @jaxtyping.jaxtyped(typechecker=runtime_types.checked)
