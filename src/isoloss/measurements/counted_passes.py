@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
 from isoloss.curvature.per_sentence.directions import Directions, drawn_directions
@@ -64,17 +64,21 @@ def without_storage(
         refusing("language model", name),
         quiet(),
         sized_as_published(Path(name)),
-        _without_first_weights(),
         FakeTensorMode(allow_non_fake_inputs=True),
     ):
-        model = class_of(prediction).from_config(config, dtype=precision).eval()
+        make = class_of(prediction).from_config
+        try:
+            model = make(config, dtype=precision).eval()
+        except DataDependentOutputException:  # ModernBERT's first weights are drawn by what some numbers are
+            with _without_first_weights():
+                model = make(config, dtype=precision).eval()
     give_indices_values(model)
     return model, min(length, longest_sentence(model) or length)
 
 
 @contextmanager
 def _without_first_weights() -> Iterator[None]:
-    """Leave the weights of new models as they are: ModernBERT's are drawn by what some numbers are."""
+    """Leave the weights of new models of transformers as they are."""
     initialise = PreTrainedModel.initialize_weights
     PreTrainedModel.initialize_weights = lambda _: None
     try:

@@ -70,8 +70,8 @@ def standing(rows: pl.DataFrame) -> str:
     """On how many grammars each effect is supported, and not supported.
 
     >>> verdicts = {f"{column}_verdict": "supported" for column, *_ in OF_A_GRAMMAR}
-    >>> standing(pl.DataFrame([{"language": "grammar 1", "rate": 1.1, **verdicts}])).split(", ")[0]
-    'Of 1 grammars, judged one by one: the trace falls on 1'
+    >>> standing(pl.DataFrame([{"language": "grammar 1", "rate": 1.1, **verdicts}])).split(", ")[1]
+    'judged one by one: the trace falls on 1'
     """
     effects = (
         "the trace falls on",
