@@ -55,8 +55,8 @@ def by_grammar(table: pl.DataFrame) -> pl.DataFrame:
 def _row(own: Sequence[pl.DataFrame], claims: Sequence[Claim]) -> dict[str, str | float]:
     row: dict[str, str | float] = {
         "language": own[0]["language"][0],
-        "kl": divergence_at_the_starts(own),
-        "loss": MEDIAN_LOSS(own),
+        "kl": 100 * divergence_at_the_starts(own),
+        "loss": 100 * MEDIAN_LOSS(own),
     }
     judgements = judge(claims, own)
     for judged in judgements:
@@ -157,8 +157,8 @@ def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     verdicts = tuple(Axis(f"{axis.column}_verdict", f"{axis.title}: verdict") for axis in EFFECTS)
     columns = (
         Axis("language", "grammar"),
-        Axis("kl", "KL of the starts, as a share of the entropy"),
-        Axis("loss", "change of the loss, as a share of it"),
+        Axis("kl", "KL of the starts (% of the entropy)"),
+        Axis("loss", "change of the loss (%)"),
     )
     bars = "Of medians over seeds; errors are standard errors over seeds."
     return (
@@ -168,7 +168,7 @@ def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
             f"By theory both exponents are 1. {bars}",
             (Categories("language", EXPONENT, Colour("of", "steps")),),
             _exponent_rows(rows),
-            shows=("rate-exponent", "batch-exponent"),
+            shows=("batch-exponent",),
         ),
         Panel(
             "grammars",
