@@ -77,6 +77,23 @@ def _not_above(statistic: Statistic) -> WorstBut:
     return WorstBut(statistic, LEFT_OUT, largest=True)
 
 
+def _exponent_is_one(name: str, scales_as: str, exponent: str, statistic: Statistic, reason: str) -> Claim:
+    return Claim(
+        name=name,
+        sentence=(
+            "On at least eight of ten grammars the number of steps to a given fall of the trace scales as "
+            f"{scales_as}."
+        ),
+        paper=NO_CLOCK,
+        measure=f"distance from 1 of {exponent} of {POWERS}; {THIRD.format('largest')}",
+        unit="",
+        claimed=below(0.5),
+        statistic=_not_above(FromOne(statistic)),
+        reason=reason,
+        lowest=0.0,
+    )
+
+
 CLAIMS = (
     Claim(
         name="loss-stands",
@@ -124,33 +141,19 @@ CLAIMS = (
         reason=CLOCK_REASON,
         lowest=0.0,
     ),
-    Claim(
-        name="rate-exponent",
-        sentence=(
-            "On at least eight of ten grammars the number of steps to a given fall of the trace scales as "
-            "1/η at equal η/B."
-        ),
-        paper=NO_CLOCK,
-        measure=f"distance from 1 of a - b of {POWERS}; {THIRD.format('largest')}",
-        unit="",
-        claimed=below(0.5),
-        statistic=_not_above(FromOne(rate_beside_batch)),
-        reason="half of the distance from steps that do not depend on the rate",
-        lowest=0.0,
+    _exponent_is_one(
+        "rate-exponent",
+        "1/η at equal η/B",
+        "a - b",
+        rate_beside_batch,
+        "half of the distance from steps that do not depend on the rate",
     ),
-    Claim(
-        name="batch-exponent",
-        sentence=(
-            "On at least eight of ten grammars the number of steps to a given fall of the trace scales as B "
-            "at a given learning rate."
-        ),
-        paper=NO_CLOCK,
-        measure=f"distance from 1 of b of {POWERS}; {THIRD.format('largest')}",
-        unit="",
-        claimed=below(0.5),
-        statistic=_not_above(FromOne(batch_alone)),
-        reason="half of the distance from a law without the batch, such as AdamW's",
-        lowest=0.0,
+    _exponent_is_one(
+        "batch-exponent",
+        "B at a given learning rate",
+        "b",
+        batch_alone,
+        "half of the distance from a law without the batch, such as AdamW's",
     ),
 )
 
