@@ -8,7 +8,7 @@ from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import Choice, choice
 from isoloss.errors import BadInput
 from isoloss.experiments.design import builtin_designs
-from isoloss.experiments.experiment_names import TAKE_A_LANGUAGE
+from isoloss.experiments.experiment_names import names_with_a_language
 from isoloss.experiments.suite.flatness_interventions import AT as INTERVENTIONS
 from isoloss.languages.dyck import dyck, write_dyck
 from isoloss.languages.hmm import write_hmm
@@ -16,6 +16,8 @@ from isoloss.languages.notation import write_grammar
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.pretraining.flatness_regularised import Sharpened
+
+TAKE_A_LANGUAGE = names_with_a_language()
 
 OF_GRAMMARS = "other-distributions"
 

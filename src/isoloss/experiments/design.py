@@ -14,7 +14,7 @@ import polars as pl
 from isoloss.errors import BadInput
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.experiment_names import NO_OTHERS, SUITE, experiment_names, refuse_unknown
+from isoloss.experiments.experiment_names import SUITE, experiment_names, language_refused, refuse_unknown
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.experiments.scale import Scale, with_language
@@ -216,7 +216,7 @@ def requested_experiments(
 
 def _refuse_without_language(designs: Mapping[str, Design]) -> None:
     if not all(design.takes_a_language for design in designs.values()):
-        raise BadInput(NO_OTHERS)
+        raise language_refused()
 
 
 def other_experiments(

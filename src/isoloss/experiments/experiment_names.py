@@ -12,20 +12,7 @@ SUITE = f"{__package__}.suite"
 GROUPS = ("paper", "all")
 """Groups of experiments requested by one name: those of the paper, and all that are built in."""
 
-TAKE_A_LANGUAGE = (
-    "figure-1",
-    "adamw-clock",
-    "drift",
-    "drift-limits",
-    "flatness-interventions",
-    "lazy-to-rich",
-    "other-distributions",
-)
-"""The experiments whose language and task may be replaced: those whose design `takes_a_language`."""
-
-GO_WITH = f"{', '.join(TAKE_A_LANGUAGE[:-1])} and {TAKE_A_LANGUAGE[-1]}"
-NO_OTHERS = f"--language and --task go with {GO_WITH}; name no others"
-"""Why a language or a task is refused."""
+_SUITE_FOLDER = Path(__file__).with_name("suite")
 
 
 def experiment_names() -> tuple[str, ...]:
@@ -34,9 +21,7 @@ def experiment_names() -> tuple[str, ...]:
     >>> experiment_names()[:2]
     ('figure-1', 'figure-2')
     """
-    modules = sorted(
-        (module.name for module in iter_modules([str(Path(__file__).with_name("suite"))])), key=_place
-    )
+    modules = sorted((module.name for module in iter_modules([str(_SUITE_FOLDER)])), key=_place)
     return tuple(module.replace("_", "-") for module in modules)
 
 
@@ -59,13 +44,30 @@ def refuse_unknown(names: Sequence[str]) -> None:
             raise BadInput(f"there is no experiment {name!r}{near}")
 
 
+def names_with_a_language() -> tuple[str, ...]:
+    """The experiments whose language and task may be replaced, as their files say, which are not imported.
+
+    >>> names_with_a_language()[:2]
+    ('figure-1', 'adamw-clock')
+    """
+    files = {name: _SUITE_FOLDER / f"{name.replace('-', '_')}.py" for name in experiment_names()}
+    return tuple(name for name, file in files.items() if "takes_a_language=True" in file.read_text("utf-8"))
+
+
 def refuse_a_language(names: Sequence[str]) -> None:
     """Raise BadInput if a built-in experiment or a group is named whose language cannot be replaced.
 
     >>> refuse_a_language(["figure-1", "./mine.py"])
     """
-    if not all(name in TAKE_A_LANGUAGE or name.endswith(".py") for name in names):
-        raise BadInput(NO_OTHERS)
+    known = names_with_a_language()
+    if not all(name in known or name.endswith(".py") for name in names):
+        raise language_refused()
+
+
+def language_refused() -> BadInput:
+    """Says which experiments' language and task may be replaced."""
+    *others, last = names_with_a_language()
+    return BadInput(f"--language and --task go with {', '.join(others)} and {last}; name no others")
 
 
 def _place(module: str) -> tuple[int, str, int, str]:
