@@ -7,7 +7,13 @@ from dense_norms import dense_traces, norms_of_cotangents
 from torch import nn
 
 import isoloss.curvature.per_sentence.traces as traces_module
-from isoloss.curvature.per_sentence.directions import drawn_directions, fisher_directions, sign_bits, signs_of
+from isoloss.curvature.per_sentence.directions import (
+    BYTES_WORTH_A_THREAD,
+    drawn_directions,
+    fisher_directions,
+    sign_bits,
+    signs_of,
+)
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward, sentence_fisher_traces
 from isoloss.errors import BadInput, IsolossError
@@ -196,6 +202,16 @@ def test_a_sentences_bits_depend_on_the_seed_and_its_number_alone():
     assert torch.equal(whole[3:], sign_bits(torch.tensor([6]), torch.tensor([3]), 13, seed=1))
     assert torch.equal(whole[:1], sign_bits(torch.tensor([4]), torch.tensor([1]), 13, seed=1))
     assert not torch.equal(whole, sign_bits(torch.tensor([4, 5, 6]), torch.tensor([2, 1, 3]), 13, seed=2))
+
+
+def test_sign_bits_do_not_depend_on_the_threads_that_draw_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, words = torch.tensor([9, 30, 2, 24]), 1 << 16
+    assert int(counts.sum()) * words // 8 > 2 * BYTES_WORTH_A_THREAD
+    drawn = {}
+    for threads in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        drawn[threads] = sign_bits(torch.arange(4), counts, words, seed=1)
+    assert torch.equal(drawn[1], drawn[3])
 
 
 def test_signs_are_fair_and_independent():

@@ -1,6 +1,7 @@
 """Random directions whose squared gradient norms have the trace of the Fisher information as their mean."""
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -34,6 +35,8 @@ class Directions:
 
 NUMBERS_AT_ONCE = 1 << 20
 """How many logits are worked on at once: little memory beside a model's, and enough to keep a GPU busy."""
+BYTES_WORTH_A_THREAD = 1 << 18
+"""A thread takes as long to start as it takes to draw some 10,000 random bytes."""
 
 
 def sign_bits(
@@ -42,18 +45,26 @@ def sign_bits(
     """A random bit for every word of every prediction, on the CPU: w = ⌈v / 8⌉ bytes of eight words each.
 
     Sentence i has `predictions[i]` rows, in order, from its own generator, seeded by `seed` and its number
-    `sentences[i]`. They do not depend on the other sentences measured, nor on chunking.
+    `sentences[i]`. They do not depend on the other sentences measured, nor on chunking. torch's threads share
+    the work, without which a GPU would wait for it.
 
     >>> both = sign_bits(torch.tensor([0, 1]), torch.tensor([1, 2]), 20, seed=7)
     >>> both.shape, bool((both[1:] == sign_bits(torch.tensor([1]), torch.tensor([2]), 20, seed=7)).all())
     (torch.Size([3, 3]), True)
     """
-    generator = torch.Generator()
-    bits = torch.empty(int(predictions.sum()), -(-vocabulary // 8), dtype=torch.uint8)
-    rows = torch.split(bits, predictions.tolist())
-    for of_sentence, sentence in zip(rows, sentences.tolist(), strict=True):
+
+    def fill(of_sentence: Tensor, sentence: int) -> None:
         digest = hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=8).digest()
-        of_sentence.random_(generator=generator.manual_seed(int.from_bytes(digest, "big")))
+        of_sentence.random_(generator=torch.Generator().manual_seed(int.from_bytes(digest, "big")))
+
+    bits = torch.empty(int(predictions.sum()), -(-vocabulary // 8), dtype=torch.uint8)
+    rows, numbers = torch.split(bits, predictions.tolist()), sentences.tolist()
+    threads = min(torch.get_num_threads(), bits.numel() // BYTES_WORTH_A_THREAD)
+    if threads < 2:
+        list(map(fill, rows, numbers))
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(fill, rows, numbers))
     return bits
 
 

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from isoloss.device import products_on_tensor_cores
 from isoloss.objectives.batch import Batch
 
 
@@ -126,6 +127,7 @@ def squared_norms(
         mean = sums[0].mean if len(sums) == 1 else None
         whole = torch.stack([each.values for each in sums]).sum(0).double()
         return whole.square().sum(dim=1) if mean is None else mean
+    of_halves = all(each.right.element_size() == 2 for each in factors if not isinstance(each, Sums))
     products = _all_products([factor for factor in factors if isinstance(factor, OuterProducts)])
     lookups = _all_lookups([factor for factor in factors if isinstance(factor, Lookups)])
     if products is None:
@@ -144,7 +146,8 @@ def squared_norms(
         mean = None if products.mean is None else products.mean[part]
         some = OuterProducts(products.left[part], products.right[part], mean)
         looked_up = None if lookups is None else Lookups(lookups.ids[part], lookups.right[part])
-        norms.append(_by_gram(some, looked_up) if by_gram else _by_matrix(some, looked_up))
+        with products_on_tensor_cores(exact=of_halves):
+            norms.append(_by_gram(some, looked_up) if by_gram else _by_matrix(some, looked_up))
     return torch.cat(norms)
 
 

@@ -240,10 +240,12 @@ def _drawn_norms(
 ) -> PerSentenceNorms:
     """||∇ Σ_j δ_j · logits_j||² of each sentence, δ drawn from `seed` and the sentence's number."""
     first: list[tuple[Tensor, Directions]] = []
+    drawn_for, predictions = numbers.cpu(), torch.bincount(piece.rows).cpu()
 
     def draw(logits: Float[Tensor, "m v"]) -> Directions:
+        # While a GPU still computes the scores: looking at them waits for it.
+        bits = sign_bits(drawn_for, predictions, logits.shape[1], seed)
         _refuse_non_finite(logits, piece, numbers)
-        bits = sign_bits(numbers.cpu(), torch.bincount(piece.rows).cpu(), logits.shape[1], seed)
         drawn = drawn_directions(logits, bits)
         if also_alone:
             first.append((logits[piece.rows == 0], drawn.at(piece.rows == 0)))
