@@ -5,8 +5,9 @@ from enumeration import enumerate_derivations
 from small_grammars import CASES, grammar
 
 from isoloss.errors import BadInput
+from isoloss.languages.derivations import longest_sentence
 from isoloss.languages.notation import parse_grammar
-from isoloss.languages.termination import check_terminates, longest_sentence, proper_grammar
+from isoloss.languages.termination import check_terminates, proper_grammar
 
 
 @pytest.mark.parametrize(

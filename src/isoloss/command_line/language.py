@@ -13,7 +13,7 @@ from isoloss.command_line.language_sizes import (
     GrammarSizes,
     HierarchySizes,
     HMMSizes,
-    refuse_small_sizes,
+    refuse_impossible_sizes,
     rules_of,
 )
 from isoloss.command_line.options import Folder, Name, refuse_existing, usable_seed
@@ -203,10 +203,10 @@ def _check(kind: Kind) -> None:
     """Refuse what can be refused without torch."""
     match kind:
         case GrammarOptions(sizes=sizes) | HierarchyOptions(sizes=sizes):
-            refuse_small_sizes(sizes)
+            refuse_impossible_sizes(sizes)
             _refuse_more("rules", rules_of(sizes), kind.most_rules, "--most-rules")
         case HMMOptions(sizes=sizes):
-            refuse_small_sizes(sizes)
+            refuse_impossible_sizes(sizes)
             numbers = sizes.states * (sizes.states + sizes.words)
             _refuse_more("numbers", numbers, kind.most_numbers, "--most-numbers")
         case DyckOptions():

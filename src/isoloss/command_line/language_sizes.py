@@ -4,6 +4,11 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
 from isoloss.command_line.options import refuse_below
+from isoloss.languages.random_sizes import (
+    refuse_impossible_grammar,
+    refuse_impossible_hierarchy,
+    refuse_impossible_hmm,
+)
 
 if TYPE_CHECKING:
     from isoloss.languages.hmm import HMM
@@ -94,8 +99,15 @@ def rules_of(sizes: GrammarSizes | HierarchySizes) -> int:
     return upper * sizes.rules_per_symbol + sizes.symbols_per_level * sizes.words_per_preterminal
 
 
-def refuse_small_sizes(sizes: GrammarSizes | HierarchySizes | HMMSizes) -> None:
-    """Raise BadInput for a number of words, states, ... below 1."""
+def refuse_impossible_sizes(sizes: GrammarSizes | HierarchySizes | HMMSizes) -> None:
+    """Raise BadInput for a number of words, states, ... below 1, and for sizes that make no language."""
     for field in fields(sizes):
         if field.type is int:
             refuse_below(1, getattr(sizes, field.name), f"--{field.name.replace('_', '-')}")
+    match sizes:
+        case GrammarSizes():
+            refuse_impossible_grammar(**asdict(sizes))
+        case HierarchySizes():
+            refuse_impossible_hierarchy(**asdict(sizes))
+        case HMMSizes():
+            refuse_impossible_hmm(**asdict(sizes))

@@ -212,11 +212,11 @@ def repeated_command(command: str, request: Any) -> str:
 
 def refuse_missing_language(path: Path) -> None:
     """Raise BadInput if there is no such file, or a mistake in its grammar, before torch is imported."""
-    grammar_in(path)
+    language_in(path)
 
 
-def grammar_in(path: Path) -> "Grammar | None":
-    """The grammar in a language's file, without torch; None of JSON, most of which needs it.
+def language_in(path: Path) -> "Grammar | Any":
+    """The grammar in a language's file, or the content of its JSON, without torch.
 
     Raises BadInput as `refuse_missing_language` does.
     """
@@ -229,10 +229,7 @@ def grammar_in(path: Path) -> "Grammar | None":
             "`isoloss language` writes it"
         )
     text = read_text(path, LANGUAGE_FILE)
-    if is_json(text):
-        json_content(text, str(path))
-        return None
-    return parse_grammar(text, str(path))
+    return json_content(text, str(path)) if is_json(text) else parse_grammar(text, str(path))
 
 
 def language_argument(path: Path, maximum_length: int | None, longest: int) -> "Language":
@@ -242,11 +239,11 @@ def language_argument(path: Path, maximum_length: int | None, longest: int) -> "
     than `longest` words, before any work that grows with them.
     """
     from isoloss.files import read_text
+    from isoloss.languages.derivations import longest_sentence
     from isoloss.languages.grammar import check_well_formed
     from isoloss.languages.language_file import names_a_model, parse_language, refuse_maximum_length
     from isoloss.languages.notation import LANGUAGE_FILE, is_json, parse_grammar
     from isoloss.languages.pcfg import pcfg
-    from isoloss.languages.termination import longest_sentence
 
     text = read_text(path, LANGUAGE_FILE)
     if not is_json(text):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,21 @@ from isoloss.command_line.options import (
     LanguageFile,
     Longest,
     MaximumLength,
-    grammar_in,
     language_argument,
+    language_in,
     report_cost_of_all_positions,
 )
 from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
-from isoloss.languages.words import word_numbers
+from isoloss.languages.grammar import Grammar
+from isoloss.languages.outside import (
+    refuse_other_length,
+    refuse_outside_file,
+    refuse_underivable,
+    too_long,
+    unbalanced,
+    underivable,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,8 +56,11 @@ class ProbabilitiesOptions:
 
 def probabilities(options: ProbabilitiesOptions) -> None:
     """Show the exact probability of every word of a sentence, as a masked word and as the next word."""
-    if (grammar := grammar_in(options.language)) is not None:
-        word_numbers(options.sentence, grammar.words)
+    written = language_in(options.language)
+    if isinstance(written, Grammar):
+        refuse_underivable(options.sentence, written, options.maximum_length)
+    else:
+        refuse_outside_file(options.sentence, written)
     with starting("probabilities"):
         language = language_argument(options.language, options.maximum_length, options.longest)
     found = sentence_probabilities(language, options.sentence)
@@ -74,7 +86,7 @@ def sentence_probabilities(language: "Language", text: str) -> dict[str, Any]:
     words = text.split()
     log_probability = float(language.log_probability(sentence)[0])
     if math.isinf(log_probability):
-        raise BadInput(_why_outside(language, len(words)))
+        raise _outside(language, words)
     masked = _masked_log_probabilities(language, sentence)[0].exp()
     following = language.next_log_probabilities(sentence)[0].exp()
     found = {
@@ -104,23 +116,20 @@ def _masked_log_probabilities(language: "Language", sentence: "Sentences") -> "T
         return language.masked_log_probabilities(sentence, progress)
 
 
-def _why_outside(language: "Language", words: int) -> str:
+def _outside(language: "Language", words: Sequence[str]) -> BadInput:
     """Why a sentence of known words has zero probability."""
     from isoloss.languages.dyck import Dyck
     from isoloss.languages.pcfg import PCFG
 
-    if not isinstance(language, PCFG):
-        if words != language.maximum_length:
-            return (
-                f"the sentence has {words} words, all of the language's {language.maximum_length}; "
-                "give as many"
-            )
-        if isinstance(language, Dyck):
-            return "the sentence has not as many < as >; give half of each"
-        return "every word is known, but no path of states emits the sentence; check the words' order"
-    if language.longest is not None and words > language.longest:
-        return f"the sentence has {words} words, the longest of the language {language.longest}; shorten it"
-    return "every word is known, but the grammar does not derive the sentence; check the words' order"
+    if isinstance(language, PCFG):
+        longest = language.longest
+        return (
+            underivable(words) if longest is None or len(words) <= longest else too_long(len(words), longest)
+        )
+    refuse_other_length(len(words), language.maximum_length)
+    if isinstance(language, Dyck):
+        return unbalanced()
+    return BadInput("every word is known, but no path of states emits the sentence; check the words' order")
 
 
 def _by_word(language: "Language", row: list[float]) -> dict[str, float]:

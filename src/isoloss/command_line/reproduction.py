@@ -14,7 +14,7 @@ from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.terminal import print_failures, progress_display
 from isoloss.command_line.verdict_lines import claim_lines, counted
 from isoloss.device import usable_cores, usable_device
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import IsolossError
 from isoloss.executors.job import Job, Notice, Outcome
 from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
 from isoloss.executors.runner import run_jobs
@@ -59,8 +59,6 @@ def choice(request: ReproduceOptions) -> Choice:
         _compute(request, scale),
     )
     experiments = requested_experiments(designs, scale, changes, request.folder)
-    if request.runs and len(experiments) != 1:
-        raise BadInput("--runs names runs of one experiment; name that experiment alone")
     runs = [run for experiment in experiments for run in only_named(experiment, request.runs)]
     others = {} if request.language else other_experiments(scale, changes, tuple(designs))
     return Choice(experiments, tuple(runs), others)

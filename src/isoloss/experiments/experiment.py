@@ -11,11 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from isoloss.errors import BadInput, did_you_mean
+from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import Labels, PlannedRun
+from isoloss.experiments.run_names import refuse_unknown_runs
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import AnyQuantity, Subject
 from isoloss.measurements.references import UNTRAINED, WORDS, ControlQuantity, Untrained, Words
@@ -153,10 +154,7 @@ class Experiment:
 def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]:
     """The runs with these names, all when none is given. Raises BadInput for a name that no run has."""
     known = {run.name: run for run in experiment.runs}
-    for name in names:
-        if name not in known:
-            near = did_you_mean(name, known) or f"; choose among {', '.join(known) or 'none'}"
-            raise BadInput(f"no run of {experiment.name} is called {name!r}{near}")
+    refuse_unknown_runs(experiment.name, names, known)
     return [known[name] for name in names] if names else list(experiment.runs)
 
 

@@ -64,6 +64,15 @@ def refuse_a_language(names: Sequence[str]) -> None:
         raise language_refused()
 
 
+def prefixes_of_scale(scale: str) -> tuple[int, ...]:
+    """How many words, from the first on, a symbol spans in the grammar on which a scale trains.
+
+    >>> prefixes_of_scale("night"), prefixes_of_scale("paper")[:3]
+    ((8, 4, 2), (32, 31, 30))
+    """
+    return tuple(range(32, 1, -1)) if scale in ("gpu", "paper") else (8, 4, 2)
+
+
 def language_refused() -> BadInput:
     """Says which experiments' language and task may be replaced."""
     *others, last = names_with_a_language()

@@ -21,6 +21,7 @@ from isoloss.languages.rule_tables import Bits, Numbers, RuleTables
 from isoloss.languages.sampling import CHUNK, Derivations, padded_sentences, sentence_keys
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, most_probable
+from isoloss.languages.task_names import no_task_of_a_grammar
 
 SMALLEST_SHARE = 0.25
 """A prefix length is a task when at least this share of sentences has a constituent of that length."""
@@ -206,10 +207,7 @@ def constituent_task(language: GrammarLanguage, name: str) -> ConstituentTask:
     length = int(written[1]) if written else 0
     if written and 2 <= length <= language.maximum_length and _prefix_prior(language, length).any():
         return (likelihood_task if written[2] else prefix_task)(language, length)
-    raise BadInput(
-        f"the language has no task {name!r}; choose {', '.join(usual)}, or prefix-L or prefix-L-likelihood "
-        "for a number of words L that a symbol spans; -of-all after any makes every symbol a class"
-    )
+    raise no_task_of_a_grammar(name, tuple(usual))
 
 
 def _prefix_prior(language: GrammarLanguage, length: int) -> Float[Tensor, " S"]:

@@ -21,6 +21,7 @@ from isoloss.inference.left_to_right import (
     next_distribution,
 )
 from isoloss.languages.constituent_task import constituent_task, constituent_tasks
+from isoloss.languages.derivations import check_some_sentence, longest_sentence
 from isoloss.languages.grammar import Grammar, check_well_formed
 from isoloss.languages.language import Derivation, Facts, Language, WrittenLanguage
 from isoloss.languages.normal_form import NormalForm, normal_form
@@ -29,12 +30,7 @@ from isoloss.languages.rule_tables import RuleTables, rule_tables
 from isoloss.languages.sampling import CHUNK, Derivations, derivation_trees, sample_sentences, sentence_keys
 from isoloss.languages.sentences import Sentences, refuse_undefined, refuse_unknown_words
 from isoloss.languages.task import Task
-from isoloss.languages.termination import (
-    check_some_sentence,
-    check_terminates,
-    longest_sentence,
-    proper_grammar,
-)
+from isoloss.languages.termination import check_terminates, proper_grammar
 
 SMALLEST_SHARE = 1e-5
 """Sampling rejects longer sentences, so at least this share must be within the maximum length."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from isoloss.errors import BadInput
 from isoloss.languages.grammar import Grammar, Right, Rule, Symbol
+from isoloss.languages.random_sizes import refuse_impossible_grammar, refuse_impossible_hierarchy
 
 PERMUTATIONS_TRIED = 1000
 
@@ -35,9 +36,14 @@ def random_layered_grammar(
     >>> len(grammar.words), len(grammar.symbols), len(grammar.rules)
     (8, 9, 26)
     """
-    counts = (words, symbols_per_level, levels, rules_per_symbol, roots, words_per_preterminal)
-    if min(counts) < 1:
-        raise BadInput(f"a layered grammar needs at least one of everything, not {min(counts)}")
+    refuse_impossible_grammar(
+        words=words,
+        symbols_per_level=symbols_per_level,
+        levels=levels,
+        rules_per_symbol=rules_per_symbol,
+        roots=roots,
+        words_per_preterminal=words_per_preterminal,
+    )
     generator = np.random.default_rng(seed)
     names = _names(roots, symbols_per_level, levels)
     rules = _start_rules(names[0], 1.0, generator)
@@ -75,18 +81,14 @@ def random_hierarchy_grammar(
     >>> len(grammar.words), sorted(round(rule.probability, 3) for rule in grammar.rules)
     (2, [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1.0, 1.0])
     """
-    counts = (symbols_per_level, words_per_preterminal, levels, rules_per_symbol, roots)
-    if min(counts) < 1:
-        raise BadInput(f"a hierarchy needs at least one of everything, not {min(counts)}")
-    if not 0 < concentration < np.inf:
-        raise BadInput(
-            f"a concentration of {concentration:g} makes no random distributions; give a number above 0"
-        )
-    if (most := max(roots, symbols_per_level if levels > 1 else 0) * rules_per_symbol) > symbols_per_level**2:
-        raise BadInput(
-            f"{symbols_per_level} symbols a level make {symbols_per_level**2} pairs, too few for {most} "
-            "right sides with one parent each; change the rules a symbol, the roots or the symbols a level"
-        )
+    refuse_impossible_hierarchy(
+        symbols_per_level=symbols_per_level,
+        words_per_preterminal=words_per_preterminal,
+        levels=levels,
+        rules_per_symbol=rules_per_symbol,
+        roots=roots,
+        concentration=concentration,
+    )
     generator = np.random.default_rng(seed)
     names = _names(roots, symbols_per_level, levels)
     rules = _start_rules(names[0], concentration, generator)
@@ -268,11 +270,6 @@ def _exchanged_pairs(
 
 def _pairs(upper: int, lower: int, rules: int, generator: np.random.Generator) -> list[list[tuple[int, int]]]:
     """For each of `upper` symbols, `rules` distinct pairs of `lower` symbols, all of which are used."""
-    if rules > lower**2 or 2 * rules * upper < lower:
-        raise BadInput(
-            f"{upper} symbols with {rules} rules each cannot have distinct right sides and use all {lower} "
-            "symbols of the next level; change the rules a symbol or the symbols a level"
-        )
     numbers = [generator.choice(lower**2, rules, replace=False) for _ in range(upper)]
     sides = np.array([np.stack(np.divmod(own, lower), 1) for own in numbers])
     while len(unused := np.setdiff1d(np.arange(lower), sides)):
@@ -287,11 +284,6 @@ def _pairs(upper: int, lower: int, rules: int, generator: np.random.Generator) -
 
 def _words(symbols: int, words: int, each: int, generator: np.random.Generator) -> list[list[int]]:
     """For each symbol, `each` distinct words, such that every word is used."""
-    if each > words or each * symbols < words:
-        raise BadInput(
-            f"{symbols} symbols with {each} distinct words each cannot use all of {words} words; "
-            "change the words or the words a symbol"
-        )
     chosen = np.array([generator.choice(words, each, replace=False) for _ in range(symbols)])
     while len(unused := np.setdiff1d(np.arange(words), chosen)):
         place = tuple(generator.integers(chosen.shape))

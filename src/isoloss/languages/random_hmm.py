@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from isoloss.errors import BadInput
 from isoloss.languages.hmm import HMM, hmm
+from isoloss.languages.random_sizes import refuse_impossible_hmm
 
 
 def random_hmm(
@@ -29,20 +29,14 @@ def random_hmm(
     >>> (two.transition > 0).int().tolist()
     [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
     """
-    if min(words, states, blocks, length) < 1:
-        raise BadInput(
-            f"a random HMM needs at least one of everything, not {(words, states, blocks, length)}"
-        )
-    if words % blocks or states % blocks:
-        raise BadInput(
-            f"{states} states and {words} words cannot be cut into {blocks} equal blocks; "
-            "give a number of blocks that divides both"
-        )
-    if not (transition_concentration > 0 and emission_concentration > 0):
-        raise BadInput(
-            f"concentrations of {transition_concentration:g} and {emission_concentration:g} make no random "
-            "distributions; give numbers above 0"
-        )
+    refuse_impossible_hmm(
+        words=words,
+        states=states,
+        blocks=blocks,
+        length=length,
+        transition_concentration=transition_concentration,
+        emission_concentration=emission_concentration,
+    )
     generator = np.random.default_rng(seed)
     initial = torch.from_numpy(generator.dirichlet(np.ones(states)))
     transition = _block_diagonal(states, states, blocks, transition_concentration, generator)

@@ -1,74 +1,22 @@
-"""Whether derivations terminate, how long they get, and probabilities with which all of them terminate."""
+"""Whether all derivations terminate, and probabilities with which they do."""
 
 import math
 from collections import defaultdict
 from dataclasses import replace
-from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
 
 from isoloss.errors import BadInput
+from isoloss.languages.derivations import (
+    able_to_end,
+    longest_sentence,
+    symbols_in,
+    used_rules,
+)
 from isoloss.languages.grammar import Grammar, Rule, Symbol
 
 CRITICAL = 1 - 1e-9
 """From this growth rate on, the expected length counts as infinite (exactly 1 is the critical case)."""
-
-
-def used_rules(grammar: Grammar) -> list[Rule]:
-    """The rules used by some complete derivation: possible, reachable from the start, and terminating."""
-    able = _able_to_end(grammar)
-    ending = [rule for rule in grammar.rules if rule.probability > 0 and _children(rule) <= able]
-    by_left: dict[Symbol, list[Rule]] = defaultdict(list)
-    for rule in ending:
-        by_left[rule.left].append(rule)
-    reached, pending = {grammar.start}, [grammar.start]
-    while pending:
-        for rule in by_left[pending.pop()]:
-            new = _children(rule) - reached
-            reached |= new
-            pending.extend(new)
-    return [rule for rule in ending if rule.left in reached]
-
-
-def longest_sentence(grammar: Grammar) -> int | None:
-    """The length of the longest sentence; None if there is none, because the grammar is recursive.
-
-    Raises BadInput for a grammar without any sentence, as `check_some_sentence` does.
-
-    >>> from isoloss.languages.notation import parse_grammar
-    >>> longest_sentence(parse_grammar("S -> A A [1.0]" + chr(10) + "A -> 'a' 'b' [0.5] | 'c' [0.5]"))
-    4
-    """
-    check_some_sentence(grammar)
-    rules: dict[Symbol, list[Rule]] = defaultdict(list)
-    for rule in used_rules(grammar):
-        rules[rule.left].append(rule)
-    parts = {symbol: set().union(*map(_children, own)) for symbol, own in rules.items()}
-    longest: dict[Symbol, int] = {}
-    try:
-        for symbol in TopologicalSorter(parts).static_order():
-            longest[symbol] = max(
-                sum(longest[item] if isinstance(item, Symbol) else 1 for item in rule.right)
-                for rule in rules[symbol]
-            )
-    except CycleError:
-        return None
-    return longest[grammar.start]
-
-
-def check_some_sentence(grammar: Grammar) -> None:
-    """Refuse, with BadInput, a grammar whose start symbol can never end in words.
-
-    >>> from isoloss.languages.notation import parse_grammar
-    >>> check_some_sentence(parse_grammar("S -> 'a' S [1.0]"))
-    Traceback (most recent call last):
-    isoloss.errors.BadInput: the grammar: its start symbol S can never end in words; give it a rule that ends
-    """
-    if grammar.start not in _able_to_end(grammar):
-        raise BadInput(
-            f"{grammar.source}: its start symbol {grammar.start.name} can never end in words; "
-            "give it a rule that ends"
-        )
 
 
 def check_terminates(grammar: Grammar) -> None:
@@ -82,7 +30,7 @@ def check_terminates(grammar: Grammar) -> None:
     Traceback (most recent call last):
     isoloss.errors.BadInput: the grammar, line 1: S has an infinite expected length; ... give a maximum length
     """
-    able = _able_to_end(grammar)
+    able = able_to_end(grammar)
     for rule in grammar.rules:
         if rule.left not in able:
             raise BadInput(
@@ -126,7 +74,7 @@ def proper_grammar(grammar: Grammar) -> tuple[Grammar, float]:
     >>> round(z, 6), [round(rule.probability, 6) for rule in proper.rules]
     (0.9998, [0.5001, 0.4999])
     """
-    able = _able_to_end(grammar)
+    able = able_to_end(grammar)
     sums: dict[Symbol, float] = defaultdict(float)
     for rule in grammar.rules:
         sums[rule.left] += rule.probability
@@ -140,7 +88,9 @@ def proper_grammar(grammar: Grammar) -> tuple[Grammar, float]:
 def _rescaled(rule: Rule, z: dict[Symbol, float]) -> float:
     weight = z.get(rule.left, 0.0)
     return (
-        rule.probability * math.prod(z.get(child, 0.0) for child in _list(rule)) / weight if weight else 0.0
+        rule.probability * math.prod(z.get(child, 0.0) for child in symbols_in(rule.right)) / weight
+        if weight
+        else 0.0
     )
 
 
@@ -149,9 +99,9 @@ def _partition_functions(grammar: Grammar, able: set[Symbol]) -> dict[Symbol, fl
     names = [symbol for symbol in grammar.symbols if symbol in able]
     place = {symbol: number for number, symbol in enumerate(names)}
     rules = [
-        (place[rule.left], [place[child] for child in _list(rule)], rule.probability)
+        (place[rule.left], [place[child] for child in symbols_in(rule.right)], rule.probability)
         for rule in grammar.rules
-        if rule.probability > 0 and _children(rule) <= able
+        if rule.probability > 0 and set(symbols_in(rule.right)) <= able
     ]
     z = np.zeros(len(names))
     for _ in range(1000):
@@ -173,21 +123,3 @@ def _partition_functions(grammar: Grammar, able: set[Symbol]) -> dict[Symbol, fl
         f"{grammar.source}: its probabilities sum to more than 1 and its recursion never dies out; "
         "make every symbol's probabilities sum to 1"
     )
-
-
-def _able_to_end(grammar: Grammar) -> set[Symbol]:
-    able: set[Symbol] = set()
-    rules = [(rule.left, _children(rule)) for rule in grammar.rules if rule.probability > 0]
-    while True:
-        new = {left for left, children in rules if children <= able} - able
-        if not new:
-            return able
-        able |= new
-
-
-def _list(rule: Rule) -> list[Symbol]:
-    return [item for item in rule.right if isinstance(item, Symbol)]
-
-
-def _children(rule: Rule) -> set[Symbol]:
-    return set(_list(rule))

@@ -1,0 +1,86 @@
+"""What is told of a sentence or a task without torch agrees with the language itself."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.experiments.experiment_names import prefixes_of_scale
+from isoloss.experiments.languages import grammar_of_scale, headline_grammar, second_grammar
+from isoloss.languages.constituent_task import constituent_task, constituent_tasks
+from isoloss.languages.derivations import first_misplaced_word
+from isoloss.languages.grammar import Grammar
+from isoloss.languages.notation import parse_grammar, read_grammar
+from isoloss.languages.outside import refuse_outside_file, refuse_underivable
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.sentences import encode_sentence
+from isoloss.languages.task_names import prefix_lengths, refuse_unknown_prefix, refuse_unknown_task
+
+GRAMMARS = (
+    "S -> S S [0.3] | 'a' [0.5] | 'b' 'a' [0.2]",
+    "S -> A 'b' [0.5] | B [0.5]\nA -> B 'a' [0.5] | 'a' [0.5]\nB -> C [1]\nC -> 'b' 'b' 'a' [0] | 'b' [1]",
+    "S -> 'a' S 'b' [0.4] | 'a' 'b' [0.6]",
+)
+
+
+@pytest.mark.parametrize("text", GRAMMARS)
+def test_the_first_misplaced_word_is_where_the_exact_distributions_stop(text: str) -> None:
+    grammar = parse_grammar(text)
+    language = pcfg(grammar, 4)
+    for length in range(1, 5):
+        for words in product("ab", repeat=length):
+            log_probability = language.log_probability(encode_sentence(" ".join(words), language.vocabulary))
+            place = first_misplaced_word(grammar, words)
+            assert (place is None) == bool(log_probability.isfinite()), words
+            if place is not None and place < length:
+                assert all(
+                    first_misplaced_word(grammar, (*words[: place + 1], *rest)) == place
+                    for rest in product("ab", repeat=2)
+                )
+
+
+@pytest.mark.parametrize("grammar", [headline_grammar().grammar, second_grammar().grammar])
+def test_every_sentence_drawn_is_one(grammar: Grammar) -> None:
+    language = pcfg(grammar)
+    drawn = language.sample(20, torch.Generator().manual_seed(0))
+    for ids in drawn.ids.tolist():
+        refuse_underivable(" ".join(language.vocabulary[word] for word in ids), grammar)
+
+
+def test_a_large_grammar_is_left_to_its_language() -> None:
+    grammar = grammar_of_scale("paper").grammar
+    refuse_underivable(" ".join([grammar.words[0]] * 32), grammar)
+
+
+@pytest.mark.parametrize("scale", ["night", "paper"])
+def test_the_prefixes_of_a_scale_are_those_that_its_grammar_has(scale: str) -> None:
+    language = grammar_of_scale(scale)
+    assert prefixes_of_scale(scale) == prefix_lengths(language.grammar)
+    for task in constituent_tasks(language):
+        refuse_unknown_prefix(task.name, prefixes_of_scale(scale))
+
+
+def test_no_prefix_that_a_grammar_has_is_refused() -> None:
+    grammar = read_grammar(Path("tests/data/liu2023-released.pcfg"))
+    language = pcfg(grammar)
+    lengths = prefix_lengths(grammar) or ()
+    for length in range(2, language.maximum_length + 1):
+        try:
+            constituent_task(language, f"prefix-{length}")
+        except BadInput:
+            continue
+        assert length in lengths
+
+
+@pytest.mark.parametrize("name", ["root", "root-of-all", "prefix-3", "prefix-7-likelihood-of-all"])
+def test_of_a_recursive_grammar_any_prefix_may_be_a_task(name: str) -> None:
+    refuse_unknown_task(name, parse_grammar(GRAMMARS[0]))
+    with pytest.raises(BadInput, match=r"no task 'prefx-3'; choose prefix-L or"):
+        refuse_unknown_task("prefx-3", parse_grammar(GRAMMARS[0]))
+
+
+def test_a_file_that_is_not_understood_is_left_to_its_parser() -> None:
+    for content in ([], {"dyck": {}}, {"words": "ab", "length": 2}, {"causal_language_model": "x"}):
+        refuse_outside_file("a b c", content)
