@@ -35,8 +35,9 @@ LENGTH, OBJECTIVE = 128, PretrainedCausal()
 
 @dataclass(frozen=True)
 class Case:
-    """A model to build, its precision, and how many sentences are passed at once; half of them by the peer
-    that differentiates twice.
+    """A model to build, its precision, and how many sentences are passed at once.
+
+    The peers that differentiate twice, or along a direction, read a quarter of them.
     """
 
     model: Callable[[], PreTrainedModel]
@@ -46,8 +47,8 @@ class Case:
 
 GPT2 = partial(GPT2LMHeadModel, GPT2Config())
 CASES = {
-    "GPT-2 small, float32": Case(GPT2, torch.float32, 32),
-    "GPT-2 small, bfloat16": Case(GPT2, torch.bfloat16, 32),
+    "GPT-2 small, float32": Case(GPT2, torch.float32, 64),
+    "GPT-2 small, bfloat16": Case(GPT2, torch.bfloat16, 64),
     "GPT-2 XL, bfloat16": Case(
         partial(GPT2LMHeadModel, GPT2Config(n_embd=1600, n_layer=48, n_head=25)), torch.bfloat16, 32
     ),
@@ -216,7 +217,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--pairs", type=int, default=7, help="how many interleaved pairs a model has")
-    parser.add_argument("--memory", type=float, default=16.0, help="GiB for the norms, beside the model")
+    parser.add_argument("--memory", type=float, default=32.0, help="GiB for the norms, beside the model")
     parser.add_argument("--samples", type=int, default=8, help="Hutchinson samples of the peer")
     parser.add_argument("--tiny", action="store_true", help="a tiny model only, to see that all runs")
     options = parser.parse_args()

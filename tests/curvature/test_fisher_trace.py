@@ -11,6 +11,7 @@ from model_state import state
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentences_between, sentences_of
 from isoloss.objectives.masked import MaskedObjective
@@ -177,3 +178,17 @@ def test_progress_ends_at_the_number_of_sentences(model, one_mask):
     assert len(done) > len(halves)
     assert ("Fisher trace", 3, 6) in reported
     assert reported[-1] == ("Fisher trace", 6, 6)
+
+
+def test_what_a_sentence_takes_is_measured_once_for_sentences_of_a_size(model, several_masks, monkeypatch):
+    measured = []
+
+    def counted(*arguments):
+        measured.append(arguments)
+        return bytes_kept_for_backward(*arguments)
+
+    monkeypatch.setattr("isoloss.curvature.per_sentence.traces.bytes_kept_for_backward", counted)
+    trace = fisher_trace(model, [several_masks] * 3, OBJECTIVE)
+    assert len(measured) == 1
+    monkeypatch.undo()
+    assert torch.equal(trace.values, fisher_trace(model, [several_masks] * 3, OBJECTIVE).values)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from isoloss.curvature.derivatives import MeasuredParameters, parameter_group, trainable_parameters
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.per_sentence.traces import (
+    KeptBytes,
     LayoutNotUnderstoodError,
     SentenceTraces,
     sentence_fisher_traces,
@@ -89,6 +90,7 @@ class RunningFisherTrace:
         self._predictions: list[Tensor] = []
         self._ways: dict[str, str] = {}
         self._compared = False
+        self._kept_bytes: KeptBytes = {}
 
     def add(self, batch: Batch, share: Share = unheard) -> None:
         """Add the batch's sentences, numbered consecutively after the previous ones."""
@@ -115,6 +117,7 @@ class RunningFisherTrace:
             part_of=self._part_of,
             memory_bytes=self._memory_bytes,
             compare=not self._compared,
+            kept_bytes=self._kept_bytes,
             share=share,
         )
 

@@ -116,6 +116,10 @@ def a_gradient_at_a_time(scores: Tensor, model: nn.Module, look: Callable[[Tenso
             hook.remove()
 
 
+KeptBytes = dict[tuple[int, int], int]
+"""`bytes_kept_for_backward` of a sentence of so many tokens and predictions."""
+
+
 class LayoutNotUnderstoodError(BadInput):
     """A sentence's gradient differs when batched with others, although its scores are the same."""
 
@@ -143,6 +147,7 @@ def sentence_fisher_traces(
     part_of: Callable[[str], str] = parameter_group,
     memory_bytes: int = MEMORY_BYTES,
     compare: bool = True,
+    kept_bytes: KeptBytes | None = None,
     share: Share = unheard,
 ) -> SentenceTraces:
     """One value per sentence, with mean E_t E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1).
@@ -153,10 +158,11 @@ def sentence_fisher_traces(
     and the 1 its bias: only the rest has noise from the draw, which can make a value negative. Sentence i's
     signs depend only on `seed` and `first_sentence` + i, so that batching changes nothing beyond rounding.
     Runs as many sentences at once as fit into `memory_bytes`, at least one; if memory runs out nevertheless,
-    half as many. With `EqualLengths`, sentences are measured one length at a time. `part_of` maps a
-    parameter's name to its part of the model. With `compare`, the first sentence that shares a pass with
-    others is also measured alone, which must give the same value. `share` is told how far the batch is, also
-    within a pass. The model is evaluated without dropout and left as found.
+    half as many; `kept_bytes` remembers from batch to batch what a sentence takes. With `EqualLengths`,
+    sentences are measured one length at a time. `part_of` maps a parameter's name to its part of the model.
+    With `compare`, the first sentence that shares a pass with others is also measured alone, which must give
+    the same value. `share` is told how far the batch is, also within a pass. The model is evaluated without
+    dropout and left as found.
 
     Raises BadInput for an empty batch, if a logit is not finite, naming the sentence, if a sentence measured
     alone differs (`LayoutNotUnderstoodError` if its scores do not), and as `norms_along` does;
@@ -168,7 +174,7 @@ def sentence_fisher_traces(
     reads, groups = objective, [torch.arange(n, device=batch.rows.device)]
     if isinstance(objective, EqualLengths):
         reads, groups = objective.objective, objective.groups(batch)
-    at_once = sentences_at_once(model, reads, batch, memory_bytes)
+    at_once = sentences_at_once(model, reads, batch, memory_bytes, kept_bytes)
     values: dict[str, Tensor] = defaultdict(
         lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
     )
@@ -222,13 +228,22 @@ def _as_memory_allows(
         yield sentences, norms
 
 
-def sentences_at_once(model: nn.Module, objective: Objective, batch: Batch, memory_bytes: int) -> int:
+def sentences_at_once(
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    memory_bytes: int,
+    kept_bytes: KeptBytes | None = None,
+) -> int:
     """How many of the batch's sentences, as long as the longest, `sentence_fisher_traces` passes at once."""
     if len(batch) == 1:
         return 1
-    longest = batch.attention_mask.sum(dim=1).argmax()
-    size = bytes_kept_for_backward(model, objective, sentences_of(batch, longest[None]))
-    return min(len(batch), max(1, memory_bytes // size))
+    longest = sentences_of(batch, batch.attention_mask.sum(dim=1).argmax()[None])
+    known = {} if kept_bytes is None else kept_bytes
+    size = int(longest.attention_mask.sum()), len(longest.rows)
+    if size not in known:
+        known[size] = bytes_kept_for_backward(model, objective, longest)
+    return min(len(batch), max(1, memory_bytes // known[size]))
 
 
 def _drawn_norms(
