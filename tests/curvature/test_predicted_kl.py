@@ -87,6 +87,16 @@ def test_two_backward_passes_give_what_forward_mode_gives(name, monkeypatch):
     torch.testing.assert_close(forward.quadratic, backward.quadratic, rtol=1e-9, atol=0)
 
 
+def test_a_change_of_what_no_scores_depend_on_is_none_by_either_way(monkeypatch):
+    model, (objective, batch) = tiny_language_model("bert"), batch_of("bert")
+    model.unread = torch.nn.Parameter(torch.ones(2, dtype=torch.float64))
+    change = {"unread": torch.ones(2, dtype=torch.float64)}
+    forward = predicted_kl(model, objective, [batch], change)
+    monkeypatch.setattr(module, "_forward_mode", refused)
+    backward = predicted_kl(model, objective, [batch], change)
+    assert not forward.quadratic.any() and not backward.quadratic.any()
+
+
 def refused(*_):
     raise NotImplementedError("no forward derivative")
 

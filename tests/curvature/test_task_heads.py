@@ -12,19 +12,31 @@ from transformers import (
     BertConfig,
     BertForSequenceClassification,
     BertForTokenClassification,
+    EncoderDecoderConfig,
+    EncoderDecoderModel,
+    FSMTConfig,
+    FSMTForConditionalGeneration,
     GPT2Config,
     GPT2ForSequenceClassification,
+    MixtralConfig,
+    MixtralForSequenceClassification,
+    ProphetNetConfig,
+    ProphetNetForConditionalGeneration,
     T5Config,
     T5ForConditionalGeneration,
+    XLNetConfig,
+    XLNetForTokenClassification,
 )
 
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
+from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
-from isoloss.models.task_heads import first_of_decoder
+from isoloss.errors import BadInput
+from isoloss.models.task_heads import first_of_decoder, load_with_head
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.pretrained import kept_apart
+from isoloss.objectives.pretrained import kept_apart, refuse_reading_ahead
 from isoloss.objectives.task_heads import (
     SequenceClass,
     SequenceLabels,
@@ -57,6 +69,36 @@ BART = BartConfig(
     decoder_ffn_dim=12,
     max_position_embeddings=16,
 )
+
+PROPHETNET = ProphetNetConfig(
+    vocab_size=TOKENS,
+    hidden_size=8,
+    num_encoder_layers=1,
+    num_decoder_layers=1,
+    num_encoder_attention_heads=2,
+    num_decoder_attention_heads=2,
+    encoder_ffn_dim=12,
+    decoder_ffn_dim=12,
+    max_position_embeddings=16,
+)
+FSMT = FSMTConfig(
+    langs=["de", "en"],
+    src_vocab_size=TOKENS,
+    tgt_vocab_size=TOKENS,
+    d_model=8,
+    encoder_layers=1,
+    decoder_layers=1,
+    encoder_attention_heads=2,
+    decoder_attention_heads=2,
+    encoder_ffn_dim=12,
+    decoder_ffn_dim=12,
+    max_position_embeddings=16,
+)
+
+
+def two_berts(*, looks_back):
+    decoder = BertConfig(vocab_size=TOKENS, is_decoder=looks_back, add_cross_attention=looks_back, **SMALL)
+    return EncoderDecoderConfig(encoder=BERT.to_dict(), decoder=decoder.to_dict(), decoder_start_token_id=2)
 
 
 def built(kind, config):
@@ -160,8 +202,56 @@ def test_the_tokens_of_a_target(kind, config):
         )
 
 
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        (FSMTForConditionalGeneration, FSMT),
+        (ProphetNetForConditionalGeneration, PROPHETNET),
+        (EncoderDecoderModel, two_berts(looks_back=True)),
+    ],
+)
+def test_a_target_has_the_trace_that_it_has_alone_even_if_padding_changes_what_a_decoder_gives(kind, config):
+    model = built(kind, config).float()
+    batch = target_batch(TEXTS, [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]], 2, pad=0)
+    found = fisher_trace(model, [batch], TargetToken())
+    alone = fisher_trace(model, [batch.part(each, each + 1).narrowed() for each in range(4)], TargetToken())
+    torch.testing.assert_close(found.values, alone.values, rtol=1e-4, atol=0)
+
+
+def test_a_decoder_that_reads_ahead_is_refused():
+    batch = target_batch(TEXTS, [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]], 2, pad=0)
+    refuse_reading_ahead(built(T5ForConditionalGeneration, T5), TargetToken(), batch)
+    model = built(EncoderDecoderModel, two_berts(looks_back=False))
+    with pytest.raises(BadInput, match="EncoderDecoderModel sees the token that it is to predict"):
+        refuse_reading_ahead(model, TargetToken(), batch)
+
+
+def test_experts_of_a_classifier_are_normed_by_their_factors(tmp_path):
+    config = MixtralConfig(
+        vocab_size=TOKENS,
+        num_labels=CLASSES,
+        pad_token_id=0,
+        num_key_value_heads=1,
+        num_local_experts=3,
+        **SMALL,
+    )
+    built(MixtralForSequenceClassification, config).save_pretrained(tmp_path)
+    model = load_with_head(str(tmp_path), "text classes", torch.float64)
+    found = checked_norms(model, SequenceClass(), class_batch(TEXTS, [0, 2, 1, 2], pad=0), tokens=CLASSES)
+    assert "per-sentence gradients" not in found.ways.values()
+
+
+def test_a_model_that_subtracts_its_attention_mask_gets_a_number():
+    config = XLNetConfig(vocab_size=TOKENS, num_labels=CLASSES, d_model=8, n_layer=1, n_head=2, d_inner=12)
+    model = built(XLNetForTokenClassification, config).float()
+    batch = token_class_batch(TEXTS, [[0, 1, 2, 1], [1, 0], [0, 0, 2], [2, 1, 0, 1]], pad=0)
+    assert TokenClass().logits(model, batch).shape == (13, CLASSES)
+
+
 def test_parts_of_a_batch_keep_what_the_decoder_reads():
     batch = target_batch(TEXTS, [[4], [6, 7, 8], [3], [8]], 2, pad=0)
     part = batch.part(1, 2).narrowed()
-    assert (part.decoder_ids.tolist(), part.input_ids.tolist()) == ([[2, 6, 7]], [[7, 8, 0]])
+    assert (part.decoder_ids.tolist(), part.input_ids.tolist()) == ([[2, 6, 7]], [[7, 8]])
+    both = batch.part(0, 2).narrowed()
+    assert (both.decoder_ids[0].tolist(), both.input_ids[1].tolist()) == ([2, 0, 0, 0], [7, 8, 0, 0])
     assert isinstance(part, Batch)

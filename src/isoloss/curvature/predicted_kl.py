@@ -149,7 +149,9 @@ def _twice_backward(
             z, [weights[name] for name in change], u, create_graph=True, materialize_grads=True
         )
         inner = torch.stack([(each * change[name]).sum() for each, name in zip(back, change, strict=True)])
-        (along,) = torch.autograd.grad(inner.sum(), u)
+        along = torch.zeros_like(u)
+        if inner.requires_grad:  # otherwise no scores depend on these parameters
+            (along,) = torch.autograd.grad(inner.sum(), u, materialize_grads=True)
     return z.detach(), along
 
 

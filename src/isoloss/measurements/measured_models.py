@@ -219,7 +219,7 @@ def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) ->
         for model in models.values():
             placed = first.to(device_of(model))
             refuse_without_gradient(model, batches.objective, placed)
-            if isinstance(batches.predicting, NextToken):
+            if isinstance(batches.predicting, NextToken) or first.decoder_ids is not None:
                 refuse_reading_ahead(model, batches.objective, placed)
 
 

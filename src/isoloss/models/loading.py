@@ -120,10 +120,17 @@ def load_any_language_model(
                     None, config=model.config, state_dict=weights, **settings
                 )
         refuse_other_weights(name, model, found)
-    if hasattr(model, "set_experts_implementation"):
-        # The graph then shows which words each expert reads; the others hide it, and compute in float32.
-        model.set_experts_implementation("eager")
+    with_experts_apart(model)
     return model.eval(), predicted
+
+
+def with_experts_apart(model: PreTrainedModel) -> None:
+    """Let a mixture's experts be computed one after another.
+
+    The graph then shows which words each expert reads; other implementations hide it, and compute in float32.
+    """
+    if hasattr(model, "set_experts_implementation"):
+        model.set_experts_implementation("eager")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from transformers import (
 from isoloss.errors import BadInput
 from isoloss.models.folder_configuration import base_of_adapter
 from isoloss.models.hub import quiet, refusing
-from isoloss.models.loading import bounded, read_config, refuse_other_weights
+from isoloss.models.loading import bounded, read_config, refuse_other_weights, with_experts_apart
 from isoloss.results.checkpoint import refuse_damaged
 
 Head = Literal["text classes", "text labels", "token classes", "target text"]
@@ -72,6 +72,7 @@ def load_with_head(name: str, head: Head, dtype: torch.dtype = torch.float32) ->
         )
         refuse_other_weights(name, model, found)
     _tell_padding(name, model.config, head)
+    with_experts_apart(model)
     loaded: PreTrainedModel = model.eval()
     return loaded
 

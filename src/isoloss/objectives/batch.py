@@ -22,7 +22,8 @@ class Batch:
     `positions[j]` of row `rows[j]`, with true value `targets[j]`. Rows are sorted, and every row has at least
     one prediction. `soft_targets`, where there are any, are the probabilities of the first k tokens that a
     model is trained on instead of the targets (`SoftLabels`). `decoder_ids`, for a model with an encoder and
-    a decoder, is what the decoder reads, which the positions are then of; both are equally wide.
+    a decoder, is what the decoder reads, which the positions are then of; both are equally wide where there
+    are several sentences.
     `token_types`, of pairs of texts, says which of the two a token is of, to models that read that.
     """
 
@@ -32,7 +33,7 @@ class Batch:
     positions: Int[Tensor, " m"]
     targets: Int[Tensor, " m"]
     soft_targets: Float[Tensor, "m k"] | None = None
-    decoder_ids: Int[Tensor, "n S"] | None = None
+    decoder_ids: Int[Tensor, "n R"] | None = None
     token_types: Int[Tensor, "n S"] | None = None
 
     def __len__(self) -> int:
@@ -68,12 +69,18 @@ class Batch:
         )
 
     def narrowed(self) -> "Batch":
-        """Without positions that are padding in all sentences; views if possible."""
+        """Without positions that are padding in all sentences; views if possible.
+
+        A lone sentence and what a decoder reads for it are cut off each at its own end.
+        """
         present = self.attention_mask.any(0)
         width = int(present.nonzero().max()) + 1 if present.any() else 0
-        if self.decoder_ids is not None:
-            width = max(width, int(self.positions.max()) + 1)
-        return self.up_to(width)
+        if self.decoder_ids is None:
+            return self.up_to(width)
+        read = int(self.positions.max()) + 1
+        if len(self) == 1:
+            return replace(self.up_to(width), decoder_ids=self.decoder_ids[:, :read])
+        return self.up_to(max(width, read))
 
     def up_to(self, width: int) -> "Batch":
         """The first `width` positions of every sentence."""

@@ -104,10 +104,11 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
 
     Raises BadInput for a model that returns no `logits`, or logits that are not per position.
     """
-    n, width = batch.input_ids.shape
+    n, width = (batch.input_ids if batch.decoder_ids is None else batch.decoder_ids).shape
 
     def keep_predictions(states: Tensor) -> Tensor:
-        return _at_predictions(states, batch)[:, None] if states.shape[:2] == (n, width) else states
+        of_positions = states.ndim == 3 and states.shape[:2] == (n, width)  # FSMT's embeddings take words
+        return _at_predictions(states, batch)[:, None] if of_positions else states
 
     def after_backbone(_module: nn.Module, _inputs: Any, output: Any) -> None:
         if getattr(output, "last_hidden_state", None) is not None:
@@ -178,5 +179,7 @@ def masked_logits(model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
     Positions and segments are left to the model's defaults. The attention mask is omitted when nothing is
     padded.
     """
-    attention_mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
-    return logits_at_predictions(model, batch, attention_mask=attention_mask)
+    mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
+    if mask is not None and isinstance(model, PreTrainedModel) and states_at(model) is None:
+        mask = mask.long()  # as tokenizers give it: XLNet subtracts it
+    return logits_at_predictions(model, batch, attention_mask=mask)

@@ -197,11 +197,10 @@ class SentencesApart:
     def objective(self, batch: Batch) -> Objective:
         """The objective itself, or one that keeps the sentences of this batch and of later ones apart.
 
-        Decided at the first batch with several sentences, and again at the first whose sentences differ in
-        length.
+        Decided at the first batch with several sentences, and again at the first whose sentences, or what a
+        decoder reads, differ in length.
         """
-        lengths = batch.attention_mask.sum(dim=1)
-        mixed = bool(lengths.min() < lengths.max())
+        mixed = any(bool(each.min() < each.max()) for each in _lengths(batch))
         if len(batch) > 1 and not (self._met_two_lengths or (self._met_a_pair and not mixed)):
             self._found = kept_apart(self._model, self._objective, batch)
             self._met_a_pair, self._met_two_lengths = True, mixed
@@ -236,20 +235,19 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
 
     The batch's shortest sentence is scored alone, and padded in a batch with the longest. If the scores
     differ by more than rounding, sentences must be passed in `EqualLengths`; if they differ even beside the
-    beginning of the longest sentence, which needs no padding, one at a time. Left padding is not supported by
-    this test.
+    beginning of the longest sentence, which needs no padding, or if padding what a decoder reads makes them
+    differ, one at a time. Left padding is not supported by this test.
     """
-    lengths = batch.attention_mask.sum(dim=1)
-    shortest, longest = int(lengths.argmin()), int(lengths.argmax())
-    longest = longest if longest != shortest else (shortest + 1) % len(batch)
-    numbers = torch.tensor(sorted((shortest, longest)), device=batch.rows.device)
-    pair = sentences_of(batch, numbers)
+    of_sentences, *of_targets = _lengths(batch)
     with evaluation_mode(model), torch.no_grad():
-        alone = objective.logits(model, sentences_of(batch, numbers[numbers == shortest]))
-        of_shortest = pair.rows == int(shortest > longest)
+        for lengths in of_targets:
+            alone, pair, of_shortest = _beside_the_longest(model, objective, batch, lengths)
+            if _differ(alone, objective.logits(model, pair)[of_shortest]):
+                return EqualLengths(objective, 1)
+        alone, pair, of_shortest = _beside_the_longest(model, objective, batch, of_sentences)
         if not _differ(alone, objective.logits(model, pair)[of_shortest]):
             return objective
-        width = int(lengths[shortest])
+        width = int(of_sentences.min())
         beginnings = pair.up_to(width)
         beginnings = replace(
             beginnings,
@@ -258,6 +256,24 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
         )
         beside_equal = objective.logits(model, beginnings)[of_shortest]
     return EqualLengths(objective, 1 if _differ(alone, beside_equal) else None)
+
+
+def _lengths(batch: Batch) -> list[Int[Tensor, " n"]]:
+    """How many tokens each sentence has, and what a decoder reads for it."""
+    of_sentences = batch.attention_mask.sum(dim=1)
+    return [of_sentences] if batch.decoder_ids is None else [of_sentences, torch.bincount(batch.rows)]
+
+
+def _beside_the_longest(
+    model: nn.Module, objective: Objective, batch: Batch, lengths: Int[Tensor, " n"]
+) -> tuple[Float[Tensor, "k v"], Batch, Bool[Tensor, " m"]]:
+    """The shortest sentence's scores alone, it and the longest, and which of their predictions are its."""
+    shortest, longest = int(lengths.argmin()), int(lengths.argmax())
+    longest = longest if longest != shortest else (shortest + 1) % len(batch)
+    numbers = torch.tensor(sorted((shortest, longest)), device=batch.rows.device)
+    pair = sentences_of(batch, numbers)
+    alone = objective.logits(model, sentences_of(batch, numbers[numbers == shortest]))
+    return alone, pair, pair.rows == int(shortest > longest)
 
 
 def _differ(scores: Float[Tensor, "m v"], others: Float[Tensor, "m v"]) -> bool:
@@ -270,17 +286,20 @@ def _differ(scores: Float[Tensor, "m v"], others: Float[Tensor, "m v"]) -> bool:
 def refuse_reading_ahead(model: nn.Module, objective: Objective, batch: Batch) -> None:
     """Raise BadInput if the scores of a sentence's tokens depend on its last token, which they predict.
 
-    Checked on the batch's longest sentence, with another last token. The class does not tell: XLNet and XLM
-    are called language models with a head whether they are causal or bidirectional.
+    Checked on the batch's longest sentence, with another last token; of a model with a decoder, on the
+    longest that it reads. The class does not tell: XLNet and XLM are called language models with a head
+    whether they are causal or bidirectional.
     """
-    lengths = batch.attention_mask.sum(dim=1)
-    sentence = sentences_of(batch, lengths.argmax()[None])
-    other = sentence.input_ids.clone()
-    other[0, -1] = (sentence.input_ids[0, -1] + 1) % (sentence.input_ids.max() + 1)
+    sentence = sentences_of(batch, _lengths(batch)[-1].argmax()[None])
+    read = "input_ids" if sentence.decoder_ids is None else "decoder_ids"
+    other = getattr(sentence, read).clone()
+    last = int(sentence.positions.max()) + (sentence.decoder_ids is None)
+    other[0, last] = (other[0, last] + 1) % (other.max() + 1)
     with evaluation_mode(model), torch.no_grad():
         scores = objective.logits(model, sentence)
-        after_another = objective.logits(model, replace(sentence, input_ids=other))
-    if _differ(scores, after_another):
+        after_another = objective.logits(model, replace(sentence, **{read: other}))
+    before = sentence.positions < last
+    if _differ(scores[before], after_another[before]):
         raise BadInput(
             f"{type(model).__name__} sees the token that it is to predict: its scores change with what "
             "follows; measure it as masked, or save it with a configuration that looks back only"
