@@ -173,6 +173,18 @@ def test_scores_that_are_not_finite_are_named(model, several_masks, value):
         sentence_fisher_traces(model, Diverged(), several_masks, seed=0, first_sentence=100)
 
 
+def test_gradients_that_are_not_finite_although_scores_are_are_named(model, several_masks):
+    class Rooted:
+        def logits(self, model, batch):
+            scores = OBJECTIVE.logits(model, batch).clone()
+            alone = batch.attention_mask.sum(1)[batch.rows] == 2
+            scores[alone] += (scores[alone] - scores[alone].detach()).sqrt()
+            return scores
+
+    with pytest.raises(BadInput, match="gradient of sentence 104 is not finite although its scores are"):
+        sentence_fisher_traces(model, Rooted(), several_masks, seed=0, first_sentence=100)
+
+
 class Averaging(nn.Module):
     """Every word is compared with the mean of its batch."""
 

@@ -164,9 +164,9 @@ def sentence_fisher_traces(
     the same value. `share` is told how far the batch is, also within a pass. The model is evaluated without
     dropout and left as found.
 
-    Raises BadInput for an empty batch, if a logit is not finite, naming the sentence, if a sentence measured
-    alone differs (`LayoutNotUnderstoodError` if its scores do not), and as `norms_along` does;
-    IsolossError if not even one sentence fits into memory.
+    Raises BadInput for an empty batch, if a logit or a gradient is not finite, naming the sentence, if a
+    sentence measured alone differs (`LayoutNotUnderstoodError` if its scores do not), and as `norms_along`
+    does; IsolossError if not even one sentence fits into memory.
     """
     n = len(batch)
     if n == 0:
@@ -267,6 +267,7 @@ def _drawn_norms(
         return drawn
 
     norms = along(piece, draw)
+    _refuse_non_finite_gradients(norms, numbers)
     if also_alone:
         scores, directions = first[0]
         scores_alone: list[Tensor] = []
@@ -288,6 +289,16 @@ def _refuse_non_finite(logits: Float[Tensor, "m v"], piece: Batch, numbers: Int[
     except NonFiniteScores as error:
         sentence = int(numbers[error.sentence - 1]) + 1
         raise NonFiniteScores(sentence, f"sentence {sentence}") from None
+
+
+def _refuse_non_finite_gradients(norms: PerSentenceNorms, numbers: Int[Tensor, " k"]) -> None:
+    """Raise BadInput, as Longformer's may be in float64."""
+    bad = ~torch.stack(list(norms.groups.values())).sum(0).isfinite()
+    if bad.any():
+        raise BadInput(
+            f"the gradient of sentence {int(numbers[bad][0]) + 1} is not finite although its scores are; "
+            "this is the model's own code, so try another precision, or longer sentences"
+        )
 
 
 def _refuse_other_sentences(
