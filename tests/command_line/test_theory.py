@@ -10,7 +10,7 @@ from isoloss.command_line import theory_request
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.scale import scale_named
-from isoloss.theory.suite import read_statement
+from isoloss.theory.suite import read_statement, shipped_statements
 from jobs_in_turn import in_turn
 
 
@@ -59,7 +59,7 @@ def test_pages_of_another_scale_stay_as_they_are(
     assert run(*arguments) == 0
     told = capsys.readouterr()
     assert "not those of the scale laptop: the pages there stay as they are" in told.err
-    assert "report:" not in told.err
+    assert "page:" not in told.err
     assert json.loads(told.out)["statements"]
     assert (tmp_path / "site" / "index.html").read_text() == "of the night"
 
@@ -94,3 +94,17 @@ def test_options_that_are_none_exit_with_2(
 ) -> None:
     assert run(*arguments) == 2
     assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_last_screen_counts_first_and_fits(width: int) -> None:
+    statements = shipped_statements().statements
+    lines = list(theory_request.summary_lines(statements, width))
+    assert max(map(len, lines)) <= width
+    assert lines[0].startswith(f"{len(statements)} statements, ")
+    assert [line.split()[1] for line in lines[1 : len(statements) + 1]] == [each.name for each in statements]
+    (theorem,) = [each for each in statements if each.name == "theorem-5.1"]
+    alone = list(theory_request.summary_lines([theorem], width))
+    assert max(map(len, alone)) <= width
+    assert sum(line.lstrip().startswith("computed ") for line in alone) == len(theorem.findings)
+    assert sum(line.lstrip().startswith("Correction: ") for line in alone) == len(theorem.corrections)

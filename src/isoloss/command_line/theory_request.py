@@ -3,18 +3,21 @@
 import json
 import math
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
-from isoloss.command_line.terminal import print_failures, progress_display
+from isoloss.command_line.terminal import print_failures, progress_display, stdout_width
 from isoloss.command_line.theory import TheoryOptions
+from isoloss.command_line.theory_lines import (
+    correction_lines,
+    counted_findings,
+    finding_lines,
+    statement_lines,
+)
 from isoloss.device import usable_cores
 from isoloss.executors.job import Job, Notice
 from isoloss.executors.runner import run_jobs
@@ -24,12 +27,11 @@ from isoloss.experiments.scale import scale_named
 from isoloss.files import only_process_in
 from isoloss.progress import Progress
 from isoloss.report.site import THEORY, Site, write_whole_site
-from isoloss.results.record import Record, Setting, as_text
+from isoloss.results.record import Record, Setting
 from isoloss.results.verdict import Verdict
-from isoloss.theory.finding import Entry, Finding, Statement
+from isoloss.theory.finding import Entry, Statement
 from isoloss.theory.suite import SUITE, PlannedStatement, named, statement_content
 
-_STYLES = {Verdict.SUPPORTED: "green", Verdict.NOT_SUPPORTED: "red", Verdict.INCONCLUSIVE: "yellow"}
 LONGEST_CURVE = 16
 """Numbers of strings on the curve up to --samples, each of which is simulated."""
 
@@ -104,23 +106,41 @@ def _settings(entry: Entry, request: TheoryOptions) -> object:
 
 
 def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice], page: Path | None) -> None:
-    """Every finding with its verdict, the corrections, what failed, and the site's page, on stderr."""
-    console = Console(stderr=True)
-    for path, statement in results.items():
-        table = Table(title=escape(f"{statement.name}: {statement.title}"), title_justify="left")
-        table.add_column("finding")
-        table.add_column("predicted", justify="right")
-        table.add_column("computed", justify="right")
-        table.add_column("verdict", no_wrap=True)
-        for finding in statement.findings:
-            table.add_row(escape(finding.sentence), *_numbers(finding), _verdict(finding))
-        console.print(table)
-        for correction in statement.corrections:
-            console.print(f"correction: {correction}", markup=False, highlight=False)
-        console.print(f"results: {path}\n", markup=False, highlight=False, soft_wrap=True)
+    """See `summary_lines`; then where the results are, what failed, and the page, on stderr."""
+    for line in summary_lines(list(results.values()), stdout_width()):
+        print(line, file=sys.stderr)
+    if len(results) == 1:
+        print(f"results: {next(iter(results))}", file=sys.stderr)
     print_failures(failures)
     if page:
-        console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+        print(f"page: {page}", file=sys.stderr)
+
+
+def summary_lines(statements: Sequence[Statement], width: int) -> Iterator[str]:
+    """Of one statement, all findings and corrections; of several, a line each and the findings that fail."""
+    if not statements:
+        return
+    yield counted_findings(statements)
+    if len(statements) == 1:
+        (statement,) = statements
+        yield from textwrap.wrap(f"{statement.name}: {statement.title}", width)
+        for finding in statement.findings:
+            yield from finding_lines(finding, width)
+        yield from correction_lines(statement, width)
+        return
+    yield from statement_lines(statements, width)
+    failing = [
+        (statement.name, finding)
+        for statement in statements
+        for finding in statement.findings
+        if finding.verdict != Verdict.SUPPORTED
+    ]
+    for name, finding in failing:
+        yield f"{name}:"
+        yield from finding_lines(finding, width)
+    corrections = sum(len(statement.corrections) for statement in statements)
+    if corrections:
+        yield f"{corrections} corrections of the paper's text: on the page, and by `isoloss theory NAME`"
 
 
 def results_as_json(results: Mapping[Path, Statement], failures: Sequence[Notice]) -> str:
@@ -163,15 +183,3 @@ def statement_records(statement: Statement) -> Iterator[Record]:
             finding.n,
             settings={**dict(statement.settings), **judged},
         )
-
-
-def _numbers(finding: Finding) -> tuple[str, str]:
-    relation = {"equal to": "", "at least": "≥ ", "at most": "≤ "}[finding.relation]
-    exact = f"{finding.measured:.6g}"
-    measured = as_text(finding.measured, finding.standard_error) if finding.standard_error else exact
-    paper = f" (paper: {finding.paper})" if finding.paper else ""
-    return f"{relation}{finding.predicted:.6g}{escape(paper)}", measured
-
-
-def _verdict(finding: Finding) -> str:
-    return f"[{_STYLES[finding.verdict]}]{finding.verdict}[/]"

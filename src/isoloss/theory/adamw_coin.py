@@ -141,15 +141,15 @@ def adamw_coin(settings: CoinSettings, progress: Progress = silent) -> Statement
         runs.append(CoinRuns(memory, samples, times, torch.stack([model.difference(at) for at in found])))
     return Statement(
         name="adamw-coin",
-        title="AdamW at an exact fit leaves the flattest point: one coin, in closed form",
+        title="Does AdamW at an exact fit stay at the flattest point? One coin, in closed form",
         text=(
             f"A coin is predicted by σ(uV), where V is a sum of {settings.copies} parameters. Runs of AdamW "
             "start at the best fit of least trace, where equation (1) would hold them. The derivation says "
             "that they leave it for the least Σ √H_ii. Their clock is α²k, independent of the batch, as long "
             "as the second moment's memory is longer than the time AdamW takes to return to an exact fit; "
-            "otherwise the derivation says by how much they are slower. It would fail if the trace stood "
-            "still, or changed at another rate or by another clock. What equation (1) says of SGD does not "
-            "hold for AdamW: AdamW does not seek the least trace."
+            "otherwise the derivation says by how much they are slower. It would fail if the trace did "
+            "not change, or changed at another rate or by another clock. What equation (1) says of SGD does "
+            "not hold for AdamW: AdamW does not seek the least trace."
         ),
         findings=coin_findings(model, runs, settings.tolerance),
         panels=(_coin_panel(model, runs),),
@@ -168,8 +168,8 @@ def coin_findings(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float)
         findings.append(
             estimated(
                 f"decay, memory {memory:g}, B = {batch}",
-                f"As α → 0 with 1 - β2 = {memory:g} α, log(n u - V) falls by the predicted fraction of "
-                "(n / 2 logit p) α²k.",
+                f"Batch size {batch}, 1 - β2 = {memory:g} α: as α falls to 0, log(n u - V) falls at the "
+                "predicted rate.",
                 SOURCE,
                 weighted_line(rates, decays).intercept,
                 "equal to",
@@ -188,7 +188,7 @@ def _rise_of_trace(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float
     fallen = start * exp(-model.decay(run.times[-1], run.memory, run.samples.batch_size))
     return estimated(
         "rise of the trace",
-        "AdamW leaves the point of least trace, and raises the trace as far as the flow of Σ √H_ii does.",
+        "AdamW leaves the point of least trace, and the trace rises as far as along the flow of Σ √H_ii.",
         SOURCE,
         mean_with_error(model.trace(run.differences[-1]) / model.trace(start)),
         "equal to",

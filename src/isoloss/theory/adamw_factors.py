@@ -143,7 +143,7 @@ def adamw_factors(settings: FactorSettings, progress: Progress = silent) -> Stat
     ]
     return Statement(
         name="adamw-factors",
-        title="AdamW at an exact fit: a table of logits in two factors",
+        title="Where does AdamW at an exact fit go? A table of logits in two factors",
         text=(
             f"Logits U Vᵀ of {len(minimisers.distributions.weight)} contexts have {len(start)} parameters. "
             "On their best fits, three flows are integrated from one point: AdamW's, including how its "
@@ -201,13 +201,14 @@ def factor_findings(
 
     of_flow = float(falls(runs.flow[None]))
     fallen = [mean_with_error(falls(at) / of_flow) for at in runs.ends]
+    of_batch = f"Batch size {runs.batch_size}"
     moved, batch, paths = float((runs.flow - start).norm()), f"B = {runs.batch_size}", len(runs.ends[-1])
     spread = float((runs.ends[-1].var(dim=0).sum() / paths).sqrt()) / moved
     from_flow, from_others, of_both = _distances(runs)
     return (
         estimated(
             f"fall of Σ √H_ii, {batch}",
-            "As α → 0, Σ √H_ii falls as far along AdamW as along its flow, whatever the batch size.",
+            f"{of_batch}: as α falls to 0, Σ √H_ii falls as far along AdamW as along its flow.",
             SOURCE,
             weighted_line(runs.learning_rates, fallen).intercept,
             "equal to",
@@ -217,7 +218,7 @@ def factor_findings(
         ),
         estimated(
             f"distance from the flow, {batch}",
-            "At the last α, the mean endpoint of the runs is that of AdamW's flow.",
+            f"{of_batch}: at the last α, the runs' mean endpoint is that of AdamW's flow (distance).",
             SOURCE,
             Estimate(from_flow / moved, spread, paths),
             "at most",
@@ -227,8 +228,8 @@ def factor_findings(
         ),
         estimated(
             f"distance from the other flows, {batch}",
-            "The endpoint is at least twice as far from the flow of Σ √H_ii alone, which ignores the second "
-            "moment's memory, and from every point of the flow of the trace.",
+            f"{of_batch}: it is at least twice as far from the flow of Σ √H_ii alone and from "
+            "every point of the flow of the trace (distance).",
             SOURCE,
             # The error is that of the difference: both prediction and measurement contribute.
             Estimate(from_others / moved, of_both / moved, paths),

@@ -108,7 +108,9 @@ def feed_forward_finding(
             large = enlarge(network, settings.width)
             outputs.append(largest_change(network(x).detach(), large(x).detach()))
             traces.append(abs(dense_trace(large, x) / dense_trace(network, x) - 1))
-    same, flat = "Enlarged MLPs have the same outputs", "Enlarged MLPs have the same trace of the Hessian"
+    same, flat = (
+        f"Enlarged feed-forward networks have the same {what}" for what in ("outputs", "trace of the Hessian")
+    )
     return (
         _unchanged("feed_forward_output_change", same, "B.4.1", outputs, settings.exact),
         _unchanged("feed_forward_trace_change", flat, "B.4.1", traces, settings.exact),
@@ -137,7 +139,7 @@ def epsilon_finding(epsilons: pl.DataFrame) -> Finding:
         for _, part in paper.group_by("architecture", maintain_order=True)
     ]
     sentence = (
-        "Divided embeddings change the scores in proportion to the norm's epsilon: the exponent farthest off."
+        "Divided embeddings change the scores in proportion to the norm's epsilon (exponent farthest from 1)."
     )
     return Finding(
         "divided_embeddings_epsilon_exponent",
@@ -180,7 +182,7 @@ def trace_findings(traces: pl.DataFrame) -> tuple[Finding, Finding]:
 def _unchanged(
     name: str, sentence: str, source: str, changes: Sequence[float], tolerance: float, paper: str = ""
 ) -> Finding:
-    sentence, largest, n = f"{sentence}: the largest relative change.", max(changes), len(changes)
+    sentence, largest, n = f"{sentence} (largest relative change).", max(changes), len(changes)
     return Finding(name, sentence, source, largest, "equal to", 0.0, n=n, tolerance=tolerance, paper=paper)
 
 

@@ -73,8 +73,8 @@ Losses = dict[tuple[str, int], Float[Tensor, " r"]]
 def error_findings(settings: DownstreamErrorSettings, losses: Losses) -> tuple[Finding, Finding]:
     """The flattest solution's error against its expectation, and against that of random features."""
     n, length, unit = settings.compared, settings.length, "brackets squared"
-    flattest = f"After {n} strings the flattest solution's mean error is T ((1 + P0)/2)^n."
-    larger = f"After {n} strings, the error of random features is larger: the mean paired difference."
+    flattest = f"After {n} strings, the flattest solution's mean squared error is T ((1 + P0)/2)^n."
+    larger = f"After {n} strings, the squared error of random features is larger (mean difference)."
     return (
         estimated(
             "flattest_downstream_error",

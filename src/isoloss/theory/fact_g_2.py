@@ -80,7 +80,7 @@ def firing_finding(solutions: Sequence[OneLayerTransformer], strings: BracketStr
     """Part (1): no string does, in solutions that meet the conditions."""
     return Finding(
         "fired_on_the_wrong_target",
-        "(1) Where the bound is attained, no neuron fires on an input of the other sign: their share.",
+        "(1) Where the bound is attained, no neuron fires on an input of the other sign (share that does).",
         SOURCE,
         max(fired_on_the_wrong_target(model, strings) for model in solutions),
         "equal to",
@@ -94,7 +94,7 @@ def cancelling_finding(model: OneLayerTransformer, strings: BracketStrings) -> F
     """The condition is needed: zero loss alone does not give part (1)."""
     return Finding(
         "fired_on_the_wrong_target_if_neurons_cancel",
-        "Without equation (4) it fails: in a solution of random neurons, the share of such inputs.",
+        "(1) needs equation (4): in a solution of random neurons, inputs do fire others (share that does).",
         SOURCE,
         fired_on_the_wrong_target(model, strings),
         "at least",
@@ -109,7 +109,8 @@ def span_finding(length: int) -> Finding:
     inputs = mean_inputs(length)
     return Finding(
         f"dimensions_of_the_inputs_{length}",
-        f"(2) The inputs h, which come in pairs ±h, span R^2T, T = {length}: their rank, 0 if not in pairs.",
+        f"(2) The inputs h come in pairs ±h and span all 2T dimensions, T = {length} "
+        "(rank; 0 if not in pairs).",
         SOURCE,
         float(torch.linalg.matrix_rank(inputs)) if in_pairs(inputs) else 0.0,
         "equal to",
@@ -124,7 +125,8 @@ def reach_finding(length: int) -> Finding:
     inputs = mean_inputs(length)
     return Finding(
         "least_largest_input",
-        f"(2) Every direction fires on some input: the least of max vᵀh over unit vectors v, T = {length}.",
+        f"(2) Every neuron fires on some input, T = {length} (largest vᵀh, for the unit vector v "
+        "where it is least).",
         SOURCE,
         least_reach(inputs),
         "at least",

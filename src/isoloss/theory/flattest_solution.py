@@ -184,9 +184,9 @@ def descent_findings(table: pl.DataFrame, reached: float, uneven: float) -> tupl
     n, n_at_bound = len(ends), len(at_bound)
     least = float(ends["ratio"].to_numpy().min())
     farthest = float(at_bound["unevenness"].to_numpy().max(initial=0.0)) if n_at_bound else float("nan")
-    at_end = "The flattest end of a descent has the trace 4/(m √T)."
-    most = "Most descents end at the bound; the others get stuck at kinks of the ReLU."
-    even = "Where a descent ends at the bound, every neuron reads all brackets equally."
+    at_end = "The flattest endpoint of the descents has the trace 4/(m √T) (ratio)."
+    most = "Most descents end at the bound; the others get stuck at kinks of the ReLU (share of the former)."
+    even = "Where a descent ends at the bound, every neuron reads all brackets equally (largest unevenness)."
     return (
         Finding(
             "least_descended_trace_over_bound", at_end, SOURCE, least, "equal to", 1.0, n=n, tolerance=reached

@@ -119,7 +119,7 @@ def solution_findings(
     traces = {name: float(zero_loss_trace(model, strings)) for name, model in solutions.items()}
     counting, ratio = traces[COUNTING], traces[SAMPLED] / traces[COUNTING]
     flattest = "Solution (1) has the trace 4/(m √T), the smallest possible."
-    flatter = "Solution (1) is much flatter than solution (2), which has as many units."
+    flatter = "Solution (1) is much flatter than solution (2), which has as many units (ratio of the traces)."
     name, tolerance = "trace, solution (1)", 1e-9 * least
     return (
         *(_fit_finding(name, model, strings) for name, model in solutions.items()),
@@ -131,7 +131,10 @@ def solution_findings(
 
 
 def _fit_finding(name: str, model: OneLayerTransformer, strings: BracketStrings) -> Finding:
-    sentence, miss = f"{name} misses the bracket of no masked string.", farthest_output(model, strings)
+    sentence, miss = (
+        f"{name.capitalize()} predicts the bracket of every masked string (largest error).",
+        farthest_output(model, strings),
+    )
     name = f"farthest output, {name}"
     return Finding(name, sentence, SOURCE, miss, "equal to", 0.0, n=len(strings), tolerance=1e-6)
 
@@ -143,12 +146,12 @@ def unit_findings(
     chance, k = 1 / length, len(of_sampled)
     share = Estimate(float(of_sampled.mean()), float(of_sampled.std() / k**0.5), k)
     name, least = "told by a unit of solution (1)", float(of_counting.min())
-    active = "An active unit of solution (1) determines g* completely on unmasked strings."
+    active = "An active unit of solution (1) determines g* on unmasked strings (squared correlation)."
     return (
         Finding(name, active, SOURCE, least, "equal to", 1.0, n=len(of_counting), tolerance=1e-9),
         estimated(
             "told by a unit of solution (2)",
-            "A sampled unit carries as much of g* as a random direction does, a share of 1/T.",
+            "A sampled unit tells as much of g* as a random direction, 1/T (squared correlation).",
             SOURCE,
             share,
             "equal to",

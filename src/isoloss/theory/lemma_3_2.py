@@ -124,7 +124,7 @@ def identity_findings(exact: dict[str, BartlettMatrices], tolerance: float) -> t
     return tuple(
         Finding(
             f"{what}, {model}",
-            sentence,
+            f"{model.capitalize()}: {sentence}",
             SOURCE,
             measured,
             "at most",
@@ -135,10 +135,28 @@ def identity_findings(exact: dict[str, BartlettMatrices], tolerance: float) -> t
         )
         for model, matrices in exact.items()
         for what, sentence, measured, unit, allowed in (
-            ("KL", "The model is at an exact fit.", matrices.kl, "nats", EXACT),
-            ("Σ - ∇²L", "Gradient covariance = Hessian.", matrices.lemma_gap, "of ||∇²L||", tolerance),
-            ("largest entry", "... in every entry.", matrices.largest_gap, "of the largest", tolerance),
-            ("∇²L - F", "Hessian = Fisher information.", matrices.hessian_gap, "of ||F||", tolerance),
+            ("KL", "KL is 0, an exact fit.", matrices.kl, "nats", EXACT),
+            (
+                "Σ - ∇²L",
+                "gradient covariance and Hessian are equal.",
+                matrices.lemma_gap,
+                "of ||∇²L||",
+                tolerance,
+            ),
+            (
+                "largest entry",
+                "they are equal in every entry.",
+                matrices.largest_gap,
+                "of the largest",
+                tolerance,
+            ),
+            (
+                "∇²L - F",
+                "Hessian and Fisher information are equal.",
+                matrices.hessian_gap,
+                "of ||F||",
+                tolerance,
+            ),
         )
     )
 
@@ -148,15 +166,18 @@ def exponent_findings(
 ) -> tuple[Finding, Finding]:
     """The exponents of both gaps in KL: one slope through all points, with the error over paths."""
 
-    def finding(name: str, gap: Callable[[BartlettMatrices], float]) -> Finding:
+    def finding(name: str, matrix: str, gap: Callable[[BartlettMatrices], float]) -> Finding:
         exponent = gap_exponent([[(point.kl, gap(point)) for point in path] for path in paths])
-        sentence = f"||{name}|| / ||F|| grows as the square root of KL(distribution || model)."
+        sentence = (
+            f"{where.capitalize()}, the {matrix}'s relative distance from the Fisher information grows as "
+            "the square root of KL (exponent)."
+        )
         source, name = f"{SOURCE}; first order in the probabilities' error", f"exponent of {name}, {where}"
         return estimated(name, sentence, source, exponent, "equal to", 0.5, tolerance=tolerance)
 
     return (
-        finding("Σ - F", lambda point: point.covariance_gap),
-        finding("∇²L - F", lambda point: point.hessian_gap),
+        finding("Σ - F", "gradient covariance", lambda point: point.covariance_gap),
+        finding("∇²L - F", "Hessian", lambda point: point.hessian_gap),
     )
 
 

@@ -111,7 +111,10 @@ def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Stateme
 
 def bound_finding(found: pl.DataFrame, tolerance: float) -> Finding:
     """The least trace over its bound; columns `ratio` of solutions whose traces were divided by it."""
-    name, sentence = "least_trace_over_bound", "No solution found has a smaller trace than 4/(m √T)."
+    name, sentence = (
+        "least_trace_over_bound",
+        "No solution found has a smaller trace than the bound, 4/(m √T) (smallest trace over the bound).",
+    )
     least = float(found["ratio"].to_numpy().min())
     return Finding(name, sentence, SOURCE, least, "at least", 1.0, n=len(found), tolerance=tolerance)
 
@@ -122,8 +125,8 @@ def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding
     off = float(((flattest["trace"] / flattest["corrected"]) - 1).abs().to_numpy().max())
     paper, m = last["paper"], last["neurons"]
     printed = f"√(4/T) = {paper:.4g}, {paper / last['corrected']:.3g} times as large for m = {m}"
-    attained = "The two-neuron solution's trace is 4/(m √T): largest relative difference over m."
-    too_high = f"For m = {m} the two-neuron solution's trace is at least √(4/T)."
+    attained = "The two-neuron solution's trace is 4/(m √T) (largest relative difference over m)."
+    too_high = f"For m = {m}, the two-neuron solution's trace is at least √(4/T), the bound as printed."
     return (
         Finding(
             "flattest_trace_off_bound",
@@ -142,7 +145,7 @@ def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding
 
 def equality_finding(gaps: EqualityGaps) -> Finding:
     """The largest of the three conditions' gaps; 1e-9 is a thousand times their rounding error."""
-    sentence = "The two-neuron solution meets conditions (3), (4) and (5): the largest gap."
+    sentence = "The two-neuron solution meets conditions (3), (4) and (5) (largest violation)."
     largest = max(abs(gaps.balance), abs(gaps.cancellation), gaps.attention)
     return Finding("equality_conditions_gap", sentence, SOURCE, largest, "equal to", 0.0, n=3, tolerance=1e-9)
 

@@ -92,8 +92,10 @@ def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings)
     gaps = equality_gaps(model, strings)
     ratio = float(hessian_trace(model, strings)) / corrected_bound(model.neurons, strings.length)
     worst = max(abs(ratio - 1), abs(gaps.balance), abs(gaps.cancellation), gaps.attention)
-    attained = "With derivative 0 at kinks, split neurons attain the bound and conditions (3) to (5)."
-    even = "Weights that meet the conditions have even neurons, kinks or not (as printed)."
+    attained = "With derivative 0 at kinks, split neurons attain the bound and meet (3) to (5) (largest gap)."
+    even = (
+        "As printed: weights that meet the conditions read all brackets evenly, even at kinks (unevenness)."
+    )
     apart, m = unevenness(model), model.neurons
     return (
         Finding(
@@ -123,7 +125,10 @@ def rank_finding(length: int) -> Finding:
     # Of integers: the Gram matrix is exact in float64, and small.
     rank = float(torch.linalg.matrix_rank(sums.T @ sums, hermitian=True))
     name = f"rank_of_masked_strings_{length}"
-    sentence = f"Without kinks the neurons are c (1_T; 0): the strings' rank, 2T, for T = {length}."
+    sentence = (
+        f"Without kinks, neurons can only be c (1_T; 0), T = {length} "
+        "(rank of the strings, which must be 2T)."
+    )
     source = f"{SOURCE}, Lemma G.5"
     return Finding(name, sentence, source, rank, "equal to", 2.0 * length, n=length, tolerance=0.0)
 
@@ -132,8 +137,10 @@ def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, ..
     """Traces over the bound right next to both solutions: columns `solution`, `nudged`, `ratio`."""
     beside = nudged.filter("nudged").group_by("solution").agg(low=pl.col("ratio").min(), n=pl.len())
     rows = {row["solution"]: row for row in beside.to_dicts()}
-    two = "Next to the two-neuron solution, which has no kinks, the trace equals the bound."
-    split = "Next to the split solution the trace is 3/2 of the bound: its flatness comes from the kinks."
+    two = "Next to the two-neuron solution, which has no kinks, the trace equals the bound (ratio)."
+    split = (
+        "Next to the split solution, whose flatness comes from kinks, the trace is 3/2 of the bound (ratio)."
+    )
     return tuple(
         Finding(
             f"trace_beside_{solution.replace(' ', '_')}",

@@ -96,7 +96,7 @@ def factor(model: OneLayerTransformer, strings: BracketStrings) -> float:
 
 def identity_finding(factors: Sequence[float], tolerance: float) -> Finding:
     """The `factor` farthest from the constant, among solutions with zero loss."""
-    sentence = "At zero loss, Tr ∇²L is twice E ‖∇f‖²: the factor farthest off."
+    sentence = "At zero loss, the trace of the Hessian is twice E ‖∇f‖² (ratio, the one farthest from 2)."
     return Finding(
         "hessian_trace_over_gradient_norm",
         sentence,
@@ -114,7 +114,9 @@ def closed_form_finding(away: pl.DataFrame, tolerance: float) -> Finding:
     """Columns `dense` and `closed_form` of traces at any loss."""
     off = float((away["closed_form"] / away["dense"] - 1).abs().to_numpy().max())
     name = "closed_form_off_dense_trace"
-    sentence = "The closed form equals the dense Hessian's trace at any loss: largest relative difference."
+    sentence = (
+        "At any loss, the closed form equals the trace of the dense Hessian (largest relative difference)."
+    )
     return Finding(name, sentence, "Section 5", off, "equal to", 0.0, n=len(away), tolerance=tolerance)
 
 

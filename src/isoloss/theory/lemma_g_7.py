@@ -98,7 +98,7 @@ def output_weight(neurons: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
 
 def share_finding(length: int, share: Estimate, tolerance: float) -> Finding:
     """The mean is the lemma's function of h."""
-    sentence = f"E σ(vᵀh) a(v) = -√T 1ᵀh, T = {length}: the mean over inputs, as a share of it."
+    sentence = f"E σ(vᵀh) a(v) = -√T 1ᵀh, T = {length} (mean over inputs, as a share of the right side)."
     return estimated(
         f"share_of_the_target_{length}", sentence, SOURCE, share, "equal to", 1.0, tolerance=tolerance
     )
@@ -108,7 +108,7 @@ def size_finding(length: int, size: float) -> Finding:
     """`size` is the least E a² over T² for y = -T 1ᵀh."""
     return Finding(
         f"least_size_of_the_weight_{length}",
-        f"The least E a² with which the mean is every masked bracket is 4 T²: over T², T = {length}.",
+        f"The least E a² that predicts every masked bracket is 4 T², T = {length} (over T²).",
         SOURCE,
         size,
         "equal to",

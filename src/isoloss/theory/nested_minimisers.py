@@ -99,7 +99,7 @@ def _findings(settings: NestedSettings, coin: BiasedCoin, traces: list[_Traces])
     minimisers, least = coin.minimisers, _least_trace(coin)
     small = [coin.minimiser(d) for d in settings.differences]
     apart = [abs(minimisers.trace(_embedded(at, settings.pairs)) - minimisers.trace(at)) for at in small]
-    sentence = "A minimiser of the small model is one of the large model, with the same trace."
+    sentence = "A minimiser of the small model is one of the large model, with the same trace (difference)."
     findings = [
         Finding(
             "embedding",
@@ -118,7 +118,7 @@ def _findings(settings: NestedSettings, coin: BiasedCoin, traces: list[_Traces])
         findings.append(
             Finding(
                 f"least trace, {_in_words(pairs)}",
-                f"With {_in_words(pairs)}, the flow of the trace ends at the trace {LEAST}.",
+                f"With {_in_words(pairs)} of factors, the flow of the trace ends at the trace {LEAST}.",
                 SOURCE,
                 max(ends, key=lambda trace: abs(trace - least)),
                 "equal to",

@@ -156,7 +156,8 @@ def coin_findings(
         findings.append(
             estimated(
                 f"decay rate, B = {batch_size}",
-                "As η → 0, E[u² - v²] decays at the rate p(1-p)/B per unit of t = kη².",
+                f"Batch size {batch_size}: as η falls to 0, E[u² - v²] decays at the rate p(1-p)/B per "
+                "unit of t = kη².",
                 SOURCE,
                 limit,
                 "equal to",
@@ -170,7 +171,10 @@ def coin_findings(
         source = f"{SOURCE}: convergence as η → 0; the order is this coin's"
         for what, order, errors in (("u² - v²", 1.0, of_difference), ("(u, v)", 0.5, of_parameters)):
             name = f"order of {what}, B = {batch_size}"
-            sentence = f"The runs' distance of {what} from its limit falls as η^{order:g}."
+            sentence = (
+                f"Batch size {batch_size}: the distance of {what} from its limit falls as η^{order:g} "
+                "(exponent)."
+            )
             slope = fitted_order(rates, errors).slope
             findings.append(
                 estimated(name, sentence, source, slope, "equal to", order, tolerance=order_tolerance)

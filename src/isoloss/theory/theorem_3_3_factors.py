@@ -128,14 +128,16 @@ def flow_against_sgd(
 def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
     """The rank of ∇²L at every time of the flow, which is constant by Assumption 3.1."""
     found = next((rank for rank in race.codimensions if rank != predicted), predicted)
-    sentence = "Along the flow, ∇²L has rank C (V - 1), the number of independent probabilities."
+    sentence = "Along the flow, the Hessian has rank C (V - 1), the number of independent probabilities."
     source, n, unit = "Assumption 3.1", len(race.codimensions), "dimensions"
     return Finding(
         "codimension", sentence, source, found, "equal to", predicted, n=n, unit=unit, tolerance=0.0
     )
 
 
-IN_THE_LIMIT = "As η → 0, SGD's trace falls as far as along the flow dθ/dt = -(1/4B) ∇_Γ Tr ∇²L."
+IN_THE_LIMIT = (
+    "As η falls to 0, the trace falls as far along SGD as along the flow dθ/dt = -(1/4B) ∇_Γ Tr ∇²L."
+)
 
 
 def fall_finding(sentence: str, fall: Estimate, tolerance: float) -> Finding:
@@ -146,7 +148,7 @@ def fall_finding(sentence: str, fall: Estimate, tolerance: float) -> Finding:
 
 def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     """How SGD's distance from the flow falls with η."""
-    sentence = "The root mean square distance of the runs from the flow falls as √η."
+    sentence = "The root mean square distance of the runs from the flow falls as √η (exponent)."
     source = f"{SOURCE}: convergence as η → 0; across Γ runs have the variance η / 2B"
     order = race.order_of_distance.slope
     return estimated("order of the distance", sentence, source, order, "equal to", 0.5, tolerance=tolerance)

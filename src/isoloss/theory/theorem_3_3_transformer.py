@@ -17,10 +17,10 @@ LEAST_RETURNS = 5.0
 """How many times as long as SGD's return to Γ a race lasts that says something of the limit η → 0: what is
 left of a deviation is then e⁻⁵ of it, less than a hundredth."""
 TOO_SHORT = (
-    f" The theorem is about races that are long beside the return, at least {LEAST_RETURNS:g} times as long: "
-    "this one is too short, and the fall of the trace is not judged."
+    f" The theorem is about runs that last at least {LEAST_RETURNS:g} times as long as the return: these are "
+    "too short, and the fall of the trace is not judged."
 )
-AT_LAST_RATE = "At the last learning rate, SGD's trace falls about as far as along equation (1)."
+AT_LAST_RATE = "At the last learning rate, the trace falls about as far along SGD as along equation (1)."
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def theorem_3_3_transformer(settings: TransformerSettings, progress: Progress = 
             "1e-12 of the largest). The fall of the trace along runs of SGD is compared with that along "
             "equation (1). It would fail with another constant, or if the gradient were not projected. The "
             "theorem is about η → 0: at the last learning rate, SGD returns to an exact fit along the "
-            f"direction of least curvature, {flattest:.2g}, in {returning:.2g} of t, and the race lasts "
+            f"direction of least curvature, {flattest:.2g}, in {returning:.2g} of t, and the runs last "
             f"{race.times[-1]:.2g}, {race.times[-1] / returning:.2g} times as long."
             f"{'' if judged else TOO_SHORT}"
         ),

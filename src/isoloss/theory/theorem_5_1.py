@@ -215,8 +215,8 @@ def failure_findings(
     """The exact count against a formula, the simulation against the count, and the paper's against it."""
     n, sizes = settings.samples, f"{settings.samples} strings of {settings.length} brackets"
     paper = f"2^-{n} = {printed:.4g}"
-    count = f"The count over all samples of {sizes} is 2((1 + P0)/2)^n - P0^n."
-    refit = f"Refitting the flattest solution on {sizes} fails as often as counted."
+    count = f"Counted over all samples of {sizes}, refitting fails with probability 2((1 + P0)/2)^n - P0^n."
+    refit = f"Refitted on {sizes}, the flattest solution fails as often as counted."
     bound = f"The paper's 2^-n is at least the probability of failure, for {sizes}."
     return (
         _counted("exact", count, counted, "equal to", formula, n, paper),

@@ -85,7 +85,7 @@ def fit_finding(found: pl.DataFrame) -> Finding:
     """1e-6 is the loss 1e-12: the accuracy of linear systems with condition numbers up to 1e9 in float64."""
     name, miss = "random_features_miss", float(found["miss"].to_numpy().max())
     sentence = (
-        "With at least as many random neurons as strings, every masked bracket is predicted: farthest output."
+        "With as many random neurons as strings or more, every masked bracket is predicted (largest error)."
     )
     return Finding(name, sentence, SOURCE, miss, "equal to", 0.0, n=len(found), tolerance=1e-6)
 
@@ -94,7 +94,7 @@ def limit_finding(length: int, limit: float) -> Finding:
     """`limit` is ‖u‖²/(m T²) for many neurons."""
     name = f"random_features_norm_{length}"
     sentence = (
-        f"As the number of random neurons grows, ‖u‖² tends to 4 T² m: its limit over T² m, T = {length}."
+        f"As the number m of random neurons grows, ‖u‖² tends to 4 T² m, T = {length} (limit over T² m)."
     )
     return Finding(name, sentence, SOURCE, limit, "equal to", 4.0, n=1, tolerance=1e-6)
 
@@ -105,7 +105,7 @@ def growth_finding(found: pl.DataFrame, tolerance: float) -> Finding:
     slope = np.polyfit(longest["neurons"].log().to_numpy(), longest["norm"].log().to_numpy(), 1)[0]
     return Finding(
         "random_features_norm_exponent",
-        "‖u‖² grows in proportion to the number of neurons: the exponent of m.",
+        "‖u‖² grows in proportion to the number m of neurons (exponent).",
         SOURCE,
         float(slope),
         "equal to",
@@ -120,7 +120,7 @@ def trace_finding(found: pl.DataFrame) -> Finding:
     """Whether the flattest solution is flatter than random features, rescaled in their favour."""
     name, least = "random_features_trace_over_flattest", float(found["balanced"].to_numpy().min())
     sentence = (
-        "Random features, even rescaled, are less flat than two neurons: the least trace over 4/(m √T)."
+        "Random features, even rescaled, are less flat than two neurons (smallest trace over 4/(m √T))."
     )
     return Finding(name, sentence, "Section 5", least, "at least", 1.0, n=len(found), tolerance=0.0)
 
