@@ -18,6 +18,8 @@ from transformers import (
     FSMTForConditionalGeneration,
     GPT2Config,
     GPT2ForSequenceClassification,
+    LongformerConfig,
+    LongformerForTokenClassification,
     MixtralConfig,
     MixtralForSequenceClassification,
     ProphetNetConfig,
@@ -29,7 +31,7 @@ from transformers import (
 )
 
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
-from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.fisher_trace import RunningFisherTrace, fisher_trace
 from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
@@ -241,11 +243,29 @@ def test_experts_of_a_classifier_are_normed_by_their_factors(tmp_path):
     assert "per-sentence gradients" not in found.ways.values()
 
 
-def test_a_model_that_subtracts_its_attention_mask_gets_a_number():
-    config = XLNetConfig(vocab_size=TOKENS, num_labels=CLASSES, d_model=8, n_layer=1, n_head=2, d_inner=12)
-    model = built(XLNetForTokenClassification, config).float()
-    batch = token_class_batch(TEXTS, [[0, 1, 2, 1], [1, 0], [0, 0, 2], [2, 1, 0, 1]], pad=0)
-    assert TokenClass().logits(model, batch).shape == (13, CLASSES)
+XLNET = XLNetConfig(vocab_size=TOKENS, num_labels=CLASSES, d_model=8, n_layer=1, n_head=2, d_inner=12)
+LONGFORMER = LongformerConfig(
+    vocab_size=TOKENS,
+    num_labels=CLASSES,
+    attention_window=4,
+    max_position_embeddings=16,
+    pad_token_id=0,
+    **SMALL,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"), [(XLNetForTokenClassification, XLNET), (LongformerForTokenClassification, LONGFORMER)]
+)
+def test_models_that_put_positions_first_or_pad_further_are_measured_in_batch(kind, config):
+    model = built(kind, config).float()
+    texts = [*TEXTS, [3, 9, 8, 7, 6]]
+    batch = token_class_batch(texts, [[each % CLASSES for each in text] for text in texts], pad=0)
+    together = RunningFisherTrace(model, TokenClass(), seed=0)
+    together.add(batch)
+    alone = fisher_trace(model, [batch.part(each, each + 1).narrowed() for each in range(5)], TokenClass())
+    torch.testing.assert_close(together.result("").values, alone.values, rtol=1e-4, atol=0)
+    assert together.apart.way is None
 
 
 def test_parts_of_a_batch_keep_what_the_decoder_reads():

@@ -1,7 +1,7 @@
 """Which rows of a model's arrays are a sentence's, and its gradients in factored form."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -16,13 +16,15 @@ class SentenceRows:
     """The sizes n, S and m of a batch, from which the layout of a model's arrays is recognised.
 
     `sentence[j]` is the sentence of prediction j, `place[j]` its index among that sentence's predictions.
-    `positions` is 0 for arrays that have rows for selected words only (see `routed`).
+    `positions` is 0 for arrays that have rows for selected words only (see `routed`). Words are looked up as
+    [n, S], or as [S, n] if `positions_first`.
     """
 
     sentences: int
     positions: int
     sentence: Int[Tensor, " m"]
     place: Int[Tensor, " m"]
+    positions_first: bool = False
 
     @staticmethod
     def of(batch: Batch) -> "SentenceRows":
@@ -31,6 +33,27 @@ class SentenceRows:
         first = counts.cumsum(0) - counts
         number = torch.arange(len(batch.rows), device=batch.rows.device)
         return SentenceRows(len(batch), batch.input_ids.shape[1], batch.rows, number - first[batch.rows])
+
+    def as_looked_up(self, words: Int[Tensor, "n S"], lookups: Sequence[Tensor]) -> "SentenceRows":
+        """For a model that pads its words further, or has positions first, as its `lookups` show.
+
+        >>> words = torch.tensor([[5, 6], [7, 8], [9, 5]])
+        >>> rows = SentenceRows(3, 2, torch.arange(3), torch.zeros(3).long())
+        >>> rows.as_looked_up(words, [torch.nn.functional.pad(words, (0, 2))]).positions
+        4
+        >>> rows.as_looked_up(words, [words.T]).positions_first
+        True
+        """
+        n, width = words.shape
+        if n == 1 or any(each.shape == words.shape for each in lookups):
+            return self
+        for each in lookups:
+            for found, first in ((each, False), (each.mT, True)) if each.ndim == 2 else ():
+                padded = found.shape[1]
+                fits = found.shape[0] == n and padded >= width and padded != n
+                if fits and (found.is_meta or torch.equal(found[:, :width], words)):
+                    return replace(self, positions=padded, positions_first=first)
+        return self
 
     def routed(self, words: Int[Tensor, " k"]) -> "SentenceRows":
         """For arrays with one row for each of these words, in any order; word s of sentence i is i S + s.
@@ -45,11 +68,12 @@ class SentenceRows:
         first = counts.cumsum(0) - counts
         place, order = torch.empty_like(sentence), sentence.argsort(stable=True)
         place[order] = torch.arange(len(words), device=words.device) - first[sentence[order]]
-        return SentenceRows(self.sentences, 0, sentence, place)
+        return replace(self, positions=0, sentence=sentence, place=place)
 
     def are_words(self, shape: tuple[int, ...]) -> bool:
         """Whether an array with these leading dimensions has an entry for each position of each sentence."""
-        return shape[:2] == (self.sentences, self.positions)
+        size = (self.sentences, self.positions)
+        return shape[:2] == (size[::-1] if self.positions_first else size)
 
     def by_sentence(self, array: Float[Tensor, "... d"], shape: tuple[int, ...]) -> Tensor | None:
         """[n, T, d]: the array's rows, sentence by sentence, padded with zeros.

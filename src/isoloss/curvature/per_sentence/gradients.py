@@ -57,6 +57,8 @@ def _lookups(operation: Node, gradient: Tensor, rows: SentenceRows) -> Lookups |
     if rows.sentences > 1:
         if not rows.are_words(tuple(gradient.shape)):
             return None
+        if rows.positions_first:
+            ids, gradient = ids.mT, gradient.transpose(0, 1)
         ids = ids.expand(rows.sentences, rows.positions)
     ids = ids.reshape(rows.sentences, -1)
     # The padding row itself is never trained.

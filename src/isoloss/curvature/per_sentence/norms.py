@@ -88,9 +88,7 @@ def norms_along(
         _refuse_without_graph(logits)
         directions = draw(logits.detach()[:m])
         try:
-            found = _by_factors(
-                logits, directions, SentenceRows.of(distinct), parameters, memory_bytes, share
-            )
+            found = _by_factors(logits, directions, distinct, parameters, memory_bytes, share)
         except CheckpointError:  # anything recomputed in the backward pass is only available there
             found = {}
         del logits
@@ -122,7 +120,7 @@ def _refuse_without_graph(logits: Tensor) -> None:
 def _by_factors(
     logits: Float[Tensor, "m v"],
     directions: Directions,
-    rows: SentenceRows,
+    batch: Batch,
     parameters: dict[str, Tensor],
     memory_bytes: int,
     share: Share,
@@ -132,7 +130,8 @@ def _by_factors(
     means = None if directions.mean_squares is None else _filled_up(directions.mean_squares, logits)
     output = output_layer(logits)
     graph = AutogradGraph.below(logits)
-    all_uses = ParameterUses.within(graph, rows)
+    all_uses = ParameterUses.within(graph, SentenceRows.of(batch), batch.input_ids)
+    rows = all_uses.rows
     uses_of = {name: uses for name, p in parameters.items() if (uses := all_uses.of(p)) is not None}
     gathered = {
         (name, part): GatheredGradient(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from isoloss.curvature.per_sentence.factors import SentenceRows
@@ -141,13 +142,11 @@ class ParameterUses:
     of_picked: set[Node]
 
     @staticmethod
-    def within(graph: AutogradGraph, rows: SentenceRows) -> "ParameterUses":
+    def within(graph: AutogradGraph, rows: SentenceRows, words: Int[Tensor, "n S"]) -> "ParameterUses":
         """A node differs between sentences if it is computed from an embedding of their own words."""
-        lookups = {
-            node
-            for node in graph.children
-            if node.name() == "EmbeddingBackward0" and rows.are_words(node._saved_indices.shape)
-        }
+        embeddings = [node for node in graph.children if node.name() == "EmbeddingBackward0"]
+        rows = rows.as_looked_up(words, [node._saved_indices for node in embeddings])
+        lookups = {node for node in embeddings if rows.are_words(node._saved_indices.shape)}
         picked = {
             node for node in graph.children if node.name() in ("IndexBackward0", "IndexSelectBackward0")
         }
