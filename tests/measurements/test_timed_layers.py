@@ -30,7 +30,9 @@ CONFIGURATIONS: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", pytest.param("t5", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gpt2", "t5"))]
+)
 def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
