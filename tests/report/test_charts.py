@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
 from isoloss.report.charts import BAND, SLOPE, draw, explained
-from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, THEME, on_dark_ground, plotted
+from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, on_dark_ground, plotted
 
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
 TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)
@@ -36,9 +36,9 @@ def rows(**changed: Any) -> pl.DataFrame:
 
 def specification(chart: Chart, data: pl.DataFrame) -> dict[str, Any]:
     """The specification for Vega-Lite, which must accept it."""
-    drawing = draw(chart, data, "panel_0")
-    assert isinstance(drawing, alt.LayerChart)
-    found = drawing.to_dict()
+    found = draw(chart, data, "panel_0")
+    assert isinstance(found, dict)
+    alt.LayerChart.validate(found)
     assert "<svg" in vl_convert.vegalite_to_svg(found)
     return found
 
@@ -124,11 +124,9 @@ def test_several_runs_of_a_colour_are_faint_behind_their_mean_and_band() -> None
 
 
 def test_every_colour_of_a_chart_has_another_on_dark_ground() -> None:
-    data = rows()
-    drawn = [draw(Dots(TRACE, ACCURACY, by), data, "a").configure(**THEME).to_dict() for by in (WIDTH, RULE)]
     rules = on_dark_ground().lower()
-    for found in drawn:
-        svg = vl_convert.vegalite_to_svg(found)
+    for by in (WIDTH, RULE):
+        svg = vl_convert.vegalite_to_svg(draw(Dots(TRACE, ACCURACY, by), rows(), "a"))
         used = set(re.findall(r'(?:fill|stroke)="(#[0-9A-Fa-f]{6})"', svg))
         assert used >= {"#000000", "#e6e6e6", "#888888"}
         assert [each for each in used if f'"{each.lower()}"' not in rules] == []
@@ -259,7 +257,7 @@ def test_a_landscape_has_cells_lines_and_a_dot_on_one_scale() -> None:
         schema=grid.schema,
     )
     chart = Landscape(Axis("u", "u"), Axis("v", "v"), Axis("height", "loss"), Colour("path", "path"))
-    drawn = draw(chart, pl.concat([grid, lines]), "a").to_dict()
+    drawn = draw(chart, pl.concat([grid, lines]), "a")
     marks = [layer["mark"]["type"] for layer in drawn["layer"]]
     assert marks == ["rect", "line", "point"]
     assert drawn["width"] == drawn["height"]

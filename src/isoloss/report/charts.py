@@ -5,10 +5,22 @@ from typing import assert_never
 
 import altair as alt
 import polars as pl
+from altair.utils.schemapi import debug_mode
+from markupsafe import Markup
 
 from isoloss.panels import Bars, Categories, Chart, Dots, Landscape, Lines, Table, Tree
 from isoloss.report import marks
-from isoloss.report.marks import CHART_HEIGHT, NOTHING, Drawing, Key, colour, key_of, lit, plotted
+from isoloss.report.marks import (
+    CHART_HEIGHT,
+    NOTHING,
+    Drawing,
+    Key,
+    colour,
+    key_of,
+    lit,
+    plotted,
+    specification,
+)
 from isoloss.report.over_runs import Slope, mean_and_band, slope_within
 from isoloss.report.table import draw_table, tree_picture
 from isoloss.results.record import as_text
@@ -20,14 +32,20 @@ SIDE = 420
 
 
 def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
-    """The chart; `name` is unique on its page, and made of letters, digits and underscores.
+    """The chart's specification for Vega-Lite, or ready HTML; `name`, an identifier, is unique on its page.
 
     >>> from isoloss.panels import Axis, Colour
     >>> data = pl.DataFrame({"loss": [1.5, 1.4], "trace": [9.0, 8.0], "width": [16, 32]})
     >>> chart = Dots(Axis("loss", "loss"), Axis("trace", "trace"), Colour("width", "width", ordered=True))
-    >>> [layer.mark.type for layer in draw(chart, data, "a").layer]
+    >>> [layer["mark"]["type"] for layer in draw(chart, data, "a")["layer"]]
     ['point']
     """
+    with debug_mode(False):  # without checking each part's schema, which takes longer than the drawing
+        drawn = _drawn(chart, data, name)
+    return drawn if isinstance(drawn, Markup) else specification(drawn)
+
+
+def _drawn(chart: Chart, data: pl.DataFrame, name: str) -> alt.LayerChart | Markup:
     match chart:
         case Table():
             return draw_table(chart, data)
@@ -79,7 +97,7 @@ def _categories(chart: Categories, frame: pl.DataFrame, key: Key, name: str) -> 
     points = marks.dots(placed, key, hover, titles, size=70).add_params(hover)
     bars = base.mark_rule().encode(
         x=marks.x(chart.y, frame, "x_low"),
-        x2="x_high",
+        x2=alt.X2("x_high"),
         color=colour(key),
         opacity=lit(hover, 0.5),
     )
@@ -107,7 +125,7 @@ def _bars(chart: Bars, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerCha
         opacity=lit(hover, marks.PLAIN),
         tooltip=marks.tooltip(titles),
     )
-    errors = base.mark_rule(color=marks.SOFT_INK).encode(x="x_low:Q", x2="x_high")
+    errors = base.mark_rule(color=marks.SOFT_INK).encode(x=alt.X("x_low:Q"), x2=alt.X2("x_high"))
     categories = frame["category"].n_unique()
     return alt.LayerChart(
         layer=[bars.add_params(hover), errors],
@@ -126,13 +144,19 @@ def _dots(chart: Dots, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerCha
         path = alt.Chart(frame).mark_line(strokeWidth=1, interpolate="linear")
         order = "step:Q" if joined == "run" else "x:Q"
         faint = lit(hover, marks.FAINT)
-        path = path.encode(x="x:Q", y="y:Q", order=order, detail=f"{joined}:N", opacity=faint)
-        layers.append(path.encode(color=colour(key) if joined == "run" else alt.value(marks.SOFT_INK)))
+        path = path.encode(
+            x=alt.X("x:Q"),
+            y=alt.Y("y:Q"),
+            order=alt.Order(order),
+            detail=alt.Detail(f"{joined}:N"),
+            opacity=faint,
+        )
+        layers.append(path.encode(color=colour(key) if joined == "run" else alt.ColorValue(marks.SOFT_INK)))
     bar = base.mark_rule().encode(opacity=lit(hover, 0.35))
     if chart.x.error:
-        layers.append(bar.encode(x=marks.x(chart.x, frame, "x_low"), x2="x_high", y="y:Q"))
+        layers.append(bar.encode(x=marks.x(chart.x, frame, "x_low"), x2=alt.X2("x_high"), y=alt.Y("y:Q")))
     if chart.y.error:
-        layers.append(bar.encode(x="x:Q", y=marks.y(chart.y, frame, "y_low"), y2="y_high"))
+        layers.append(bar.encode(x=alt.X("x:Q"), y=marks.y(chart.y, frame, "y_low"), y2=alt.Y2("y_high")))
     fitted = slope_within(frame, joined, chart.x, chart.y) if joined is not None else None
     if fitted is not None:
         layers += _fitted(fitted, chart, frame)
@@ -167,7 +191,7 @@ def _fitted(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart]:
     )
     return [
         line.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame)),
-        label.encode(text="said:N"),
+        label.encode(text=alt.Text("said:N")),
     ]
 
 
@@ -189,7 +213,7 @@ def _lines(chart: Lines, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerC
     base = alt.Chart(frame).encode(x=marks.x(chart.x, frame), color=colour(key))
     placed = base.encode(y=marks.y(chart.y, frame))
     line = placed.mark_line(strokeWidth=2 if alone else 1)
-    line = line.encode(detail="series:N", opacity=lit(hover, 0.6 if alone else marks.FAINT))
+    line = line.encode(detail=alt.Detail("series:N"), opacity=lit(hover, 0.6 if alone else marks.FAINT))
     if chart.predicted:
         dashes = alt.Scale(domain=[MEASURED, chart.dashed], range=[[1, 0], [6, 4]])
         legend = alt.Legend(title=None, orient="top", symbolOpacity=1)
@@ -198,7 +222,7 @@ def _lines(chart: Lines, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerC
     measured = alt.datum.kind == MEASURED
     if chart.y.error and alone:
         bar = base.transform_filter(measured).mark_rule()
-        ends = {"y": marks.y(chart.y, frame, "y_low"), "y2": "y_high"}
+        ends = {"y": marks.y(chart.y, frame, "y_low"), "y2": alt.Y2("y_high")}
         layers.append(bar.encode(**ends, opacity=lit(hover, 0.5)))
     place = marks.of_place(frame)
     series = {} if chart.series in place else {"series": chart.series}
@@ -211,10 +235,12 @@ def _lines(chart: Lines, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerC
     )
     layers.append(points.add_params(hover, marks.zoom(name)))
     if not alone:
-        of_mean = alt.Chart(means).encode(x=marks.x(chart.x, frame), color=colour(key), detail="runs:N")
-        ends = {"y": marks.y(chart.y, frame, "low"), "y2": "high"}
+        of_mean = alt.Chart(means).encode(
+            x=marks.x(chart.x, frame), color=colour(key), detail=alt.Detail("runs:N")
+        )
+        ends = {"y": marks.y(chart.y, frame, "low"), "y2": alt.Y2("high")}
         band = of_mean.mark_area(opacity=0.18, clip=True).encode(**ends, fill=colour(key))
-        layers.insert(0, band.encode(color=alt.value("transparent")))
+        layers.insert(0, band.encode(color=alt.ColorValue("transparent")))
         layers.append(of_mean.mark_line(strokeWidth=2.8).encode(y=marks.y(chart.y, frame, "mean")))
     return alt.LayerChart(
         layer=layers,
@@ -230,12 +256,18 @@ def _rules(chart: Lines, frame: pl.DataFrame) -> list[alt.Chart]:
         at = alt.Chart(pl.DataFrame({"x": [chart.marked], "said": [chart.marked_as]}))
         at = at.encode(x=marks.x(chart.x, frame))
         label = at.mark_text(align="left", baseline="top", dx=4, y=2, fontSize=12, color=marks.SOFT_INK)
-        drawn += [at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK), label.encode(text="said:N")]
+        drawn += [
+            at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK),
+            label.encode(text=alt.Text("said:N")),
+        ]
     if chart.level is not None:
         at = alt.Chart(pl.DataFrame({"y": [chart.level], "said": [chart.level_as]}))
         at = at.encode(y=marks.y(chart.y, frame))
         label = at.mark_text(align="left", baseline="bottom", dy=-2, x=4, fontSize=12, color=marks.SOFT_INK)
-        drawn += [at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK), label.encode(text="said:N")]
+        drawn += [
+            at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK),
+            label.encode(text=alt.Text("said:N")),
+        ]
     return drawn
 
 
@@ -269,9 +301,9 @@ def _heat_map(chart: Landscape, cells: pl.DataFrame) -> alt.Chart:
         .mark_rect()
         .encode(
             x=alt.X("x_low:Q", title=chart.x.title, axis=bare, scale=scale["x"]),
-            x2="x_high",
+            x2=alt.X2("x_high"),
             y=alt.Y("y_low:Q", title=chart.y.title, axis=bare, scale=scale["y"]),
-            y2="y_high",
+            y2=alt.Y2("y_high"),
             color=alt.Color("height:Q", scale=shade, legend=alt.Legend(title=chart.height.title)),
             tooltip=[alt.Tooltip(f"{k}:Q", title=axis.title, format=".3g") for k, axis in shown.items()],
         )
@@ -288,9 +320,9 @@ def _spacing(centres: pl.Series) -> float:
 def _paths(chart: Landscape, points: pl.DataFrame) -> list[alt.Chart]:
     counted = points.with_row_index("order").with_columns(length=pl.len().over("colour"))
     by = colour(key_of(points, replace(chart.series, column="colour")))
-    base = alt.Chart(counted).encode(x="x:Q", y="y:Q", color=by)
+    base = alt.Chart(counted).encode(x=alt.X("x:Q"), y=alt.Y("y:Q"), color=by)
     single = alt.datum.length == 1
-    paths = base.transform_filter(~single).encode(order="order:Q")
+    paths = base.transform_filter(~single).encode(order=alt.Order("order:Q"))
     dots = base.transform_filter(single).mark_point(filled=True, size=130, clip=True, opacity=1)
     # The legend of the paths names dots too.
     return [paths.mark_line(strokeWidth=1.5, clip=True), dots.encode(color=by.legend(None))]
@@ -302,8 +334,7 @@ SLOPE = "Straight line: the mean slope there, with its standard error over seeds
 
 def explained(drawing: Drawing) -> str:
     """What a caption has to say of the lines and bands that are not the data's own."""
-    layers = drawing.layer if isinstance(drawing, alt.LayerChart) else []
-    drawn = [layer.mark for layer in layers if isinstance(layer.mark, alt.MarkDef)]
-    bands = any(mark.type == "area" for mark in drawn)
-    fitted = any(mark.type == "line" and mark.color == marks.INK for mark in drawn)
+    drawn = [] if isinstance(drawing, Markup) else [layer["mark"] for layer in drawing["layer"]]
+    bands = any(mark["type"] == "area" for mark in drawn)
+    fitted = any(mark["type"] == "line" and mark.get("color") == marks.INK for mark in drawn)
     return BAND * bands + SLOPE * fitted

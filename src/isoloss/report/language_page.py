@@ -13,7 +13,7 @@ from torch import Tensor
 from isoloss.device import machine, versions
 from isoloss.experiments.language_description import LanguageDescription, TaskDescription
 from isoloss.report.frame import alone
-from isoloss.report.marks import CHART_HEIGHT
+from isoloss.report.marks import CHART_HEIGHT, specification
 from isoloss.report.page import DrawnPanel, Page, Section, write_page
 from isoloss.report.table import tree_picture
 from isoloss.results.record import Record, as_text
@@ -72,7 +72,7 @@ def _panels(description: LanguageDescription) -> tuple[DrawnPanel, ...]:
     return tuple(
         DrawnPanel(name, f"The distribution of the {what}", f"{place} Pr(word | {given}).", (bars,), table)
         for name, what, given, table in panels
-        for bars in (distribution_bars(table),)
+        for bars in (specification(distribution_bars(table)),)
     )
 
 

@@ -160,9 +160,20 @@ THEME: dict[str, Any] = {
     "view": {"stroke": None},
 }
 """The appearance of all charts, on pages and as pictures."""
-Drawing = alt.LayerChart | Markup
+Drawing = dict[str, Any] | Markup
+"""A chart as a Vega-Lite specification, or ready HTML."""
 NOTHING = Markup('<p class="nothing">Nothing has been measured for this chart yet.</p>')
 FADED, PLAIN, FAINT = 0.1, 0.9, 0.3
+
+
+def specification(chart: alt.LayerChart) -> dict[str, Any]:
+    """As a Vega-Lite specification, in the common style of all charts."""
+    # Altair refuses more than 5,000 rows by default; a landscape has more cells.
+    with alt.data_transformers.enable("default", max_rows=None):
+        found: dict[str, Any] = chart.to_dict(validate=False)
+    # As `configure` does, which would copy the whole chart.
+    plain = found["config"]
+    return found | {"config": plain | THEME | {"view": plain["view"] | THEME["view"]}}
 
 
 def x(axis: Axis, frame: pl.DataFrame, field: str = "x") -> alt.X:
@@ -220,9 +231,9 @@ def tooltip(titles: dict[str, str]) -> list[alt.Tooltip]:
     return [alt.Tooltip(f"{name}:N", title=title) for name, title in titles.items()]
 
 
-def lit(hover: alt.Parameter, opacity: float) -> Any:
+def lit(hover: alt.Parameter, opacity: float) -> alt.OpacityValue:
     """That opacity for the rows hovered, and little for the others."""
-    return alt.when(hover).then(alt.value(opacity)).otherwise(alt.value(FADED))
+    return alt.OpacityValue(FADED, condition={"param": hover.name, "value": opacity})
 
 
 def zoom(name: str) -> alt.Parameter:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import altair as alt
 import polars as pl
-from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from isoloss.experiments.claims import Judgement, Kind
@@ -21,10 +19,8 @@ from isoloss.report.marks import STACKED_HEIGHT, Drawing, Key, key_of
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.pictures import (
     KINDS,
-    as_wide_as,
     legend,
     one_picture,
-    specification,
     svg_and_png,
     without_legends,
     write_pictures,
@@ -71,9 +67,9 @@ class DrawnPanel:
     key: Key | None = None
 
     @property
-    def charts(self) -> list[alt.LayerChart]:
+    def charts(self) -> list[dict[str, Any]]:
         """The drawings that are pictures."""
-        return [drawing for drawing in self.drawings if isinstance(drawing, alt.LayerChart)]
+        return [drawing for drawing in self.drawings if not isinstance(drawing, Markup)]
 
     @property
     def picture(self) -> dict[str, Any]:
@@ -119,12 +115,11 @@ def drawn(panel: Panel, judgements: Sequence[Judgement] = ()) -> DrawnPanel:
     """The panel with all its charts drawn, under what the claims that it `shows` have come to."""
     stem = "".join(letter if letter.isalnum() else "_" for letter in panel.name)
     drawings = []
-    with debug_mode(False):  # without checking each part's schema, which takes longer than the drawing
-        for number, chart in enumerate(panel.charts):
-            drawing = draw(chart, panel.data, f"{stem}_{number}")
-            if panel.layout == "stacked" and isinstance(drawing, alt.LayerChart):
-                drawing = drawing.properties(height=STACKED_HEIGHT)
-            drawings.append(drawing)
+    for number, chart in enumerate(panel.charts):
+        drawing = draw(chart, panel.data, f"{stem}_{number}")
+        if panel.layout == "stacked" and not isinstance(drawing, Markup):
+            drawing |= {"height": STACKED_HEIGHT}
+        drawings.append(drawing)
     said = message(panel.shows, judgements)
     extra = "".join(dict.fromkeys(explained(drawing) for drawing in drawings)).strip()
     by = {chart.colour for chart in panel.charts if isinstance(chart, Coloured)}
@@ -273,7 +268,7 @@ def _embedded(drawing: Drawing, *, keyed: bool) -> dict[str, str | Markup]:
     """
     if isinstance(drawing, Markup):
         return {"markup": drawing}
-    found = specification(as_wide_as("container", drawing)) | {"background": "transparent"}
+    found = {"width": "container", **drawing, "background": "transparent"}
     if keyed:
-        without_legends(found)
+        found["layer"] = without_legends(found["layer"])
     return {"specification": as_script_data(found), "label": found.get("description", "")}

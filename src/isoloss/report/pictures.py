@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-import altair as alt
 import vl_convert
 from markupsafe import Markup
 
@@ -38,23 +37,8 @@ _COLUMN_THEME: dict[str, Any] = {
 }
 
 
-def specification(chart: alt.LayerChart | alt.HConcatChart | alt.VConcatChart) -> dict[str, Any]:
-    """As a Vega-Lite specification, in the common style of all charts."""
-    # Altair refuses more than 5,000 rows by default; a landscape has more cells.
-    with alt.data_transformers.enable("default", max_rows=None):
-        found: dict[str, Any] = chart.to_dict(validate=False)
-    # As `configure` does, which would copy the whole chart.
-    plain = found["config"]
-    return found | {"config": plain | THEME | {"view": plain["view"] | THEME["view"]}}
-
-
-def as_wide_as(width: int | str, chart: alt.LayerChart) -> alt.LayerChart:
-    """The chart with that width, unless it has one."""
-    return chart.properties(width=width) if chart.width is alt.Undefined else chart
-
-
 def one_picture(
-    charts: Sequence[alt.LayerChart],
+    charts: Sequence[dict[str, Any]],
     title: str,
     layout: Layout,
     subtitle: str = "",
@@ -63,25 +47,28 @@ def one_picture(
     """The charts under their title, as a Vega-Lite specification, with one legend if they share colours."""
     stacked = layout == "stacked"
     width = STACKED_WIDTH if stacked else CHART_WIDTH * len(charts)
-    headed = alt.Title(
-        textwrap.wrap(title, max(40, width // PIXELS_A_LETTER)) or "",
-        fontSize=16,
-        anchor="start",
-        offset=12,
-        subtitle=subtitle or alt.Undefined,
-        subtitleFontSize=13,
-        subtitlePadding=5,
-    )
-    sized = [as_wide_as(STACKED_WIDTH if stacked else CHART_WIDTH, chart) for chart in charts]
-    # Told at once, since each change of a chart copies all that it consists of.
-    resolve = alt.Resolve(scale=alt.ScaleResolveMap(color=colours, shape=colours))
-    picture = (
-        alt.VConcatChart(vconcat=sized, title=headed, spacing=12, resolve=resolve)
-        if stacked
-        else alt.HConcatChart(hconcat=sized, title=headed, spacing=32, resolve=resolve)
-    )
-    # On white, with a margin: pictures are placed on pages of any colour.
-    return specification(picture) | {"background": PAPER, "padding": 12}
+    headed = {
+        "text": textwrap.wrap(title, max(40, width // PIXELS_A_LETTER)) or "",
+        "fontSize": 16,
+        "anchor": "start",
+        "offset": 12,
+        **({"subtitle": subtitle, "subtitleFontSize": 13, "subtitlePadding": 5} if subtitle else {}),
+    }
+    usual = {"width": STACKED_WIDTH if stacked else CHART_WIDTH}
+    own = ("$schema", "config", "datasets", "params")
+    placed = [usual | {name: part for name, part in each.items() if name not in own} for each in charts]
+    together = {"vconcat": placed, "spacing": 12} if stacked else {"hconcat": placed, "spacing": 32}
+    return together | {
+        "$schema": charts[0]["$schema"],
+        "config": charts[0]["config"],
+        "datasets": {name: rows for each in charts for name, rows in each["datasets"].items()},
+        "params": [parameter for each in charts for parameter in each.get("params", ())],
+        "resolve": {"scale": {"color": colours, "shape": colours}},
+        "title": headed,
+        # On white, with a margin: pictures are placed on pages of any colour.
+        "background": PAPER,
+        "padding": 12,
+    }
 
 
 PIXELS_A_LETTER = 9
@@ -210,14 +197,14 @@ def legend(key: Key) -> Markup:
     return Markup('<p class="legend">{} {}</p>').format(key.by.title, Markup(" ").join(items))
 
 
-def without_legends(part: Any) -> None:
-    """Take the legends of colours and shapes out of a specification, in place."""
+def without_legends(part: Any) -> Any:
+    """A part of a specification without the legends of its colours and shapes."""
     if isinstance(part, list):
-        for each in part:
-            without_legends(each)
-    elif isinstance(part, dict):
-        for name, value in part.items():
-            if name in ("color", "shape", "fill") and isinstance(value, dict) and "field" in value:
-                value["legend"] = None
-            elif name != "datasets":
-                without_legends(value)
+        return [without_legends(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    found = {name: without_legends(value) for name, value in part.items()}
+    for name in ("color", "shape", "fill"):
+        if isinstance(found.get(name), dict) and "field" in found[name]:
+            found[name]["legend"] = None
+    return found
