@@ -2,6 +2,8 @@
 
 from functools import cache
 
+import pytest
+
 from isoloss.experiments.design import every_experiment
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import scale_named
@@ -9,5 +11,7 @@ from isoloss.experiments.scale import scale_named
 
 @cache
 def planned_suite(scale: str) -> tuple[Experiment, ...]:
-    """Those of the scale, in the order in which the pages show them."""
-    return every_experiment(scale_named(scale))
+    """Those of the scale, in the order in which the pages show them, as if no text has been fetched."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", "/nonexistent")
+        return every_experiment(scale_named(scale))

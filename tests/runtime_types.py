@@ -29,6 +29,7 @@ def install() -> None:
     """Have all that is imported of isoloss from now on checked."""
     # As Python 3.12 does: 3.11 lists a protocol's attributes anew in every `isinstance`.
     typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
+    typing._is_callable_members_only = functools.cache(typing._is_callable_members_only)
     jaxtyping.jaxtyped = checked
     jaxtyping.install_import_hook("isoloss", "runtime_types.checked")
 

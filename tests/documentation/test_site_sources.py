@@ -8,14 +8,22 @@ import pytest
 
 from isoloss.experiments.design import builtin_designs
 from page_blocks import ROOT, links
+from planned_suite import planned_suite
 
 
-def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are read beside the suite that other tests have planned."""
+    import results_kept
+
+    monkeypatch.setattr(results_kept, "every_experiment", lambda scale: planned_suite(scale.name))
+
+
+def test_no_claim_has_changed_unseen() -> None:
     """If one was changed on purpose, `make claims` rewrites the page, and the change is stated in it."""
-    from claims_page import PAGE, both_scales, claims_page
+    from claims_page import PAGE, claims_page
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # as if no text has been fetched
-    laptop, night = both_scales()
+    laptop, night = planned_suite("laptop"), planned_suite("night")
     page = PAGE.read_text()
     assert page == claims_page(laptop, night)
     claims = [claim for experiment in (*laptop, *night) for claim in experiment.claims]
@@ -45,6 +53,7 @@ def test_the_page_of_architectures_is_as_its_script_writes_it() -> None:
         assert list(table["causal"]) == list(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
+@pytest.mark.usefixtures("_planned_once")
 def test_findings_that_are_kept_are_those_of_the_tables() -> None:
     """Of the experiment whose findings take no time; those on sets of seeds are judged anew when shipped."""
     from results_kept import read_kept
@@ -58,6 +67,7 @@ def test_findings_that_are_kept_are_those_of_the_tables() -> None:
         assert tuple(each["findings"]) == findings(table)
 
 
+@pytest.mark.usefixtures("_planned_once")
 def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
     """After another run, `make results` rewrites the pages."""
     from results_kept import read_kept

@@ -24,10 +24,8 @@ from isoloss.experiments.cost import (
     this_machine,
     training_operations,
 )
-from isoloss.experiments.design import every_experiment
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.scale import scale_named
 from isoloss.experiments.step_cost import step_cost
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -52,6 +50,7 @@ from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE, checkpoint_folders
 from llama_transformer import LlamaTransformer
+from planned_suite import planned_suite
 
 MASKED, NEXT = MaskedObjective(), NextWordObjective()
 N, WORDS, LENGTH = 4, 12, 8
@@ -100,7 +99,7 @@ def test_every_planned_step_is_counted_as_a_whole_one(scale: str) -> None:
             *(run.architecture, run.update_rule, run.objective, run.batch_size),
             *(run.language.words, run.language.maximum_length, run.compute.micro_batch),
         )
-        for experiment in every_experiment(scale_named(scale))
+        for experiment in planned_suite(scale)
         for run in experiment.runs
     }
     assert len(steps) > 20
