@@ -116,18 +116,18 @@ def drift_grammars(scale: Scale, settings: OverGrammars) -> Experiment:
         question=Question.THEORY,
         text=(
             "The grammars of the other experiments were found by a search: they have tasks that words "
-            f"alone do not solve. These {len(settings.grammars)} are random and taken as they come, with "
-            "consecutive seeds of the generator: 12 words, 4 roots, 3 levels of 4 symbols with 4 rules "
-            "each, 3 words a preterminal. Models first learn the exact distribution of each word (soft "
-            "labels), so that no noise of labels has moved them when SGD begins, and little is left to "
-            "learn: a model that is still learning grows sharper as it does. In an earlier round starts had "
-            "learned from words drawn and lacked 1 to 5 % of the entropy, and that hid the clock. SGD goes "
-            "on with words drawn, at shares of the rate that is stable there, as in drift: one rule for all "
-            "grammars, and nothing set for any of them.",
-            "Three of the schedules have the same η/B, so that by theory steps scale as 1/η; a "
-            "fourth has the largest rate and three times its batch. Curves are medians over seeds, so that a "
-            "run that leaves its minimum decides nothing; such runs are named. Each grammar is also judged "
-            "by itself: the table shows on how many each effect is supported.",
+            f"alone do not solve. These {len(settings.grammars)} are random ones, with consecutive seeds "
+            "of the generator: 12 words, 4 roots, 3 levels of 4 symbols with 4 rules each, 3 words a "
+            "preterminal. Models are pre-trained on the exact distribution of each word (soft labels), "
+            "without the noise of sampled words, until little is left to learn, since the trace rises "
+            "while a model learns. In an earlier round models had been pre-trained on sampled words, to a "
+            "KL of 1 to 5 % of the entropy, and that hid the clock. SGD then continues on sampled words, "
+            "at shares of the largest rate that is stable there, as in drift: one rule for all grammars, "
+            "and nothing is tuned to any of them.",
+            "Three of the schedules have the same η/B, so that by theory steps scale as 1/η; a fourth has "
+            "the largest rate and three times its batch. Curves are medians over seeds, so that a single "
+            "run that leaves its minimum decides nothing; such runs are named. Each grammar is also "
+            "judged by itself: the table shows on how many each effect is supported.",
         ),
         runs=tuple(
             run
