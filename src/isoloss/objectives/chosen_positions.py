@@ -93,11 +93,15 @@ def _forward(
     positions: Int[Tensor, " n"],
     states: StatesAt,
     input_ids: Int[Tensor, "n S"],
-    attention_mask: Bool[Tensor, "n S"] | None = None,
+    attention_mask: Tensor | None = None,
     **_nothing: Any,
 ) -> BaseModelOutputWithPastAndCrossAttentions:
-    """Replaces a backbone's forward; the remaining arguments it is passed are None, or turn the cache off."""
-    chosen = states(backbone, input_ids, attention_mask, positions)
+    """Replaces a backbone's forward; the remaining arguments it is passed are None, or turn the cache off.
+
+    As the backbone does, it takes a mask of Boolean or integer numbers.
+    """
+    visible = None if attention_mask is None else attention_mask.bool()
+    chosen = states(backbone, input_ids, visible, positions)
     return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=chosen)
 
 
