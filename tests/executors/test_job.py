@@ -89,6 +89,16 @@ def test_progress_counts_cost_and_never_passes_the_whole() -> None:
     ]
 
 
+def test_progress_says_at_once_what_failed_and_why() -> None:
+    said: list[str] = []
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        said.append(message)
+
+    do_jobs([job("large", 3), job("small", 1)], Played(room=1, failing=["large"]), report)
+    assert said[1::2] == [f"{ended} of 2 jobs done, 1 of them failed: large: it broke" for ended in (1, 2)]
+
+
 def test_a_running_jobs_part_counts() -> None:
     schedule = Schedule([job("a", 3), job("b", 1)])
     schedule.take()

@@ -187,8 +187,13 @@ class Schedule:
 
     @property
     def status(self) -> str:
-        """How many jobs have ended, as text."""
-        return f"{len(self._ended)} of {len(self._jobs)} jobs done"
+        """How many jobs have ended, and which was the first to fail and why, as text."""
+        done = f"{len(self._ended)} of {len(self._jobs)} jobs done"
+        failures = self.outcome.failures
+        if not failures:
+            return done
+        first = failures[0]
+        return f"{done}, {len(failures)} of them failed: {first.job}: {first.text.strip().splitlines()[-1]}"
 
     @property
     def outcome(self) -> Outcome:
