@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment import control_references
@@ -52,7 +53,7 @@ STANDARDISED = adapted(Standardised(), "standardised_accuracy")
 
 def of_language(quantity: AnyQuantity) -> dict[str, object]:
     drawn, subject = quantity.draw(LANGUAGE, MaskedObjective(), silent), replace(SUBJECT, settings={})
-    return quantity.columns(quantity.measure(None, drawn, subject, silent).records)
+    return quantity.columns(quantity.measure(nn.Linear(0, 0), drawn, subject, silent).records)
 
 
 def measured(quantity: AnyQuantity) -> tuple[dict[str, object], Measurement]:
@@ -164,5 +165,5 @@ def test_controls_are_rows_of_their_own(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert len({row.digest for row in rows}) == 3
     assert all(row.labels == (("panel", "b"),) and not row.judged for row in rows)
-    rows[0].carry_out(tmp_path, silent)
+    rows[0].carry_out(tmp_path, "cpu", silent)
     assert 0.3 < rows[0].quantity.columns(rows[0].records(tmp_path))["words_accuracy"] < 0.8

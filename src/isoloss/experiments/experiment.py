@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from torch import nn
 
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim, Question
@@ -29,9 +30,6 @@ from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
 from isoloss.results.measurements import REFERENCES_FOLDER, Measurements
 from isoloss.results.record import Record
-
-NO_MODEL: Any = None
-"""References are measured of a model that they build themselves, or of none."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +60,12 @@ class PlannedReference:
         damage = _stored(output).damage(self.digest)
         return damage and f"{damage}; it is measured again"
 
-    def carry_out(self, output: Path, progress: Progress) -> tuple[str, ...]:
-        """Measure it once; as a job, it has nothing to report."""
+    def carry_out(self, output: Path, device: str, progress: Progress) -> tuple[str, ...]:
+        """Measure it once; as a job, it has nothing to report.
+
+        It is measured of a model that the quantity itself builds, or of none: the one that it is given has
+        nothing but its device.
+        """
         if self.records(output):
             return ()
         language = self.language.language(output, progress)
@@ -75,7 +77,8 @@ class PlannedReference:
         objective = MaskedObjective()
         examples = self.quantity.draw(language, objective, progress)
         subject = Subject("", objective, {}, language)
-        measured = self.quantity.measure(NO_MODEL, examples, subject, progress)
+        nothing = nn.Linear(0, 0, device=device)
+        measured = self.quantity.measure(nothing, examples, subject, progress)
         _stored(output).write(self.digest, measured.records)
         return ()
 

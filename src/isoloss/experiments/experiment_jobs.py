@@ -51,9 +51,9 @@ def experiment_jobs(
         key = _key(digest, sorted(quantity_digest(quantity, digest, of) for quantity, of in drawings))
         jobs.append(Job(_language_name(plan), work, preparing, key=key))
     for reference in references.values():
-        measure = partial(reference.carry_out, output)
+        measure = partial(reference.carry_out, output, device)
         after = _language_name(reference.language)
-        key = _key(reference.digest)
+        key = _key(reference.digest, device)
         jobs.append(Job(_reference_name(reference), measure, preparing, after, key))
     for run in every:
         origin = run.continues.run if run.continues else None

@@ -7,12 +7,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from isoloss.device import free_memory
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record, Setting
 from isoloss.results.store import ONLY_WHEN_CHANGED
+
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -218,10 +221,12 @@ def linear_probe(
     classes: int,
     settings: ProbeSettings | None = None,
     progress: Progress = silent,
+    device: torch.device = CPU,
 ) -> Accuracy:
     """Train one head per seed on the training features, and evaluate all of them on the test features.
 
-    Features come from `sentence_features`, or are a lookup table's distributions. float32 is enough.
+    Features come from `sentence_features`, or are a lookup table's distributions. float32 is enough. Heads
+    are trained on `device`, if it has room for the features three times, and otherwise where those are.
 
     >>> x = torch.eye(4).repeat(50, 1)
     >>> y = torch.arange(4).repeat(50)
@@ -230,25 +235,29 @@ def linear_probe(
     """
     settings = settings or ProbeSettings()
     _check_labels(test_features, test_labels, classes)
-    heads = train_heads(train_features, train_labels, classes, settings, progress)
-    right = (heads.predict(test_features) == test_labels).double()
+    if 3 * (train_features.nbytes + test_features.nbytes) > free_memory(device):
+        device = train_features.device
+    train, test = train_features.to(device), test_features.to(device)
+    heads = train_heads(train, train_labels.to(device), classes, settings, progress)
+    right = (heads.predict(test) == test_labels.to(device)).double().cpu()
     return Accuracy.of("linear_probe", right)
 
 
 @dataclass(frozen=True)
 class LabelledFeatures:
-    """What heads are trained and tested on; labels are numbered from 0 to `classes` - 1."""
+    """What heads are trained and tested on, and where; labels are numbered from 0 to `classes` - 1."""
 
     train: Float[Tensor, "n D"]
     train_labels: Int[Tensor, " n"]
     test: Float[Tensor, "n_test D"]
     test_labels: Int[Tensor, " n_test"]
     classes: int
+    device: torch.device = CPU
 
     def probed(self, settings: ProbeSettings | None = None, progress: Progress = silent) -> Accuracy:
         """See `linear_probe`."""
         train, test = (self.train, self.train_labels), (self.test, self.test_labels)
-        return linear_probe(*train, *test, self.classes, settings, progress)
+        return linear_probe(*train, *test, self.classes, settings, progress, self.device)
 
 
 def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> list[Record]:

@@ -24,6 +24,7 @@ from isoloss.measurements.student_task_texts import StudentTaskTexts
 from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.models.transformers import Architecture, initialised
 from isoloss.objectives.batch import PretrainingObjective
+from isoloss.objectives.evaluation import device_of
 from isoloss.progress import Progress
 from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
@@ -104,6 +105,7 @@ class ControlQuantity:
                 return replace(self.of, head=head).measure(words, drawn, named, progress)
             case Untrained(architecture, seed):
                 built = architecture.build(len(source.vocabulary), source.maximum_length, seed)
+                built = built.to(device_of(model))
                 return self.of.measure(built, drawn, replace(subject, checkpoint=UNTRAINED), progress)
             case BeforeTraining():
                 return self._before_training(model, drawn, subject, progress)

@@ -1,7 +1,7 @@
 """What little data teach: accuracy by labelled sentences, and the task of Section 5, counting brackets."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
@@ -16,7 +16,7 @@ from isoloss.languages.pcfg import named_task
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.accuracy import AsTheyAre, FeatureAdaptation
-from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.measurements.quantity import (
     Columns,
     Measurement,
@@ -25,7 +25,7 @@ from isoloss.measurements.quantity import (
     names_with_errors,
     value_and_error,
 )
-from isoloss.measurements.task_sentences import sentence_features
+from isoloss.measurements.task_sentences import features_of_splits, sentence_features
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, mean_over_sentences
@@ -73,14 +73,11 @@ class SampleEfficiencyQuantity:
         self, model: PreTrainedModel, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> Measurement:
         """Two records per number of examples: the accuracy, and its deviation over draws."""
-        train = sentence_features(model, drawn.train.sentences)
-        test = sentence_features(model, drawn.test.sentences)
+        whole = features_of_splits(model, drawn)
         records: list[Record] = []
         values: dict[str, Tensor] = {}
         for number in self.examples:
-            right = torch.stack(
-                [self._right(train, test, drawn, draw, number, progress) for draw in range(self.draws)]
-            )
+            right = torch.stack([self._right(whole, draw, number, progress) for draw in range(self.draws)])
             name = f"accuracy_of_{number}_examples"
             values[name] = right.mean(0)
             deviation = float(right.mean(1).std())
@@ -109,21 +106,14 @@ class SampleEfficiencyQuantity:
         return columns
 
     def _right(
-        self,
-        train: Float[Tensor, "n D"],
-        test: Float[Tensor, "n_test D"],
-        drawn: TaskSplits,
-        draw: int,
-        number: int,
-        progress: Progress,
+        self, whole: LabelledFeatures, draw: int, number: int, progress: Progress
     ) -> Float[Tensor, " n_test"]:
         """The share of the seeds' heads that are right about each test sentence."""
         first = draw * max(self.examples)
         rows = slice(first, first + number)
-        own, seen = self.features.adapted(train[rows], test)
-        labels, truth = drawn.train.labels[rows], drawn.test.labels
-        classes = drawn.train.posterior.shape[1]
-        return linear_probe(own, labels, seen, truth, classes, self.probe, progress).correct
+        own, seen = self.features.adapted(whole.train[rows], whole.test)
+        chosen = replace(whole, train=own, train_labels=whole.train_labels[rows], test=seen)
+        return chosen.probed(self.probe, progress).correct
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.task_texts import features_of_inputs, majority_record, scaled
 from isoloss.objectives.batch import PretrainingObjective
+from isoloss.objectives.evaluation import device_of
 from isoloss.progress import Progress
 from isoloss.results.record import Record, Setting
 
@@ -81,7 +82,8 @@ class StudentTaskTexts:
         of_train, of_test = scaled(
             *(features_of_inputs(model, part, pairs=pairs, progress=progress) for part in (train, test))
         )
-        return LabelledFeatures(of_train, train.labels, of_test, test.labels, int(train.labels.max()) + 1)
+        classes = int(train.labels.max()) + 1
+        return LabelledFeatures(of_train, train.labels, of_test, test.labels, classes, device_of(model))
 
     def fine_tuned(
         self,

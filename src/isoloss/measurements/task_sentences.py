@@ -25,7 +25,7 @@ from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.objectives.batch import PretrainingObjective
-from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.tokens import word_vectors
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import RAW_FOLDER
@@ -110,6 +110,7 @@ def features_of_splits(model: nn.Module, splits: TaskSplits) -> LabelledFeatures
         sentence_features(model, test.sentences),
         test.labels,
         train.posterior.shape[1],
+        device_of(model),
     )
 
 

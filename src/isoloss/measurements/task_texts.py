@@ -21,7 +21,7 @@ from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
-from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import mean_over_sentences
 from isoloss.results.record import Record, Setting
@@ -258,7 +258,7 @@ def task_features(
         text_features(model, tokenizer, task.test, longest, progress=progress),
     )
     labels = (torch.tensor(part.labels) for part in (task.train, task.test))
-    return LabelledFeatures(train, next(labels), test, next(labels), len(task.classes))
+    return LabelledFeatures(train, next(labels), test, next(labels), len(task.classes), device_of(model))
 
 
 def majority_correct(task: TextTask) -> Float[Tensor, " n"]:

@@ -36,7 +36,7 @@ def test_sentences_are_drawn_once_and_shown_as_they_read(tmp_path: Path) -> None
     language = ReadyLanguage(dyck(4))
     experiment = figure_7(language)
     assert sentence_panels(experiment_table(experiment, tmp_path))[0].data.is_empty()
-    experiment.references[0].carry_out(tmp_path, silent)
+    experiment.references[0].carry_out(tmp_path, "cpu", silent)
     (panel,) = experiment.panels(experiment_table(experiment, tmp_path))
     balanced = {"< > < >", "< < > >", "> < > <", "> > < <", "< > > <", "> < < >"}
     assert panel.data.height == 8
