@@ -89,7 +89,8 @@ class RunningSentenceLosses:
 
     def _losses(self, objective: Objective, batch: Batch) -> Float[Tensor, " n"]:
         placed = batch.to(device_of(self._model))
-        logits = objective.logits(self._model, placed).float()
+        logits = objective.logits(self._model, placed)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         losses = nn.functional.cross_entropy(logits, placed.targets, reduction="none").double().cpu()
         total = torch.zeros(len(batch), dtype=torch.float64).index_add_(0, batch.rows, losses)
         return total / torch.bincount(batch.rows, minlength=len(batch))
