@@ -218,7 +218,7 @@ def test_a_quantity_with_a_value_is_told_with_its_warnings_in_lines_of_80_column
     warnings = [each.settings["warning"] for each in sampled if each.settings["warning"]]
     assert warnings  # of models that were never trained
     below = written[written.index("b against a") :].splitlines()
-    assert below[-1].startswith("report: ")
+    assert below[-1].startswith("page: ")
     assert max(map(len, below[:-1])) <= 80
     assert all(f": {warning}" in " ".join(below) for warning in warnings)
     assert "open question" in " ".join(below).lower()

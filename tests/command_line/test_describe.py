@@ -29,14 +29,18 @@ def test_json_has_every_number_of_the_page(here: Path, capsys: pytest.CaptureFix
     assert told["word"]["word"] == told["sentences"][0].split()[told["word"]["position"] - 1]
     quantities = [record["quantity"] for record in told["records"]]
     assert quantities[0] == "masked_entropy_sentence_averaged"
-    assert quantities[-1] == "masked_law_speed"
+    assert quantities[-1] == "masked_distribution_speed"
 
 
 @pytest.mark.usefixtures("_nothing_painted")
 def test_the_page_can_be_anywhere(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = "describe my.pcfg --maximum-length 3 --sentences 20 --output pages/first.html"
     assert run(asked.split()) == 0
-    assert capsys.readouterr().out == "page: pages/first.html\n"
+    *told, last = capsys.readouterr().out.splitlines()
+    assert last == "page: pages/first.html"
+    assert told[0].startswith("my.pcfg: probabilistic grammar; words ")
+    assert told[1].startswith("  entropy of a masked word: ")
+    assert told[2].startswith(("  task ", "  tasks: none"))
     assert (here / "pages" / "first.html").is_file()
     assert (here / "pages" / "first-masked.png").is_file()
 

@@ -42,7 +42,7 @@ def inspected(folder, capsys):
 def test_it_tells_what_it_found(folders, capsys):
     written = inspected(folders / "bert", capsys)
     assert "BertForMaskedLM, type bert, masked" in written
-    assert "tied: bert.embeddings.word_embeddings.weight is cls.predictions.decoder.weight" in written
+    assert "tied: bert.embeddings.word_embeddings.weight and cls.predictions.decoder.weight" in written
     assert "11 of 11 tokens, mask token [MASK]" in written
     assert "longest input: 9 tokens" in written
     assert "per-sentence gradients" not in written
@@ -99,7 +99,7 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     told = capsys.readouterr().out
     assert "in float32" in told
     assert "fits into 80 GB" in told
-    assert "only a pilot on a text tells" in told
+    assert "unknown without a text" in told
     assert run(["inspect", str(tmp_path), "--for", "1MB"]) == 0
     told = capsys.readouterr().out
     assert "in bfloat16" in told

@@ -55,7 +55,7 @@ def test_a_table_fits_the_terminal_and_tells_what_it_is(run):
     code, out, err = run("bert", "--text", "text.txt", "--sentences", 4)
     assert code == 0
     assert "sensitivity: starting" not in out
-    table = out.split("predicted as")[0]
+    table = out.split("predicted to")[0]
     assert max(map(len, (line.rstrip() for line in table.splitlines()))) <= 80
     assert all(f"{bits} bits" in table for bits in (8, 6, 5, 4, 3))
     assert "on 4 sentences; each number is a mean over sentences" in out
@@ -105,7 +105,7 @@ def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
     arguments = ("gpt2", "--token-ids", "ids.jsonl", "--sentences", 8, "--trace-only", "--group", 4)
     code, out, err = run(*arguments, "--prune", 0.2, "--round", 4, 6, "--output", "page.html")
     assert code == 0, err
-    assert "as if errors were independent" in out
+    assert "as if the changes δ of weights were independent" in out
     page = (models / "page.html").read_text()
     assert "isoloss sensitivity gpt2" in page
     assert all(words in page for words in ("Rounding to few bits", "Other changes", "4 bits of 4"))

@@ -80,7 +80,7 @@ def test_the_counts_come_first_and_the_page_last(capsys: pytest.CaptureFixture[s
     print_verdicts(results, (), Path("some/where/a-page.html"), "laptop")
     first, *_, last = capsys.readouterr().err.splitlines()
     assert first.startswith("3 effects: ")
-    assert last == "report: some/where/a-page.html"
+    assert last == "page: some/where/a-page.html"
     print_verdicts(results, (), Path("a-page.html"), "smoke")
     told = capsys.readouterr().err
     assert told.startswith("at smoke scale nothing is judged\n")

@@ -40,7 +40,7 @@ def test_it_stops_at_the_relative_error_and_never_before_the_fewest():
     values = torch.tensor([1.0, 3.0]).repeat(600)
     # Relative error about 1 / (2 √n): 0.02 at n = 625.
     reason, sentences = measured(values, Stopping(relative_error=0.02))
-    assert reason == "the relative error asked was reached"
+    assert reason == "the requested relative error was reached"
     assert 625 <= sentences <= 631
     equal = torch.ones(1200)
     assert measured(equal, Stopping(relative_error=0.02))[1] == -(-FEWEST // 6) * 6
@@ -52,12 +52,14 @@ def test_budgets():
     assert measured(values, Stopping(seconds=1e-9)) == ("the time allowed was over", 6)
     assert measured(values, Stopping(0.001), batches=3) == ("the sentences ended", 18)
     reason, sentences = measured(values, Stopping(relative_error=0.1, sentences=800, seconds=1000.0))
-    assert (reason, sentences) == ("the relative error asked was reached", FEWEST + 2)
+    assert (reason, sentences) == ("the requested relative error was reached", FEWEST + 2)
 
 
 def test_every_estimate_must_be_good():
     good, bad = Replayed(torch.ones(1200).double()), Replayed(torch.tensor([1.0, 3.0]).double().repeat(600))
-    assert measure_until([good, bad], [BATCH] * 200, Stopping(0.02), task="x").startswith("the relative")
+    assert measure_until([good, bad], [BATCH] * 200, Stopping(0.02), task="x").startswith(
+        "the requested relative"
+    )
     assert good.sentences == bad.sentences >= 625
 
 

@@ -2,7 +2,6 @@
 
 import json
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -26,7 +25,7 @@ from isoloss.command_line.options import (
     usable_mask_rate,
     usable_seed,
 )
-from isoloss.command_line.terminal import progress_display, starting, stdout_width, table_console
+from isoloss.command_line.terminal import broken, progress_display, starting, table_console
 from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
@@ -280,9 +279,8 @@ def _print(
         )
     console.print(table)
     for line in [*pair_sentences(verdicts, same_loss), *_warnings(comparison)]:
-        wrapped = textwrap.fill(line, max(40, stdout_width()), break_long_words=False, break_on_hyphens=False)
-        console.print(wrapped, markup=False, soft_wrap=True)
-    console.print(f"report: {report}", markup=False, soft_wrap=True)
+        console.print(broken(line), markup=False, soft_wrap=True)
+    console.print(f"page: {report}", markup=False, soft_wrap=True)
 
 
 def _warnings(comparison: "Comparison") -> list[str]:

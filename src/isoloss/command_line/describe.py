@@ -19,7 +19,7 @@ from isoloss.command_line.options import (
     report_cost_of_one_position_each,
     usable_seed,
 )
-from isoloss.command_line.terminal import heavy_imports, progress_display, starting
+from isoloss.command_line.terminal import heavy_imports, in_lines, progress_display, starting
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
@@ -74,9 +74,30 @@ def describe(options: DescribeOptions) -> None:
         progress("writing the page", 0, 1)
         written = write_language_page(description, page.parent, page.stem)
         progress("writing the page", 1, 1)
-    print(
-        json.dumps(_as_json(description, written), ensure_ascii=False) if options.json else f"page: {written}"
-    )
+    if options.json:
+        print(json.dumps(_as_json(description, written), ensure_ascii=False))
+    else:
+        print("\n".join([*(in_lines(line, "    ") for line in in_words(description)), f"page: {written}"]))
+
+
+def in_words(description: "LanguageDescription") -> list[str]:
+    """What the language is, its entropy, and the accuracies and the room of each task, a line each."""
+    from isoloss.results.record import as_text
+
+    facts = ", ".join(f"{name} {value}" for name, value in description.facts if name != "digest")
+    entropy = {record.quantity: record for record in description.entropy}
+    masked, following = entropy["masked_entropy_sentence_averaged"], entropy["next_word_entropy"]
+    tasks = [
+        f"  task {task.name}: accuracy at best {task.ceiling.value:.3f}; of a constant answer "
+        f"{task.blind.value:.3f}; of a probe on the words alone {1 - task.room.value:.3f}"
+        for task in description.tasks
+    ]
+    return [
+        f"{description.source}: {description.kind}; {facts}",
+        f"  entropy of a masked word: {as_text(masked.value, masked.standard_error)} nats; of the next word: "
+        f"{as_text(following.value, following.standard_error)} nats",
+        *(tasks or ["  tasks: none"]),
+    ]
 
 
 def _as_json(description: "LanguageDescription", page: Path) -> dict[str, Any]:

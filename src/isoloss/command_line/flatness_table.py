@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from torch import nn
 
-from isoloss.command_line.terminal import table_console
+from isoloss.command_line.terminal import in_lines, table_console
 from isoloss.corpora.token_sentences import Corpus
 from isoloss.measurements.measured_models import CONFIDENCE, MOST_SENTENCES, MeasuredModels, row_title
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
@@ -66,9 +66,9 @@ def print_flatness(shown: Shown) -> None:
     for each in shown.measured:
         console.print(_table(each, list(shown.models)))
         for line in _notes(each, shown):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            console.print(in_lines(line), markup=False, highlight=False, soft_wrap=True)
     for line in _verdict_lines(shown):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(in_lines(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def sentences_below(shown: Shown) -> list[str]:
@@ -86,8 +86,9 @@ def _lines_of(verdict: "FlatterVerdict") -> list[str]:
     trace, normalised, loss = (
         as_text(each.value, each.standard_error) for each in (verdict.trace, verdict.normalised, verdict.loss)
     )
+    answered = "undecided" if verdict.answer == "open" else verdict.answer
     answer = (
-        f"{verdict.second} flatter than {verdict.first} at the same loss? {verdict.answer}: trace {trace}, "
+        f"{verdict.second} flatter than {verdict.first} at the same loss? {answered}: trace {trace}, "
         f"relative to the weights {normalised} nats, loss {loss} nats (of {verdict.loss_of_first:.4g}); each "
         f"is {verdict.second} minus {verdict.first}"
     )
@@ -131,7 +132,7 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
         notes.append(f"measured in {precision}; its sums over products are in float32")
     if measured.ways:
         ways = ", ".join(f"{way} {count}" for way, count in measured.ways.items())
-        notes.append(f"parameter tensors by the method used: {ways}")
+        notes.append(f"tensors, by how they were measured: {ways}")
     for name, model in shown.models.items():
         frozen = sum(not parameter.requires_grad for parameter in model.parameters())
         if frozen:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ from isoloss.command_line.options import (
     refuse_below,
     refuse_unknown_device,
 )
-from isoloss.command_line.terminal import duration, starting
+from isoloss.command_line.terminal import duration, in_lines, starting
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def inspect(options: InspectOptions) -> int:
             shown = _in_words(model, options.device)
             found.append(_as_json(model))
         if not options.json:
-            print("\n  ".join(shown))
+            print("\n".join([shown[0], *(in_lines(f"  {line}", "    ") for line in shown[1:])]))
     if options.json:
         print(json.dumps({"models": found}, indent=2))
     return 0
@@ -163,11 +164,11 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
         f"memory: {_size(cost.peak_bytes)} at its peak, with {counted.at_once} sentences of {cost.length} "
         f"tokens at once{of_process}: {fits}",
         f"time on {device}: {time}",
-        f"sentences for an error of 1 %: {_ONLY_A_PILOT} on a folder with weights",
+        f"sentences for an error of 1 %: {_UNKNOWN}, and a folder with weights",
     ]
 
 
-_ONLY_A_PILOT = "only a pilot on a text tells; give --text"
+_UNKNOWN = "unknown without a text; give --text FILE"
 
 
 def _longest(longest: int | None) -> str:
@@ -179,10 +180,10 @@ def _size(size: int) -> str:
 
 
 def _in_words(model: "InspectedModel", device: str) -> list[str]:
-    tied = "; ".join(map(" is ".join, model.tied))
+    tied = "; ".join(map(" and ".join, model.tied))
     pilot = model.pilot
     needed = (
-        _ONLY_A_PILOT
+        _UNKNOWN
         if pilot is None
         else f"about {pilot.sentences_for_one_percent:,}, in {duration(pilot.seconds_for_one_percent)}, "
         f"by the spread over the first {pilot.sentences} of the text; their number is itself uncertain by "
@@ -196,10 +197,11 @@ def _in_words(model: "InspectedModel", device: str) -> list[str]:
         f"parameters: {model.parameters:,} in {len(model.names):,} tensors; tied: {tied or 'none'}",
         f"tokenizer: {model.tokenizer}",
         f"longest input: {_longest(model.longest)}",
-        f"measured by (tensors): {ways}{apart}",
+        f"tensors, by how they are measured: {ways}{apart}",
         f"memory: {weights:,.4g} MiB of weights in {model.precision}, plus "
         f"{trial.bytes_a_sentence / 2**20:,.3g} MiB per sentence of {trial.length} tokens",
         f"time on {device}: {duration(trial.seconds_a_sentence)} per sentence of {trial.length} tokens, so "
         f"{duration(FIRST_SENTENCES * trial.seconds_a_sentence)} for the first {FIRST_SENTENCES}",
         f"sentences for an error of 1 %: {needed}",
+        f"to measure it: isoloss flatness {shlex.quote(model.name)} --text FILE",
     ]

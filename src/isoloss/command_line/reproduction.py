@@ -197,4 +197,4 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
     for notice in results.outcome.notices:
         console.print(f"{notice.job}: {notice.text}", markup=False, highlight=False)
     line(f"{results.seconds:,.0f} s")
-    line(f"report: {page}")
+    line(f"page: {page}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from isoloss.command_line.terminal import table_console
+from isoloss.command_line.terminal import in_lines, table_console
 from isoloss.files import write_atomically
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sensitivity import UNIT, WHOLE, AllocatedBits, PartUnderChange
@@ -74,11 +74,15 @@ def print_tables(shown: Shown, written: Path) -> None:
     for start in range(0, len(changes), at_once):
         console.print(_table(shown, changes[start : start + at_once], checked))
     for line in _notes(shown, written):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(in_lines(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(shown: Shown, changes: Sequence[str], checked: bool) -> Table:
-    table = Table(title=f"KL(before || after) in {UNIT}", box=SIMPLE_HEAD, padding=0)
+    table = Table(
+        title=f"KL(before || after) by each change of weights, in {UNIT}",
+        box=SIMPLE_HEAD,
+        padding=0,
+    )
     table.add_column(shown.by, overflow="fold")
     for change in changes:
         table.add_column(change, justify="right")
@@ -113,12 +117,12 @@ def _notes(shown: Shown, written: Path) -> list[str]:
         return ["no weight changes: there is nothing to predict"]
     n = shown.found[0].from_trace.n
     way = (
-        "½ Σ E[δ²] F_ii from the trace of each tensor, as if errors were independent"
+        "from the trace of each tensor, ½ Σ E[δ²] F_ii, as if the changes δ of weights were independent"
         if shown.found[0].quadratic is None
-        else "½ δᵀFδ of the errors δ themselves, to second order"
+        else "to second order, ½ δᵀFδ, from the changes δ of the weights and the Fisher information F"
     )
     notes = [
-        f"predicted as {way}",
+        f"predicted {way}",
         f"on {n:,} sentences; each number is a {shown.batches.predicting.describe()}, ± its standard error",
     ]
     if shown.best is not None:

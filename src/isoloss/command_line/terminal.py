@@ -4,6 +4,7 @@ import gc
 import re
 import shutil
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -187,6 +188,19 @@ def table_console() -> Console:
 def stdout_width() -> int:
     """Characters in a line of the terminal; where standard output is none, of COLUMNS, or 80."""
     return shutil.get_terminal_size().columns
+
+
+def in_lines(text: str, indent: str = "  ") -> str:
+    """The text broken between words at the terminal's width; as it is, unless a terminal shows it."""
+    return broken(text, indent) if sys.stdout.isatty() else text
+
+
+def broken(text: str, indent: str = "") -> str:
+    """The text broken between words at `stdout_width`; `indent` begins every line but the first."""
+    width = max(40, stdout_width())
+    return textwrap.fill(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def without_middle(name: str, longest: int) -> str:

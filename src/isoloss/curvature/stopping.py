@@ -45,13 +45,13 @@ class Stopping:
         """The reason to stop after `sentences` and `seconds`, or None; all estimates must be precise enough.
 
         >>> Stopping(relative_error=0.1).reason([Estimate(10.0, 0.9, 100)], 100, 1.0)
-        'the relative error asked was reached'
+        'the requested relative error was reached'
         """
         if self.relative_error is not None and all(
             estimate.n >= FEWEST and estimate.standard_error <= self.relative_error * abs(estimate.value)
             for estimate in estimates
         ):
-            return "the relative error asked was reached"
+            return "the requested relative error was reached"
         if self.sentences is not None and sentences >= self.sentences:
             return "the number of sentences allowed was reached"
         if self.seconds is not None and seconds >= self.seconds:

@@ -184,12 +184,14 @@ def _speed(language: Language, seed: int) -> Record:
     """Sentences per second for masked distributions at all positions, computed on this machine."""
     if isinstance(language, CausalLM):
         whole = language.distribution_cost(torch.arange(language.length))
-        return Record("masked_law_speed", 1 / language.seconds(whole), "sentences/s", None, 1)
+        return Record("masked_distribution_speed", 1 / language.seconds(whole), "sentences/s", None, 1)
     sentences = language.sample(TIMED, torch.Generator().manual_seed(seed))
     language.masked_log_probabilities(sentences)  # the first call builds what later calls share
     begun = time.perf_counter()
     language.masked_log_probabilities(sentences)
-    return Record("masked_law_speed", TIMED / (time.perf_counter() - begun), "sentences/s", None, TIMED)
+    return Record(
+        "masked_distribution_speed", TIMED / (time.perf_counter() - begun), "sentences/s", None, TIMED
+    )
 
 
 def language_facts(language: Language) -> Facts:
