@@ -48,6 +48,7 @@ html_title = "isoloss"
 html_sidebars: dict[str, list[str]] = {page: [] for page in WITH_A_PLACE}
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 4,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -63,7 +63,7 @@ INTRODUCTION = """\
 All numbers come from the shipped results, and every claim was [registered before its runs](claims.md).
 Brackets hold 95 % intervals over seeds, corrected for the number of effects (Holm). A claim is supported
 (yes) if its whole interval agrees with it, not supported (no) if none of it does, and undecided
-(inconclusive) otherwise.
+(inconclusive) otherwise. Each experiment runs at several scales: `laptop` takes minutes, `night` a night.
 """
 IN_A_MINUTE = """\
 ## In a minute

@@ -19,6 +19,8 @@ END = "<!-- until here -->\n"
 FINDINGS = (
     (
         "What accuracy follows",
+        "The loss converges before accuracy and KL do.",
+        ("Yes", "No"),
         "figure-1",
         {
             "later-is-better": (
@@ -31,6 +33,8 @@ FINDINGS = (
     ),
     (
         "What flatness alone does",
+        "Flatness alone does not raise accuracy; it makes models robust to rounding.",
+        ("No", "Yes"),
         "flatten-polish",
         {
             "flatter-is-no-better": (
@@ -45,6 +49,8 @@ FINDINGS = (
     ),
     (
         "The clock",
+        "SGD keeps moving to flatter models, by one clock.",
+        ("Yes", "Yes"),
         "drift",
         {
             "trace-falls": (
@@ -58,7 +64,8 @@ FINDINGS = (
         },
     ),
 )
-"""README's findings: what each is about, its experiment, and its claims as questions in plain words."""
+"""README's findings: what each is about, its conclusion if the answers to its questions are these, its
+experiment, and its claims as questions in plain words."""
 
 ANSWERS = {"supported": "Yes", "not supported": "No", "inconclusive": "Undecided"}
 ASKED_THE_OTHER_WAY = ("flatter-is-no-better",)
@@ -100,23 +107,28 @@ def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
 def findings(kept: Sequence[dict[str, Any]], page: str) -> str:
     """Each finding: its claims' verdicts and numbers at the largest current scale; `page` has the rest."""
     lines = []
-    for about, name, claims in FINDINGS:
+    for about, conclusion, needed, name, claims in FINDINGS:
         shown = largest_current([each for each in kept if each["result"]["name"] == name])
         named = {claim["name"]: claim for claim in shown["result"]["claims"]}
         seeds = _in_words(len(seeds_of(shown["result"])))
+        answers = tuple(_answer(named[claim]) for claim in claims)
         said = " ".join(_said(words, named[claim]) for claim, words in claims.items())
-        where = f"[{name}]({page}#{name}), {shown['scale']}, {seeds} seeds"
-        text = f"- **{about}** ({where}). {said}"
+        where = f"[{name}]({page}#{name}), {shown['scale']} scale, {seeds} seeds"
+        about = f"**{conclusion}**" if answers == needed else f"**{about}.**"
+        text = f"- {about} {said} ({where}.)"
         lines.append(textwrap.fill(text, 125, subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join(lines) + "\n"
 
 
-def _said(words: str, claim: dict[str, Any]) -> str:
-    said = told(claim)
-    answer = ANSWERS[said.verdict]
+def _answer(claim: dict[str, Any]) -> str:
+    answer = ANSWERS[told(claim).verdict]
     if claim["name"] in ASKED_THE_OTHER_WAY:
-        answer = {"Yes": "No", "No": "Yes"}.get(answer, answer)
-    return words.format(answer=f"**{answer}**", measured=said.measured)
+        return {"Yes": "No", "No": "Yes"}.get(answer, answer)
+    return answer
+
+
+def _said(words: str, claim: dict[str, Any]) -> str:
+    return words.format(answer=f"**{_answer(claim)}**", measured=told(claim).measured)
 
 
 def readme_table(kept: Sequence[dict[str, Any]]) -> str:
