@@ -10,15 +10,16 @@ import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType
 from typing import Any, ForwardRef, get_args
 
 import jaxtyping
 import torch
 from beartype import BeartypeConf, beartype
+from jaxtyping._array_types import _anonymous_dim, _FixedDim, _NamedDim
 from jaxtyping._decorator import _destring_annotation, _make_fn_with_signature
-from jaxtyping._storage import pop_shape_memo, push_shape_memo
+from jaxtyping._storage import get_shape_memo, pop_shape_memo, push_shape_memo
 
 Function = Callable[..., Any]
 
@@ -30,8 +31,66 @@ def install() -> None:
     # As Python 3.12 does: 3.11 lists a protocol's attributes anew in every `isinstance`.
     typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
     typing._is_callable_members_only = functools.cache(typing._is_callable_members_only)
+    typing._ProtocolMeta.__instancecheck__ = _remembered(typing._ProtocolMeta.__instancecheck__)
+    arrays = type(jaxtyping.AbstractArray)
+    arrays.__instancecheck__ = _quickly(arrays.__instancecheck__)
     jaxtyping.jaxtyped = checked
     jaxtyping.install_import_hook("isoloss", "runtime_types.checked")
+
+
+def _remembered(is_one: Callable[[Any, object], bool]) -> Callable[[Any, object], bool]:
+    """An instance's class that has all that a protocol asks for is not searched again.
+
+    To look an attribute up on the instance, as Python 3.11 does, computes what a property stands for.
+    """
+    known: set[tuple[type, type]] = set()
+
+    def check(protocol: Any, instance: object) -> bool:
+        pair = protocol, type(instance)
+        if pair in known:
+            return True
+        found = is_one(protocol, instance)
+        if (
+            found
+            and protocol._is_protocol
+            and all(hasattr(pair[1], name) for name in typing._get_protocol_attrs(protocol))
+        ):
+            known.add(pair)
+        return found
+
+    return check
+
+
+def _quickly(is_one: Callable[[Any, object], bool]) -> Callable[[Any, object], bool]:
+    """jaxtyping's answer whether an array has a type and shape, told at once where it is plainly yes."""
+    known: set[tuple[type, type, object]] = set()
+
+    def check(hint: Any, array: object) -> bool:
+        kind = hint, type(array), getattr(array, "dtype", None)
+        if kind in known and _fits(hint, array.shape):  # type: ignore[attr-defined]
+            return True
+        found = is_one(hint, array)
+        if found:
+            known.add(kind)
+        return found
+
+    return check
+
+
+def _fits(hint: Any, shape: Sequence[int]) -> bool:
+    """Whether each size is that of its axis or the first of it, which is remembered as jaxtyping does."""
+    if hint.index_variadic is not None or len(hint.dims) != len(shape):
+        return False
+    sizes = get_shape_memo()[0]
+    first: dict[str, int] = {}
+    for axis, size in zip(hint.dims, shape, strict=True):
+        if type(axis) is _NamedDim and not (axis.broadcastable or axis.treepath):
+            if sizes.get(axis.name, first.setdefault(axis.name, size)) != size:
+                return False
+        elif axis is not _anonymous_dim and not (type(axis) is _FixedDim and axis.size == size):
+            return False
+    sizes.update(first)
+    return True
 
 
 def checked(*, typechecker: Function) -> Callable[[Any], Any]:

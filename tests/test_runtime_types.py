@@ -40,9 +40,10 @@ def test_a_result_of_another_type_or_shape_is_found() -> None:
 
     with pytest.raises(TypeError, match="violates type hint"):
         above(named)()
-    with pytest.raises(TypeError, match=r"turned(?s:.)* return (?s:.)*violates type hint"):
-        above(turned)(np.zeros((2, 3)))
-    assert above(turned)(np.zeros((2, 2))).shape == (2, 2)
+    for _ in range(2):  # also where the type of the array has been met
+        with pytest.raises(TypeError, match=r"turned(?s:.)* return (?s:.)*violates type hint"):
+            above(turned)(np.zeros((2, 3)))
+        assert above(turned)(np.zeros((2, 2))).shape == (2, 2)
 
 
 def test_functions_defined_anew_share_a_checker_and_not_their_surroundings() -> None:
