@@ -99,8 +99,11 @@ def counted_in_use(model: PreTrainedModel, prediction: Any, length: int, at_once
 @pytest.mark.parametrize(
     "name",
     [
-        *("bert", "deberta", "gpt2", "labels"),
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("mpnet", "falcon", "llama", "classes", "t5")),
+        *("bert", "deberta", "gpt2"),
+        *(
+            pytest.param(n, marks=pytest.mark.slow)
+            for n in ("mpnet", "falcon", "llama", "classes", "labels", "t5")
+        ),
     ],
 )
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_once("written-site", written_site, tmp_path_factory) / "site"
+    return made_once("painted-site", written_site, tmp_path_factory) / "site"
 
 
 @pytest.mark.parametrize("view", [WIDE, NARROW])

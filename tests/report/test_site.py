@@ -27,6 +27,7 @@ from shown_results import (
     panels,
     written_site,
 )
+from unpainted import paint_nothing
 
 MATERIAL = Question.MATERIAL.value
 
@@ -55,7 +56,9 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_once("written-site", written_site, tmp_path_factory) / "site"
+    with pytest.MonkeyPatch.context() as patched:
+        paint_nothing(patched)  # what other tests paint
+        return made_once("written-site", written_site, tmp_path_factory) / "site"
 
 
 @pytest.fixture(scope="module")
@@ -182,9 +185,10 @@ def test_every_claim_of_the_suite_can_be_said_in_latex_and_fits_the_page(tmp_pat
     assert "Overfull" not in done.stdout
 
 
-def test_pictures_for_print_are_as_wide_as_a_column_and_bring_their_fonts(site: Path) -> None:
-    for panel in ("dots", "steps"):
-        pdf = (site / "files" / f"figure-1-{panel}.pdf").read_bytes()
+def test_pictures_for_print_are_as_wide_as_a_column_and_bring_their_fonts(tmp_path: Path) -> None:
+    for panel in map(drawn, panels(experiment_result("figure-1", (16,)).table)[:2]):
+        write_pictures(panel.picture, tmp_path / panel.name)
+        pdf = (tmp_path / f"{panel.name}.pdf").read_bytes()
         assert pdf.startswith(b"%PDF")
         (box,) = re.findall(rb"/MediaBox ?\[([^\]]*)\]", pdf)
         assert float(box.split()[2]) == pytest.approx(COLUMN_WIDTH, abs=0.5)
