@@ -61,9 +61,8 @@ INTRODUCTION = """\
 # What we found
 
 All numbers come from the shipped results, and every claim was [registered before its runs](claims.md).
-Brackets hold 95 % intervals over seeds, corrected for the number of effects (Holm). A claim is supported
-(yes) if its whole interval agrees with it, not supported (no) if none of it does, and undecided
-(inconclusive) otherwise. Each experiment runs at several scales: `laptop` takes minutes, `night` a night.
+Brackets hold 95 % intervals over seeds, corrected for the number of effects (Holm). The scale `laptop`
+takes minutes, `night` a night.
 """
 IN_A_MINUTE = """\
 ## In a minute
@@ -79,7 +78,11 @@ ANSWERS = {"supported": "Supported", "not supported": "Not supported", "inconclu
 def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """By question: each experiment's own question, the claim that answers it, one number, and a link."""
     yield "## Question by question\n"
-    yield ("Each experiment's main claim at its largest current scale; links lead to others.\n")
+    yield (
+        "Each experiment's main claim at its largest current scale; links lead to others. A claim is "
+        "supported if its whole interval agrees with it, not supported if none of it does, and undecided "
+        "(inconclusive) otherwise.\n"
+    )
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
         asked = [name for name in by_name if questions[name] == question]

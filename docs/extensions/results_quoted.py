@@ -26,9 +26,7 @@ FINDINGS = (
             "later-is-better": (
                 "After the loss has converged, does accuracy keep rising? {answer}: it changes by {measured}."
             ),
-            "one-kl": (
-                "Has KL, what is left to learn, converged as well? {answer}: it changes by {measured}."
-            ),
+            "one-kl": ("Has KL converged as well? {answer}: it changes by {measured}."),
         },
     ),
     (
@@ -53,10 +51,7 @@ FINDINGS = (
         ("Yes", "Yes"),
         "drift",
         {
-            "trace-falls": (
-                "After the loss has converged, does SGD keep moving to flatter models? {answer}: by "
-                "{measured}."
-            ),
+            "trace-falls": ("Does the trace keep falling along SGD? {answer}: by {measured}."),
             "one-clock": (
                 "Do learning rate η, batch size B and steps k matter only through one clock, τ = η²k / 4B? "
                 "{answer}: any two schedules are at most {measured}."
