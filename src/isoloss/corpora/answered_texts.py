@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from isoloss.corpora.task_file import COLUMNS, LABEL, SURROGATE, read_table
-from isoloss.corpora.token_sentences import TABLES, TextCorpus, TokenSentence, texts_of_table
+from isoloss.corpora.token_sentences import (
+    TABLES,
+    TextCorpus,
+    TokenSentence,
+    is_filled,
+    texts_of_table,
+)
 from isoloss.errors import BadInput
 from isoloss.objectives.pretrained import IGNORED
 
@@ -162,7 +168,7 @@ def _pairs(path: Path, names: Sequence[str], rows: Iterable[tuple[object, ...]])
     """Raises BadInput for a row that lacks one of the two texts, and for half a surrogate pair."""
     firsts, seconds = [], []
     for row, pair in enumerate(rows, start=1):
-        if not all(map(_is_filled, pair)):
+        if not all(map(is_filled, pair)):
             raise BadInput(
                 f"{path}, row {row}: {names[0]} or {names[1]} is missing; give both, or drop the row"
             )
@@ -183,7 +189,7 @@ def texts_with_targets(path: Path) -> AnsweredCorpus:
     rows = [
         (row, str(source), str(target))
         for row, (source, target) in enumerate(both, start=1)
-        if _is_filled(source) and _is_filled(target)
+        if is_filled(source) and is_filled(target)
     ]
     if not rows:
         raise BadInput(f"{path} has no row with both {named[0]} and {named[1]}; give some")
@@ -237,7 +243,3 @@ def _class(cell: object, numbers: Mapping[str, int], path: Path, row: int) -> in
         known = ", ".join(list(numbers)[:20])
         raise BadInput(f"{path}, row {row}: the model has no class '{named}', but {known}; mend the label")
     return numbers[named]
-
-
-def _is_filled(cell: object) -> bool:
-    return cell is not None and bool(str(cell).strip())

@@ -178,7 +178,7 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
         raise BadInput(
             f"{path} has no column 'text' or 'sentence', but {there}; name the one to measure on so"
         )
-    texts = [(row, str(cell)) for row, cell in enumerate(cells[named[0]], start=1) if _is_filled(cell)]
+    texts = [(row, str(cell)) for row, cell in enumerate(cells[named[0]], start=1) if is_filled(cell)]
     if broken := [row for row, text in texts if SURROGATE.search(text)]:
         raise BadInput(f"{path}, row {broken[0]}: there is half a surrogate pair; write the file again")
     return texts
@@ -194,7 +194,8 @@ def _is_text(cell: object) -> bool:
     return False
 
 
-def _is_filled(cell: object) -> bool:
+def is_filled(cell: object) -> bool:
+    """Whether a cell of a table has something to read."""
     return cell is not None and bool(str(cell).strip())
 
 

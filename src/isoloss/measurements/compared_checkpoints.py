@@ -17,6 +17,7 @@ from isoloss.models.task_heads import Head, first_of_decoder, head_of
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import refuse_named_twice
+from isoloss.results.tensors import tensors_digest
 
 LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
 ACCURACIES = (PROBE, FINE_TUNING)
@@ -219,11 +220,7 @@ def weights_digest(model: PreTrainedModel) -> str:
     """
     settings = {name: value for name, value in model.config.to_dict().items() if name not in _NOT_THE_MODEL}
     said = json.dumps([type(model).__name__, settings], sort_keys=True, default=str)
-    digest = hashlib.sha256(said.encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()
+    return tensors_digest(model.state_dict(), said)
 
 
 def tokenizer_digest(tokenizer: Any) -> str:

@@ -1,6 +1,5 @@
 """Languages defined by pre-trained causal models: loading, selecting the words, saving the selection."""
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from isoloss.models.loading import load_causal_language_model, longest_sentence
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
+from isoloss.results.tensors import tensors_digest
 
 WORDS, LENGTH = 2000, 24
 """The paper's: the 2,000 most frequent tokens, sentences of 24 (A.1)."""
@@ -116,7 +116,7 @@ def restricted_language(
     restricted = RestrictedCausalModel(model, tokens)
     if not 0 <= restriction.bos < model.get_input_embeddings().weight.shape[0]:
         raise BadInput(f"the bos token {restriction.bos} is none of the model's; choose one that it knows")
-    return CausalLM(restricted, restriction, length, weights_digest(model), memory_bytes)
+    return CausalLM(restricted, restriction, length, tensors_digest(model.state_dict()), memory_bytes)
 
 
 def _refuse_length(model: PreTrainedModel, length: int) -> None:
@@ -169,15 +169,6 @@ def read_causal_language(path: Path) -> CausalLM:
             f"{source.name} has other weights than the language in {path} was made of; make it anew"
         )
     return language
-
-
-def weights_digest(model: PreTrainedModel) -> str:
-    """SHA-256 of every parameter and buffer, by name, with type and shape; about a second per gigabyte."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()
 
 
 def _bos(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:

@@ -1,9 +1,11 @@
 """Whether there may be a model or a data set of a name, told without torch, which takes seconds to import."""
 
 import json
+import math
 import os
 import re
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -13,10 +15,12 @@ from huggingface_hub import constants
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text
-from isoloss.models.configured_size import refuse_beyond_use
 from isoloss.results.checkpoint import ADAPTER_FILE
 
 SECONDS_FOR_THE_HUB = 5.0
+MOST_LAYERS = 10_000
+"""Many times as many as any published model has; a module takes about a millisecond to make."""
+_COUNT_OF_MODULES = re.compile(r"(^|_)(layers?|blocks|experts)$")
 
 
 def refuse_absent(*names: str) -> None:
@@ -134,3 +138,22 @@ def read_configuration(folder: Path) -> dict[str, Any]:
         )
     refuse_beyond_use(content, folder / "config.json")
     return content
+
+
+def refuse_beyond_use(content: Mapping[str, Any], path: Path) -> None:
+    """Raise BadInput for what is not a number, and for more layers or experts than a model is made of.
+
+    >>> refuse_beyond_use({"text_config": {"num_hidden_layers": 10**7}}, Path("config.json"))
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: config.json asks for a model with 10,000,000 as num_hidden_layers, which is ...
+    """
+    for name, value in content.items():
+        if isinstance(value, dict):
+            refuse_beyond_use(value, path)
+        elif isinstance(value, float) and math.isnan(value):
+            raise BadInput(f"{name} in {path} is not a number (NaN); mend it")
+        elif _COUNT_OF_MODULES.search(name) and isinstance(value, int) and value > MOST_LAYERS:
+            raise BadInput(
+                f"{path} asks for a model with {value:,} as {name}, which is more than any published model "
+                "has; mend it"
+            )
