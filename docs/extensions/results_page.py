@@ -79,8 +79,8 @@ def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """By question: each experiment's own question, the claim that answers it, one number, and a link."""
     yield "## Question by question\n"
     yield (
-        "Each experiment's main claim at its largest current scale: supported if its whole interval agrees "
-        "with it, not supported if none of it does, else undecided (inconclusive).\n"
+        "Each experiment's main claim, at its largest current scale: supported if its whole interval agrees, "
+        "not supported if none does, else undecided.\n"
     )
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
