@@ -6,6 +6,7 @@ import torch
 from dense_norms import dense_traces, dense_values
 
 from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.languages.sentences import Sentences
 from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.next_word import NextWordObjective
@@ -35,6 +36,14 @@ def test_values_are_those_of_dense_gradients_with_the_seeds_signs(model, batch):
     trace = fisher_trace(model, [batch], OBJECTIVE, seed=9)
     assert model.training
     torch.testing.assert_close(trace.values, dense_values(model, OBJECTIVE, batch, 9), rtol=1e-9, atol=0)
+
+
+def test_sentences_that_are_predicted_whole_are_measured_in_batch(model):
+    """As many predictions as words: the output layer's rows are told from those of all words."""
+    equal = Sentences.from_lists([[0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1], [1, 0, 0]])
+    found = sentence_fisher_traces(model, OBJECTIVE, OBJECTIVE.every_prediction(equal), seed=2)
+    assert found.compared
+    assert "per-sentence gradients" not in found.ways.values()
 
 
 def test_the_mean_over_signs_is_the_dense_trace(model, batch):

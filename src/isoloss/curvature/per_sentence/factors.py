@@ -148,9 +148,10 @@ def squared_norms(
     """
     sums = [factor for factor in factors if isinstance(factor, Sums)]
     if sums:
-        mean = sums[0].mean if len(sums) == 1 else None
-        whole = torch.stack([each.values for each in sums]).sum(0).double()
-        return whole.square().sum(dim=1) if mean is None else mean
+        if len(sums) == 1 and sums[0].mean is not None:
+            return sums[0].mean
+        whole = sums[0].values if len(sums) == 1 else torch.stack([each.values for each in sums]).sum(0)
+        return whole.double().square().sum(dim=1)
     of_halves = all(each.right.element_size() == 2 for each in factors if not isinstance(each, Sums))
     products = _all_products([factor for factor in factors if isinstance(factor, OuterProducts)])
     lookups = _all_lookups([factor for factor in factors if isinstance(factor, Lookups)])
@@ -172,7 +173,7 @@ def squared_norms(
         looked_up = None if lookups is None else Lookups(lookups.ids[part], lookups.right[part])
         with products_on_tensor_cores(exact=of_halves):
             norms.append(_by_gram(some, looked_up) if by_gram else _by_matrix(some, looked_up))
-    return torch.cat(norms)
+    return norms[0] if len(norms) == 1 else torch.cat(norms)
 
 
 def _all_products(products: list[OuterProducts]) -> OuterProducts | None:

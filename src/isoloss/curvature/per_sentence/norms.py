@@ -171,7 +171,7 @@ def _by_factors(
         parts = [gathered[name, part].norms for part in {use.part for use in uses}]
         known = [norms for norms in parts if norms is not None]
         if len(known) == len(parts):
-            found[name] = method_of(uses), sum(known, start=nothing)
+            found[name] = method_of(uses), sum(known[1:], start=known[0]) if known else nothing
     return found
 
 
