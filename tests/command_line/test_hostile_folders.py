@@ -10,7 +10,7 @@ import pytest
 import torch
 from called import answer
 from flatness_folders import save_models
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from hand_made_runs import SPECIFICATION, write_names, write_run
 from isoloss.stored_runs import packed_records
@@ -145,6 +145,38 @@ def test_weights_that_are_none_are_refused_at_once(
         "compare": ("compare", saved / "other", bert, *text, "--output", bert.parent / "c.html"),
     }
     assert str(bert) in refused(capsys, *asked[command])
+
+
+def test_a_tokenizer_of_another_vocabulary_is_named(bert: Path, saved: Path, capsys: Capture) -> None:
+    held = json.loads((bert / "tokenizer.json").read_text())
+    held["model"]["vocab"]["h"] = 500
+    (bert / "tokenizer.json").write_text(json.dumps(held))
+    said = "numbers its tokens up to 500, but the model has only 11"
+    assert said in refused(capsys, *flatness(bert, saved))
+    code, written, _ = answer(capsys, "inspect", bert)
+    assert code == 0
+    assert "warning: the tokenizer numbers its tokens up to 500; the model has only 11" in written
+
+
+def test_a_tensor_that_is_not_finite_is_named(bert: Path, saved: Path, capsys: Capture) -> None:
+    weights = load_file(bert / "model.safetensors")
+    named = "bert.encoder.layer.0.attention.self.query.weight"
+    weights[named][0, 0] = float("nan")
+    save_file(weights, bert / "model.safetensors", metadata={"format": "pt"})
+    assert f"{named} of BertForMaskedLM holds numbers that are not finite" in refused(
+        capsys, *flatness(bert, saved)
+    )
+
+
+def test_files_of_weights_that_an_index_names_are_missed(bert: Path, saved: Path, capsys: Capture) -> None:
+    (bert / "model.safetensors").rename(bert / "model-00001-of-00002.safetensors")
+    index = {f"{number}": f"model-0000{number}-of-00002.safetensors" for number in (1, 2)}
+    (bert / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
+    assert "model-00002-of-00002.safetensors" in refused(capsys, *flatness(bert, saved))
+    (bert / "model-00001-of-00002.safetensors").unlink()
+    code, written, _ = answer(capsys, "inspect", bert)
+    assert code == 0
+    assert "the folder lacks 2 of the 2 files that its index of weights names" in written
 
 
 WRITTEN = [

@@ -2,7 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from isoloss.corpora.token_sentences import read_text_corpus, read_token_corpus
+from isoloss.corpora.token_sentences import (
+    CHARACTERS_A_TOKEN,
+    TextCorpus,
+    read_text_corpus,
+    read_token_corpus,
+)
 from isoloss.errors import BadInput
 from isoloss.models.tokenizer import word_tokenizer
 
@@ -20,6 +25,20 @@ def test_lines_are_sentences_and_special_tokens_cannot_be_masked(tmp_path):
     assert (first.of_text, second.of_text) == (2, 3)
     assert (second.ids, second.maskable, second.line, second.cut) == ([1, 3, 4, 5], [1, 2, 3], 4, True)
     assert not replace(read_text_corpus(path), tokenizer=TOKENIZER).sentences([1])[0].cut
+
+
+def test_of_a_very_long_text_only_the_beginning_is_encoded():
+    read = []
+
+    def tokenizer(texts, **settings):
+        read.extend(map(len, [texts] if isinstance(texts, str) else texts))
+        return TOKENIZER(texts, **settings)
+
+    for each in ("all_special_ids", "unk_token_id", "bos_token_id", "eos_token_id"):
+        setattr(tokenizer, each, getattr(TOKENIZER, each))
+    whole = TextCorpus(["dog a " * 10_000], [1], TOKENIZER, longest=6).sentences([0])
+    assert TextCorpus(["dog a " * 10_000], [1], tokenizer, longest=6).sentences([0]) == whole
+    assert max(read) <= 6 * CHARACTERS_A_TOKEN
 
 
 def test_words_that_the_tokenizer_does_not_know_are_refused(tmp_path):

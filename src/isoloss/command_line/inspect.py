@@ -5,6 +5,7 @@ import math
 import re
 import shlex
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
@@ -17,6 +18,7 @@ from isoloss.command_line.options import (
     Objective,
     Precision,
     refuse_below,
+    refuse_no_memory,
     refuse_unknown_device,
 )
 from isoloss.command_line.terminal import duration, in_lines, starting
@@ -71,6 +73,7 @@ def inspect(options: InspectOptions) -> int:
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
     refuse_unknown_device(options.device)
+    refuse_no_memory(options.memory)
     if options.budget is not None:
         bytes_in(options.budget)
     refuse_absent(*options.models)
@@ -142,10 +145,17 @@ def bytes_in(size: str) -> int:
 
 def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: str) -> list[str]:
     """What the configuration tells, a line each."""
+    from isoloss.models.stored_weights import missing_parts
+
     counted, longest = cost.counted, cost.longest
     of_process = f", {_size(cost.process_bytes)} of it the interpreter's" if cost.process_bytes else ""
     if limit is None:
-        fits = "the folder holds no weights to try it with"
+        missing, named = missing_parts(Path(name))
+        fits = (
+            f"the folder lacks {missing} of the {named} files that its index of weights names"
+            if missing
+            else "the folder holds no weights to try it with"
+        )
     elif cost.peak_bytes <= limit:
         fits = f"fits into {_size(limit)}"
     else:

@@ -122,14 +122,19 @@ def check_measured_text(options: "FlatnessOptions | SensitivityOptions", page: s
         raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
     if options.mask_rate is not None:
         usable_mask_rate(options.mask_rate)
-    if not 0 < options.memory < float("inf"):
-        raise BadInput(f"--memory must be above 0 gibibytes, not {options.memory}; 1 is what is usual")
+    refuse_no_memory(options.memory)
     if options.sentences is not None:
         refuse_below(2, options.sentences, "--sentences")
     if options.output is not None:
         if options.output.suffix != ".html":
             raise BadInput(f"--output names an HTML file, such as {page}, not {options.output}")
         refuse_unwritable(options.output)
+
+
+def refuse_no_memory(gibibytes: float) -> None:
+    """Raise BadInput for what --memory cannot be."""
+    if not 0 < gibibytes < float("inf"):
+        raise BadInput(f"--memory must be above 0 gibibytes, not {gibibytes}; 1 is what is usual")
 
 
 def refuse_below(least: int, number: int, option: str) -> None:

@@ -33,6 +33,10 @@ class TokenSentence:
         return len(self.maskable) + self.unknown
 
 
+CHARACTERS_A_TOKEN = 64
+"""Many times what a token has on average."""
+
+
 @runtime_checkable
 class Corpus(Protocol):
     """Sentences by index; a sentence is one independent unit of the error bars."""
@@ -69,7 +73,7 @@ class TextCorpus:
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
         """See `Corpus.sentences`. Raises BadInput for a text for which the tokenizer has no tokens."""
-        wanted = [[column[number] for number in numbers] for column in self._columns]
+        wanted = [[self._beginning(column[number]) for number in numbers] for column in self._columns]
         try:
             encoded = self.tokenizer(*wanted, verbose=False)
         except BaseException as error:
@@ -99,6 +103,19 @@ class TextCorpus:
                 zip(numbers, kept["input_ids"], whole, strict=True)
             )
         ]
+
+    def _beginning(self, text: str) -> str:
+        """As much of a very long text as has more than enough tokens: the rest would be cut off."""
+        if self.longest is None or len(text) <= CHARACTERS_A_TOKEN * self.longest:
+            return text
+        beginning = text[: CHARACTERS_A_TOKEN * self.longest]
+        try:
+            has_enough = len(self.tokenizer(beginning, verbose=False)["input_ids"]) > 2 * self.longest
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            return text  # refused as a whole
+        return beginning if has_enough else text
 
     @property
     def _columns(self) -> list[Sequence[str]]:
@@ -176,7 +193,7 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
     if len(named) != 1:
         there = ", ".join(cells) or "none"
         raise BadInput(
-            f"{path} has no column 'text' or 'sentence', but {there}; name the one to measure on so"
+            f"{path} has no column 'text' or 'sentence', but {there}; rename the one to measure on"
         )
     texts = [(row, str(cell)) for row, cell in enumerate(cells[named[0]], start=1) if is_filled(cell)]
     if broken := [row for row, text in texts if SURROGATE.search(text)]:

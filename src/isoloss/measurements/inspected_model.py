@@ -30,7 +30,7 @@ from isoloss.measurements.sampled_batches import objective_of
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, longest_sentence, number_of_tokens
 from isoloss.models.task_heads import Head, first_of_decoder
-from isoloss.models.tokenizer import load_tokenizer, lost_capitals
+from isoloss.models.tokenizer import highest_token, load_tokenizer, lost_capitals
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of
 from isoloss.objectives.pretrained import (
@@ -231,6 +231,8 @@ def _tokenizer_in_words(name: str, prediction: Prediction | Head, tokens: int) -
         else None,
         "lower case" if getattr(getattr(backend, "normalizer", None), "lowercase", False) else None,
     ]
-    lost = lost_capitals(tokenizer)
-    warning = "" if lost is None else f"\n  warning: {lost}"
-    return f"{', '.join(each for each in said if each is not None)}{warning}"
+    warnings = [lost_capitals(tokenizer)]
+    if (highest := highest_token(tokenizer)) >= tokens:
+        warnings.append(f"the tokenizer numbers its tokens up to {highest}; the model has only {tokens}")
+    warned = "".join(f"\n  warning: {each}" for each in warnings if each is not None)
+    return f"{', '.join(each for each in said if each is not None)}{warned}"

@@ -186,6 +186,12 @@ def configuration_of(name: str, prediction: Prediction | None = None) -> tuple[A
     reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not looks_back
     if predicted == "causal" and reads_both_ways:
         raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
+    kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
+    if prediction is not None and type(config) not in kind._model_mapping:
+        raise BadInput(
+            f"{name} is of the type {config.model_type}, of which transformers has no {prediction} language "
+            "model; leave out what it is to predict, and its configuration decides"
+        )
     return config, predicted
 
 

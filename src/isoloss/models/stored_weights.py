@@ -1,5 +1,6 @@
 """What the files of weights in a model's folder hold, without the model: names, shapes, types, and sizes."""
 
+import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,18 @@ def holds_weights(name: str) -> bool:
     """
     folder = Path(name)
     return not folder.is_dir() or any(any(folder.glob(each)) for each in ("*.safetensors", "*.bin", "*.gguf"))
+
+
+def missing_parts(folder: Path) -> tuple[int, int]:
+    """How many files of weights the folder's index names but the folder lacks, and how many it names; or 0.
+
+    Raises BadInput for an index that is none.
+    """
+    for path in sorted(folder.glob("*.index.json")):
+        with refusing("index of weights", str(path)):
+            named = set(json.loads(path.read_text("utf-8"))["weight_map"].values())
+            return sum(not (folder / each).is_file() for each in named), len(named)
+    return 0, 0
 
 
 def stored_elements(folder: Path) -> dict[torch.dtype, int]:

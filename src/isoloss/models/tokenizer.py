@@ -149,6 +149,12 @@ def _with_capitals(words: Iterable[str]) -> list[str]:
     return [word for word in words if word != word.lower() and not _SPECIAL.fullmatch(word)]
 
 
+def highest_token(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The largest number of its tokens, which is more than their count where numbers are left out."""
+    numbers: dict[str, int] = tokenizer.get_vocab()
+    return max(numbers.values())
+
+
 def lost_capitals(tokenizer: PreTrainedTokenizerBase) -> str | None:
     """A warning if the tokenizer lower-cases texts, so that its words with capitals never occur."""
     backend = getattr(tokenizer, "backend_tokenizer", None)

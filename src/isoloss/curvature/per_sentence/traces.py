@@ -75,11 +75,18 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
             f"{sentence.input_ids.shape[1]} tokens: {reason}; this is the model's own code, so try "
             "another precision, longer sentences, or another version of transformers"
         ) from error
-    if logits.isfinite().all() and not are_finite:
-        raise BadInput(
-            f"the gradients of {type(model).__name__} are not finite although its scores are; this is the "
-            "model's own code, so try longer sentences, or another version of transformers"
-        )
+    if are_finite or not logits.isfinite().all():  # scores are named later, with their line
+        return
+    for name, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            raise BadInput(
+                f"{name} of {type(model).__name__} holds numbers that are not finite: its training diverged, "
+                "or its file is damaged; measure an earlier checkpoint, or fetch or copy it again"
+            )
+    raise BadInput(
+        f"the gradients of {type(model).__name__} are not finite although its scores are; this is the "
+        "model's own code, so try longer sentences, or another version of transformers"
+    )
 
 
 def _gradients_are_finite(scores: Tensor, model: nn.Module) -> bool:
