@@ -91,7 +91,7 @@ def test_the_posterior_is_that_of_full_forward_passes(kind):
 
 
 def test_the_first_word_is_drawn_by_its_distribution_among_the_openings_and_the_rest_as_ever():
-    language, n = tiny_language("gpt2", length=3), 20_000
+    language, n = tiny_language("gpt2", length=3), 8_000
     task, distribution = language.tasks()[1], first_word_distribution("gpt2")
     openings = torch.tensor(task.openings)
     drawn = language.sample_opening_with(openings, n, generator(1))

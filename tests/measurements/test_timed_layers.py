@@ -9,15 +9,15 @@ from transformers import BertConfig, Gemma3TextConfig, GPT2Config, T5Config
 from isoloss.measurements import timed_layers as timing
 from isoloss.measurements.counted_passes import counted_passes, without_storage
 
-SMALL = {"vocab_size": 300, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
-LAYERS = 5
+SMALL = {"vocab_size": 60, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
+LAYERS = 4
 CONFIGURATIONS: dict[str, tuple[Any, Any]] = {
     "bert": (BertConfig(**SMALL, num_hidden_layers=LAYERS), "masked"),
-    "gpt2": (GPT2Config(vocab_size=300, n_embd=32, n_head=4, n_layer=LAYERS), "causal"),
+    "gpt2": (GPT2Config(vocab_size=60, n_embd=32, n_head=4, n_layer=LAYERS), "causal"),
     "gemma3": (Gemma3TextConfig(**SMALL, num_hidden_layers=LAYERS, head_dim=8), "causal"),
     "t5": (
         T5Config(
-            vocab_size=300,
+            vocab_size=60,
             d_model=32,
             d_kv=8,
             d_ff=64,
