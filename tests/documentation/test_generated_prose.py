@@ -152,6 +152,7 @@ PHRASES = (
     "Where the clock ends",
     "**without the batch**",
     "goes on for three times as long",
+    "polished to one KL",
 )
 """Each was found in claims, titles or pages, and has been reworded."""
 

@@ -272,7 +272,7 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
     )
     probes, damage = (tuple(axis for axis in of if axis.column in rows.columns) for of in (PROBES, DAMAGE))
     places = (Axis("branch", "branch"), Axis("width", "width"), Axis("seed", "seed"))
-    bars = "One dot per start and branch, polished to one KL; bars are one standard error. "
+    bars = "One dot per start and branch, polished to equal KL; bars are one standard error. "
     return (
         Panel(
             "equal-knowledge",

@@ -149,9 +149,9 @@ def polish(
 ) -> Model:
     """Train a model on the exact distributions until KL(distribution || model) is `to`, in nats.
 
-    Models polished to one KL know the same, and may differ in flatness. AdamW at `rate` with a cosine decay
-    over at most `steps` steps; KL is that on held-out sentences, the same for equal seeds. A model that does
-    not get there is returned with a warning. Raises BadInput as `flatten` does.
+    Models polished to equal KL have as much left to learn, and may differ in flatness. AdamW at `rate` with a
+    cosine decay over at most `steps` steps; KL is that on held-out sentences, the same for equal seeds. A
+    model that does not get there is returned with a warning. Raises BadInput as `flatten` does.
     """
     start, known = _with_language(of, language)
     called = name or f"{start.name}, polished"

@@ -179,7 +179,7 @@ def _overview(
         ),
         answers=answers(of_experiments, of_statements),
         gallery=gallery(of_experiments),
-        languages=tuple(Card(Link(page.name, page.title), page.title) for page in languages),
+        languages=tuple(_language_card(page, site) for page in languages),
         where=(("machine", machine()), *versions().items()),
         notices=(
             *((NOT_JUDGED,) if site.scale == UNJUDGED else ()),
@@ -212,7 +212,22 @@ def _links(overview: Overview, beside: Sequence[Page]) -> tuple[LinkGroup, ...]:
 
 
 def _language_link(digest: str, description: LanguageDescription) -> Link:
-    return Link(f"language-{digest[:8]}", f"{description.kind}, {description.source}")
+    return Link(_language_page_name(digest), f"{description.kind}, {description.source}")
+
+
+def _language_page_name(digest: str) -> str:
+    return f"language-{digest[:8]}"
+
+
+def _language_card(page: Page, site: Site) -> Card:
+    """The page's title and the experiments on the language, since several may be of one kind and size."""
+    using = [
+        spoken(result.experiment.name)
+        for result in site.results
+        if page.name in {_language_page_name(run.language.digest) for run in result.experiment.runs}
+    ]
+    users = f" ({', '.join(using)})" if using else ""
+    return Card(Link(page.name, page.title), f"{page.title}{users}")
 
 
 def statement_page(statement: Statement) -> Page:

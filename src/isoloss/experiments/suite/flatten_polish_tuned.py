@@ -137,7 +137,7 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
         Panel(
             "tuned",
             "Accuracy against the trace at equal KL, fine-tuned and probed",
-            "One dot per start and branch, polished to one KL; bars are one standard error. "
+            "One dot per start and branch, polished to equal KL; bars are one standard error. "
             f"{trace_bars(sizes)}",
             (*(Dots(TRACE, axis, BY_BRANCH, START) for axis in probes), Table((*places, TRACE, *probes))),
             rows,
