@@ -23,6 +23,13 @@ def model():
     return tiny_model(PreLayerNormTransformer, ragged_batches.WORDS, ragged_batches.LENGTH)
 
 
+def test_a_tensor_without_numbers_adds_nothing(model):
+    before = normalised_trace(model, [ragged_batches.several_masks()], OBJECTIVE)
+    model.empty = torch.nn.Parameter(torch.zeros(0, 8))
+    after = normalised_trace(model, [ragged_batches.several_masks()], OBJECTIVE)
+    torch.testing.assert_close(after.by_tensor, before.by_tensor)
+
+
 def test_each_tensors_trace_is_weighted_by_its_own_mean_square(model):
     """The trace of a model whose other tensors are frozen, with the same signs."""
     batch = ragged_batches.several_masks()

@@ -30,6 +30,7 @@ def test_every_group_of_a_row_is_rounded_by_itself():
             alone = rounded_to(weights[row : row + 1, start : start + 4], bits=4)
             assert torch.equal(found[row, start : start + 4], alone[0])
     assert torch.equal(rounded_to(weights, 4, group=64), rounded_to(weights, 4))
+    assert rounded_to(drawn(0, 10), 4).shape == (0, 10)
     experts = drawn(2, 3, 10)
     assert torch.equal(rounded_to(experts, 5, 5)[1], rounded_to(experts[1], 5, 5))
 

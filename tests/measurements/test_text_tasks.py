@@ -13,7 +13,13 @@ from isoloss.measurements.fine_tuning import fine_tune_text, fine_tune_text_seed
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import padding_token, text_inputs
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.task_texts import majority_correct, majority_record, task_features, text_features
+from isoloss.measurements.task_texts import (
+    features_of_inputs,
+    majority_correct,
+    majority_record,
+    task_features,
+    text_features,
+)
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
 PROBE = ProbeSettings(seeds=(0, 1), epochs=30, learning_rate=1e-2, batch_size=32)
@@ -30,6 +36,21 @@ def examples(n, seed):
 
 
 TASK = TextTask("half", ("late", "early"), examples(200, 1), examples(40, 2), examples(60, 3))
+
+
+class Latent(torch.nn.Module):
+    """Vectors of its own in place of one for each token, as Perceiver's."""
+
+    def forward(self, inputs):
+        return inputs
+
+
+def test_a_model_without_a_vector_of_each_token_is_not_probed():
+    model = text_model(causal=False)
+    inputs = text_inputs(model, text_tokenizer(causal=False), TASK.test, 8)
+    model.bert = Latent()
+    with pytest.raises(BadInput, match="BertForMaskedLM has no vector of each token to probe"):
+        features_of_inputs(model, inputs, pairs=False)
 
 
 @pytest.mark.parametrize("causal", [False, True])

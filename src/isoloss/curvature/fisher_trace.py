@@ -251,7 +251,9 @@ def normalised_trace(
             compare=not compared,
         )
         traces, compared = found.groups, compared or found.compared
-        of_tensors = [values * (squares[name] / parameters[name].numel()) for name, values in traces.items()]
+        of_tensors = [
+            values * (squares[name] / max(1, parameters[name].numel())) for name, values in traces.items()
+        ]
         by_tensor.append(torch.stack(of_tensors).sum(dim=0).cpu())
         whole.append(mean_square * torch.stack(list(traces.values())).sum(dim=0).cpu())
         done += len(batch)

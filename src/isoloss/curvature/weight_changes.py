@@ -29,6 +29,8 @@ def rounded_to(
     """
     if bits < 2:
         raise BadInput(f"{bits} bits leave no number but 0 to round to; take at least 2")
+    if not weights.numel():  # as MobileBERT's head has where embeddings are as wide as states
+        return weights
     columns = weights.shape[-1]
     width = columns if group is None else min(group, columns)
     padded = nn.functional.pad(weights, (0, -columns % width))

@@ -12,9 +12,15 @@ from transformers import PreTrainedModel
 from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.measurements.labelled_inputs import padding_token
 from isoloss.measurements.models_together import load_together, pad_token_of
-from isoloss.models.loading import Prediction, longest_sentence, refuse_bare_encoder, what_is_predicted
+from isoloss.models.loading import (
+    Prediction,
+    longest_sentence,
+    number_of_tokens,
+    refuse_bare_encoder,
+    what_is_predicted,
+)
 from isoloss.models.task_heads import Head, first_of_decoder, head_of
-from isoloss.models.tokenizer import load_tokenizer
+from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import refuse_named_twice
 from isoloss.results.tensors import tensors_digest
@@ -163,12 +169,7 @@ def _check_configuration(name: str, models: Models) -> None:
 def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, str]) -> Checkpoint:
     model, prediction = models.load(name)
     tokenizer = models.tokenizer(name)
-    known = int(model.get_input_embeddings().weight.shape[0])
-    if len(tokenizer) > known:
-        raise BadInput(
-            f"the tokenizer of {name} has {len(tokenizer)} tokens, but the model only {known}; name the "
-            "model's own folder, with the tokenizer it was trained with"
-        )
+    refuse_further_tokens(name, tokenizer, number_of_tokens(model))
     own = tokenizer_digest(tokenizer)
     if own not in encodings:  # once for all checkpoints with equal tokenizers
         encodings[own] = _encoding_digest(tokenizer, texts, name)

@@ -26,7 +26,7 @@ from isoloss.measurements.sampled_batches import (
 )
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.task_heads import Head, class_numbers, first_of_decoder, head_of, load_with_head
-from isoloss.models.tokenizer import highest_token, load_tokenizer
+from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
 
@@ -149,11 +149,7 @@ def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) 
     for other in list(models)[1:]:
         if load_tokenizer(other).get_vocab() != tokenizer.get_vocab():
             raise BadInput(f"{first} and {other} have different vocabularies; compare models that share one")
-    if (highest := highest_token(tokenizer)) >= (known_tokens := number_of_tokens(models[first])):
-        raise BadInput(
-            f"the tokenizer of {first} numbers its tokens up to {highest}, but the model has only "
-            f"{known_tokens}, from 0; name the model's own folder, with the tokenizer it was trained with"
-        )
+    refuse_further_tokens(first, tokenizer, number_of_tokens(models[first]))
     return source.read_by(tokenizer, longest)
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from inspect import signature
 from typing import Any, ClassVar
 
 import torch
@@ -182,6 +183,8 @@ def features_of_inputs(
     progress: Progress = silent,
 ) -> Float[Tensor, "n D"]:
     """As `text_features`, for examples that are already encoded."""
+    if "input_ids" not in signature(model.base_model.forward).parameters:  # Perceiver's has latent vectors
+        raise BadInput(f"{type(model).__name__} has no vector of each token to probe; leave the task out")
     reads_both_ways = type(model).__name__.endswith("ForMaskedLM")
     without_cache = {} if reads_both_ways else {"use_cache": False}
     computing = _without_embeddings(model.base_model)

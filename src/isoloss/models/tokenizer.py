@@ -155,6 +155,15 @@ def highest_token(tokenizer: PreTrainedTokenizerBase) -> int:
     return max(numbers.values())
 
 
+def refuse_further_tokens(name: str, tokenizer: PreTrainedTokenizerBase, known: int) -> None:
+    """Raise BadInput for a tokenizer with numbers beyond the `known` tokens of the model of that name."""
+    if (highest := highest_token(tokenizer)) >= known:
+        raise BadInput(
+            f"the tokenizer of {name} numbers its tokens up to {highest}, but the model has only {known}, "
+            "from 0; name the model's own folder, with the tokenizer it was trained with"
+        )
+
+
 def lost_capitals(tokenizer: PreTrainedTokenizerBase) -> str | None:
     """A warning if the tokenizer lower-cases texts, so that its words with capitals never occur."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
