@@ -125,10 +125,6 @@ MISTAKES = (
         "probabilities tests/data/liu2023-released.pcfg --sentence zebra",
         "word 1, 'zebra', is not in the vocabulary",
     ),
-    (
-        "reproduce figure-1 --runs zebra",
-        "no run of figure-1 is called 'zebra'; its 14 runs are width-32-",
-    ),
     ("reproduce figure-1 figure-2 --runs a", "--runs names runs of one experiment"),
     ("reproduce paper --runs a", "--runs names runs of one experiment"),
     (

@@ -1,22 +1,18 @@
 """Digests of everything that an experiment plans and claims at each scale, and the file that holds them.
 
-`python tests/experiments/frozen_plans.py` writes the file anew, where a plan or claim was changed on purpose,
-and the names of all runs, from which the command line tells a wrong one.
+`python tests/experiments/frozen_plans.py` writes the file anew, where a plan or claim was changed on purpose.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import isoloss
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import PlannedRun, quantity_digest
-from isoloss.experiments.run_names import SHIPPED, NamesBySeeds, names_by_seeds
 
 FROZEN = Path(__file__).with_name("frozen_plans.json")
-RUN_NAMES = Path(isoloss.__file__).parent / "reference" / SHIPPED
 SCALES = ("smoke", "laptop", "night", "gpu", "paper")
 
 
@@ -54,20 +50,9 @@ def every_plan(suite: Iterable[Experiment]) -> dict[str, dict[str, str]]:
     return {each.name: frozen(each) for each in suite}
 
 
-def every_run_name(suites: Mapping[str, Sequence[Experiment]]) -> dict[str, dict[str, NamesBySeeds]]:
-    """The names of each experiment's runs at each scale, by experiment and scale."""
-    found: dict[str, dict[str, NamesBySeeds]] = {}
-    for scale, suite in suites.items():
-        for each in suite:
-            found.setdefault(each.name, {})[scale] = names_by_seeds([run.name for run in each.runs])
-    return found
-
-
 if __name__ == "__main__":
     from isoloss.experiments.design import every_experiment
     from isoloss.experiments.scale import scale_named
 
-    suites = {scale: every_experiment(scale_named(scale)) for scale in SCALES}
-    plans = {scale: every_plan(suite) for scale, suite in suites.items()}
+    plans = {scale: every_plan(every_experiment(scale_named(scale))) for scale in SCALES}
     FROZEN.write_text(json.dumps(plans, indent=1) + "\n")
-    RUN_NAMES.write_text(json.dumps(every_run_name(suites), indent=1) + "\n")

@@ -24,7 +24,6 @@ from isoloss.experiments.experiment_names import (
     refuse_a_language,
     refuse_unknown,
 )
-from isoloss.experiments.run_names import builtin_run_names, refuse_unknown_runs
 from isoloss.files import refuse_file_as_folder
 from isoloss.languages.task_names import refuse_unknown_prefix, refuse_unknown_task
 
@@ -130,8 +129,8 @@ def _check(options: ReproduceOptions) -> None:
     refuse_unknown_device(options.device)
     if options.language is not None or options.task is not None:
         refuse_a_language(options.names)
-    if options.runs:
-        _refuse_unknown_runs(options)
+    if options.runs and (len(set(options.names)) > 1 or options.names[0] in GROUPS):
+        raise BadInput("--runs names runs of one experiment; name that experiment alone")
     _check_language(options)
     if options.output is not None:
         refuse_file_as_folder(options.output)
@@ -172,15 +171,6 @@ def _check_language(options: ReproduceOptions) -> None:
     written = language_in(options.language)
     if options.task is not None:
         refuse_unknown_task(options.task, written)
-
-
-def _refuse_unknown_runs(options: ReproduceOptions) -> None:
-    """Raise BadInput for runs of several experiments, or for a name that no run of a built-in one has."""
-    name, *others = dict.fromkeys(options.names)
-    if others or name in GROUPS:
-        raise BadInput("--runs names runs of one experiment; name that experiment alone")
-    if not name.endswith(".py"):
-        refuse_unknown_runs(name, options.runs, builtin_run_names(name, options.scale))
 
 
 def _refuse_absent_task(options: ReproduceOptions, task: str) -> None:

@@ -12,12 +12,11 @@ from typing import Any
 import polars as pl
 from torch import nn
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import Labels, PlannedRun
-from isoloss.experiments.run_names import refuse_unknown_runs
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import AnyQuantity, Subject
 from isoloss.measurements.references import UNTRAINED, WORDS, ControlQuantity, Untrained, Words
@@ -157,7 +156,12 @@ class Experiment:
 def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]:
     """The runs with these names, all when none is given. Raises BadInput for a name that no run has."""
     known = {run.name: run for run in experiment.runs}
-    refuse_unknown_runs(experiment.name, names, known)
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        every = [*known]
+        listed = f"its {len(every)} runs are {every[0]} to {every[-1]}" if every else "it has none"
+        near = did_you_mean(unknown, every) or f"; {listed}"
+        raise BadInput(f"no run of {experiment.name} is called {unknown!r}{near}")
     return [known[name] for name in names] if names else list(experiment.runs)
 
 
