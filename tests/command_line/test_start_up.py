@@ -126,6 +126,7 @@ MISTAKES = (
         "word 1, 'zebra', is not in the vocabulary",
     ),
     ("reproduce figure-1 figure-2 --runs a", "--runs names runs of one experiment"),
+    ("reproduce figure-1 --tokens 2", "--tokens must be at least 5, not 2"),
     ("reproduce paper --runs a", "--runs names runs of one experiment"),
     (
         "reproduce figure-1 --task prefix-99",

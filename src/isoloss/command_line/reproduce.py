@@ -14,6 +14,7 @@ from isoloss.command_line.options import (
     Name,
     Number,
     language_in,
+    refuse_below,
     refuse_unknown_device,
 )
 from isoloss.command_line.terminal import starting
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
 Place = Literal["local", "ray", "slurm"]
 Precision = Literal["float32", "bfloat16"]
+
+
+FEWEST_TOKENS = 5
+"""Of a model: two words and three special tokens."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,8 @@ def _check(options: ReproduceOptions) -> None:
     if options.runs and (len(set(options.names)) > 1 or options.names[0] in GROUPS):
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
     _check_language(options)
+    if options.tokens is not None:
+        refuse_below(FEWEST_TOKENS, options.tokens, "--tokens")
     if options.output is not None:
         refuse_file_as_folder(options.output)
     if options.processes is not None and options.processes < 1:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -13,12 +13,13 @@ from isoloss.command_line.options import (
     Longest,
     MaximumLength,
     language_argument,
-    refuse_missing_language,
+    language_in,
     refuse_too_many,
     usable_seed,
 )
 from isoloss.command_line.terminal import starting
 from isoloss.errors import BadInput
+from isoloss.languages.grammar import Grammar
 
 if TYPE_CHECKING:
     import torch
@@ -51,7 +52,9 @@ class SampleOptions:
 
 def sample(options: SampleOptions) -> None:
     """Sample sentences from a language, one per line."""
-    refuse_missing_language(options.language)
+    written = language_in(options.language)
+    if options.trees and not isinstance(written, Grammar):
+        raise BadInput(f"sentences of this {_kind(written)} have no derivation trees; leave --trees out")
     if options.sentences < 1:
         raise BadInput(f"--sentences {options.sentences} draws nothing; draw at least 1")
     refuse_too_many(options.sentences)
@@ -73,14 +76,18 @@ def sample(options: SampleOptions) -> None:
             print(line)
 
 
+def _kind(written: Any) -> str:
+    """What a language is called by the keys of its JSON."""
+    names = {"dyck": "Dyck language", "causal_language_model": "causal language model"}
+    keys = written if isinstance(written, dict) else {}
+    return next((name for key, name in names.items() if key in keys), "hidden Markov model")
+
+
 def _lines(language: "Language", sentences: int, generator: "torch.Generator", trees: bool) -> Iterator[str]:
-    from isoloss.languages.language import DrawsDerivations, kind_of
+    from isoloss.languages.language import DrawsDerivations
 
     if trees:
-        if not isinstance(language, DrawsDerivations):
-            raise BadInput(
-                f"sentences of this {kind_of(language)} have no derivation trees; leave --trees out"
-            )
+        assert isinstance(language, DrawsDerivations)  # a grammar's, or else it has been refused
         yield from map(str, language.sample_derivations(sentences, generator))
         return
     drawn = language.sample(sentences, generator)
