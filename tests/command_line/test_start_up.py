@@ -125,6 +125,7 @@ MISTAKES = (
         "probabilities tests/data/liu2023-released.pcfg --sentence zebra",
         "word 1, 'zebra', is not in the vocabulary",
     ),
+    ("reproduce figure-1 --runs zebra", "no run of figure-1 is called 'zebra': all names have a seed, such"),
     ("reproduce figure-1 figure-2 --runs a", "--runs names runs of one experiment"),
     ("reproduce figure-1 --tokens 2", "--tokens must be at least 5, not 2"),
     ("reproduce paper --runs a", "--runs names runs of one experiment"),

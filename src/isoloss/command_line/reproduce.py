@@ -24,6 +24,7 @@ from isoloss.experiments.experiment_names import (
     prefixes_of_scale,
     refuse_a_language,
     refuse_unknown,
+    refuse_unseeded_runs,
 )
 from isoloss.files import refuse_file_as_folder
 from isoloss.languages.task_names import refuse_unknown_prefix, refuse_unknown_task
@@ -136,6 +137,8 @@ def _check(options: ReproduceOptions) -> None:
         refuse_a_language(options.names)
     if options.runs and (len(set(options.names)) > 1 or options.names[0] in GROUPS):
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
+    if options.runs and not options.names[0].endswith(".py"):
+        refuse_unseeded_runs(options.names[0], options.runs)
     _check_language(options)
     if options.tokens is not None:
         refuse_below(FEWEST_TOKENS, options.tokens, "--tokens")

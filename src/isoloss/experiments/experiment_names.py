@@ -1,5 +1,6 @@
 """What experiments are called, from the files of the folder `suite` and without importing any."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import iter_modules
@@ -52,6 +53,19 @@ def names_with_a_language() -> tuple[str, ...]:
     """
     files = {name: _SUITE_FOLDER / f"{name.replace('-', '_')}.py" for name in experiment_names()}
     return tuple(name for name, file in files.items() if "takes_a_language=True" in file.read_text("utf-8"))
+
+
+def refuse_unseeded_runs(experiment: str, runs: Sequence[str]) -> None:
+    """Raise BadInput for what cannot be a run of a built-in experiment: the names of all of them have a seed.
+
+    >>> refuse_unseeded_runs("figure-1", ["width-32-seed-1"])
+    """
+    for run in runs:
+        if not re.search(r"\bseed-\d", run):
+            raise BadInput(
+                f"no run of {experiment} is called {run!r}: all names have a seed, such as width-32-seed-1; "
+                f"`isoloss runs` lists those of a folder of results"
+            )
 
 
 def refuse_a_language(names: Sequence[str]) -> None:
