@@ -203,8 +203,8 @@ def _check(kind: Kind) -> None:
     """Refuse what can be refused without torch."""
     match kind:
         case GrammarOptions(sizes=sizes) | HierarchyOptions(sizes=sizes):
-            refuse_impossible_sizes(sizes)
             _refuse_more("rules", rules_of(sizes), kind.most_rules, "--most-rules")
+            refuse_impossible_sizes(sizes)
         case HMMOptions(sizes=sizes):
             refuse_impossible_sizes(sizes)
             numbers = sizes.states * (sizes.states + sizes.words)
