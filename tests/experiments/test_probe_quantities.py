@@ -53,7 +53,9 @@ STANDARDISED = adapted(Standardised(), "standardised_accuracy")
 
 def of_language(quantity: AnyQuantity) -> dict[str, object]:
     drawn, subject = quantity.draw(LANGUAGE, MaskedObjective(), silent), replace(SUBJECT, settings={})
-    return quantity.columns(quantity.measure(nn.Linear(0, 0), drawn, subject, silent).records)
+    return quantity.columns(
+        quantity.measure(nn.ParameterList([torch.empty(0)]), drawn, subject, silent).records
+    )
 
 
 def measured(quantity: AnyQuantity) -> tuple[dict[str, object], Measurement]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import torch
 from torch import nn
 
 from isoloss.errors import BadInput, did_you_mean
@@ -76,7 +77,7 @@ class PlannedReference:
         objective = MaskedObjective()
         examples = self.quantity.draw(language, objective, progress)
         subject = Subject("", objective, {}, language)
-        nothing = nn.Linear(0, 0, device=device)
+        nothing = nn.ParameterList([torch.empty(0, device=device)])
         measured = self.quantity.measure(nothing, examples, subject, progress)
         _stored(output).write(self.digest, measured.records)
         return ()
