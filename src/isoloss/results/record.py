@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -204,6 +205,8 @@ def as_text(value: object, error: float | None = None) -> str:
     ('1.50123 ± 0.00034', '1.501', '12,000', '–', 'yes')
     >>> as_text(16000.0), as_text(16023.0, 154.0), as_text(1.6e12)
     ('16,000', '16,020 ± 150', '1.6e+12')
+    >>> as_text(0.7476, 3.5e-18)  # rounding of sums, not an error
+    '0.7476 ± 0'
     """
     match value:
         case None:
@@ -223,8 +226,8 @@ def as_text(value: object, error: float | None = None) -> str:
 def _with_error(value: float, error: float | None) -> str:
     if error is None or not math.isfinite(error):
         return _four_digits(value)
-    if error <= 0:
-        return f"{_four_digits(value)} ± {error:g}"
+    if error <= abs(value) * sys.float_info.epsilon:
+        return f"{_four_digits(value)} ± 0"
     decimals = 1 - math.floor(math.log10(error))
     if -6 <= decimals <= 6:
         places = max(decimals, 0)
