@@ -17,6 +17,7 @@ from transformers import (
     DebertaV2ForMaskedLM,
     FalconConfig,
     FalconForCausalLM,
+    Gemma3TextConfig,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -35,13 +36,18 @@ from isoloss.curvature.per_sentence.traces import (
     sentence_fisher_traces,
     sentences_at_once,
 )
-from isoloss.measurements.counted_passes import count_passes, give_indices_values
-from isoloss.measurements.foreseen_cost import _give_freed_memory_back, foreseen_cost
+from isoloss.measurements import foreseen_cost as timing
+from isoloss.measurements.counted_passes import (
+    LiveMemory,
+    count_passes,
+    counted_passes,
+    give_indices_values,
+    without_storage,
+)
+from isoloss.measurements.foreseen_cost import _give_freed_memory_back, foreseen_cost, of_layers
 from isoloss.measurements.inspected_model import random_batch
-from isoloss.measurements.live_memory import LiveMemory
 from isoloss.measurements.models_together import predicting
 from isoloss.measurements.sampled_batches import objective_of
-from isoloss.measurements.timed_layers import of_layers
 from isoloss.models.loading import number_of_tokens
 from isoloss.objectives.batch import Batch, Objective
 
@@ -206,3 +212,56 @@ def test_first_weights_that_are_drawn_by_what_some_numbers_are_are_not_drawn(tmp
     cost = foreseen_cost(str(tmp_path), None, None, "cpu", 1 << 40, 16, 1 << 30)
     assert cost.counted.operations > 0
     assert cost.seconds_a_sentence is not None, cost.untimed
+
+
+SMALL = {"vocab_size": 60, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
+LAYERS = 4
+CONFIGURATIONS: dict[str, tuple[Any, Any]] = {
+    "bert": (BertConfig(**SMALL, num_hidden_layers=LAYERS), "masked"),
+    "gpt2": (GPT2Config(vocab_size=60, n_embd=32, n_head=4, n_layer=LAYERS), "causal"),
+    "gemma3": (Gemma3TextConfig(**SMALL, num_hidden_layers=LAYERS, head_dim=8), "causal"),
+    "t5": (
+        T5Config(
+            vocab_size=60,
+            d_model=32,
+            d_kv=8,
+            d_ff=64,
+            num_heads=4,
+            num_layers=LAYERS,
+            decoder_start_token_id=0,
+        ),
+        "target text",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gpt2", "t5"))]
+)
+def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, prediction = CONFIGURATIONS[name]
+    model, length = without_storage(name, config, prediction, torch.float32, 24)
+    whole = counted_passes(name, model, prediction, length, 5, 1 << 40)
+    monkeypatch.setattr(
+        timing._Pass, "seconds", lambda of_few, _: 7.0 + 0.25 * of_few.model.config.num_hidden_layers
+    )
+    seconds, why = timing.timed_layers(config, prediction, torch.float32, length, whole, "cpu", 1 << 30)
+    assert why == ""
+    assert seconds == pytest.approx((7.0 + 0.25 * LAYERS) / 5, rel=0.02)
+
+
+def test_a_model_of_one_layer_takes_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = BertConfig(**SMALL, num_hidden_layers=1)
+    model, length = without_storage("one", config, "masked", torch.float32, 24)
+    whole = counted_passes("one", model, "masked", length, 4, 1 << 40)
+    monkeypatch.setattr(timing._Pass, "seconds", lambda *_: 2.0)
+    assert timing.timed_layers(config, "masked", torch.float32, length, whole, "cpu", 1 << 30) == (0.5, "")
+
+
+def test_a_list_with_an_entry_for_each_layer_is_shortened_with_them() -> None:
+    few = timing.of_layers(CONFIGURATIONS["gemma3"][0], 2)
+    assert (few.num_hidden_layers, len(few.layer_types)) == (2, 2)
+    few = timing.of_layers(CONFIGURATIONS["t5"][0], 2)
+    assert (few.num_layers, few.num_decoder_layers) == (2, 2)

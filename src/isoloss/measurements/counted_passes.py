@@ -1,6 +1,7 @@
-"""The memory and operations of a model's passes, which are carried out on tensors without storage."""
+"""The memory and operations of a model's passes, counted as they are done, on tensors without storage too."""
 
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
 from isoloss.curvature.per_sentence.directions import Directions, drawn_directions
@@ -16,7 +20,6 @@ from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import a_gradient_at_a_time, sentences_at_once
 from isoloss.errors import BadInput
 from isoloss.measurements.inspected_model import random_batch
-from isoloss.measurements.live_memory import LiveMemory, ProductOperations
 from isoloss.measurements.models_together import predicting
 from isoloss.measurements.sampled_batches import objective_of
 from isoloss.models.hub import quiet, refusing, sized_as_published
@@ -24,6 +27,88 @@ from isoloss.models.loading import Prediction, longest_sentence, number_of_token
 from isoloss.models.task_heads import Head, class_of_head
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
+
+
+class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within the block, follows what is alive, on any thread: `bytes` now, and at most `peak` so far.
+
+    Counts the storages of `alive`, and of the result of every operation, once each, until the last tensor
+    that views one is freed. What an operation takes and frees within itself is not seen.
+
+    >>> import torch
+    >>> weight = torch.zeros(100)
+    >>> with LiveMemory([weight]) as memory:
+    ...     first = weight + 1
+    ...     del first
+    ...     second = weight[:50] * 2
+    >>> memory.peak, memory.bytes
+    (800, 600)
+    """
+
+    def __init__(self, alive: Iterable[Tensor] = ()) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes = self.peak = 0
+        self._storages: dict[int, weakref.ref[Any]] = {}
+        for tensor in alive:
+            self._meet(tensor)
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for each in tree_leaves(result):
+            if isinstance(each, Tensor):
+                self._meet(each)
+        return result
+
+    def _meet(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        place, size = storage._cdata, storage.nbytes()
+        if place in self._storages:
+            return
+
+        def free(_: Any) -> None:
+            del self._storages[place]
+            self.bytes -= size
+
+        self._storages[place] = weakref.ref(storage, free)
+        self.bytes += size
+        self.peak = max(self.peak, self.bytes)
+
+
+class ProductOperations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Within the block, counts the `operations` of matrix products, forward and backward.
+
+    torch's FlopCounterMode also follows modules, by hooks that stand in the way of `torch.autograd.grad`
+    where a weight is what a module is given, as positions' vectors are in DeBERTa.
+
+    >>> import torch
+    >>> with ProductOperations() as counted:
+    ...     product = torch.ones(2, 3) @ torch.ones(3, 4)
+    >>> counted.operations
+    48
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operations = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        count = flop_registry.get(func._overloadpacket)
+        if count is not None:
+            self.operations += count(*args, **(kwargs or {}), out_val=result)
+        return result
 
 
 @dataclass(frozen=True)
