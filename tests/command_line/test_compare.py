@@ -10,7 +10,6 @@ import torch
 from called import answer
 from transformers import AutoModelForMaskedLM
 
-import isoloss.measurements.checkpoint_measurements as measurements_module
 import isoloss.measurements.compared_checkpoints as compared_module
 import isoloss.measurements.comparison_plan as plan_module
 import isoloss.measurements.on_sentences.local_learning_coefficient as llc_module
@@ -155,7 +154,7 @@ def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_b
 @pytest.mark.usefixtures("_nothing_painted")
 def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run, monkeypatch, tmp_path):
     probes = []
-    probe = measurements_module.task_features
+    probe = plan_module.task_features
 
     def stopping(*arguments, **options):
         if len(probes) == 1:
@@ -163,22 +162,22 @@ def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run
         probes.append(1)
         return probe(*arguments, **options)
 
-    monkeypatch.setattr(measurements_module, "task_features", stopping)
+    monkeypatch.setattr(plan_module, "task_features", stopping)
     code, _, told = run("a", "b", *TEXT, *TASK)
     assert code == 130
     assert "goes on from there" in told
     html = (tmp_path / "report.html").read_text()
     assert "Not everything has been measured yet" in html
     assert "b against a: same loss" in html
-    monkeypatch.setattr(measurements_module, "task_features", probe)
+    monkeypatch.setattr(plan_module, "task_features", probe)
     measured = []
-    kept = measurements_module.measure
+    kept = plan_module.measure
 
     def counted(quantity, models, *arguments):
         measured.extend(models if quantity == "pretraining_loss" else ())
         return kept(quantity, models, *arguments)
 
-    monkeypatch.setattr(measurements_module, "measure", counted)
+    monkeypatch.setattr(plan_module, "measure", counted)
     code, resumed, _ = run("a", "b", *TEXT, *TASK, "--json")
     assert (code, measured) == (0, [])
     code, more, _ = run("a", "b", "wide", *TEXT, *TASK, "--json")
@@ -192,11 +191,11 @@ def test_a_report_never_tells_less_than_the_one_before(run, monkeypatch, tmp_pat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(measurements_module, "measure", stopped)
+        patched.setattr(plan_module, "measure", stopped)
         assert run("a", "b", *TEXT, *TASK)[0] == 130
         assert not (tmp_path / "report.html").exists()  # nothing is known that it could tell
     assert run("a", "b", *TEXT, *TASK)[0] == 0
-    monkeypatch.setattr(measurements_module, "measure", stopped)
+    monkeypatch.setattr(plan_module, "measure", stopped)
     assert run("a", "b", "wide", *TEXT, *TASK)[0] == 130
     html = (tmp_path / "report.html").read_text()
     assert "Not everything has been measured yet" in html
@@ -239,7 +238,7 @@ def test_a_mistake_in_the_last_name_is_told_before_the_first_weights_are_read(wr
 def test_settings_that_differ_by_little_have_keys_of_their_own():
     corpus, stopping = TokenCorpus([[5, 6]], [1]), Stopping(None, 64, None)
     keys = [
-        measurements_module.quantity_of_text(
+        plan_module.quantity_of_text(
             "pretraining_loss", SampledBatches(corpus, ShareMasked(4, rate), seed=0), "text", stopping
         ).key
         for rate in (0.15, 0.1501, 0.15)

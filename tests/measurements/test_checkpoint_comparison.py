@@ -9,9 +9,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from isoloss.measurements import checkpoint_comparison
 from isoloss.measurements.checkpoint_comparison import DamagedMeasurement, carry_out
-from isoloss.measurements.checkpoint_measurements import CheckpointMeasurement
 from isoloss.measurements.compared_checkpoints import (
     Checkpoint,
+    CheckpointMeasurement,
     Models,
     encoding_digest,
     tokenizer_digest,

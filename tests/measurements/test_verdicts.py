@@ -13,7 +13,6 @@ from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.checkpoint_comparison import Comparison, constant_accuracy, difference_of_accuracies
-from isoloss.measurements.checkpoint_measurements import accuracy_measurement
 from isoloss.measurements.compared_checkpoints import LOSS, PROBE, TRACE, Checkpoint, families
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts, interval_of_difference
 from isoloss.measurements.linear_probe import Accuracy
@@ -44,7 +43,9 @@ def of_sentences(quantity, values):
 
 
 def of_probe(right):
-    return accuracy_measurement(Accuracy.of("linear_probe", right.double()), "", {})
+    accuracy = Accuracy.of("linear_probe", right.double())
+    values = {"correct": accuracy.correct, "by_seed": accuracy.by_seed}
+    return Measurement(accuracy.records("", {}), values)
 
 
 def answers(checkpoints, measured, **options):

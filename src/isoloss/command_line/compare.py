@@ -31,8 +31,7 @@ from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
 if TYPE_CHECKING:
     from isoloss.measurements.checkpoint_comparison import Comparison, Measured
-    from isoloss.measurements.checkpoint_measurements import Stage
-    from isoloss.measurements.compared_checkpoints import Checkpoint
+    from isoloss.measurements.compared_checkpoints import Checkpoint, Stage
     from isoloss.measurements.comparison_plan import PlanSettings, Sources
     from isoloss.measurements.verdicts import PairVerdict
     from isoloss.results.estimate import Estimate

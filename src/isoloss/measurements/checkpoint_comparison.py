@@ -15,7 +15,6 @@ from torch import Tensor
 
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.errors import Damaged, IsolossError
-from isoloss.measurements.checkpoint_measurements import CheckpointMeasurement, Stage
 from isoloss.measurements.compared_checkpoints import (
     ACCURACIES,
     FINE_TUNING,
@@ -23,7 +22,9 @@ from isoloss.measurements.compared_checkpoints import (
     PROBE,
     TRACE,
     Checkpoint,
+    CheckpointMeasurement,
     Models,
+    Stage,
     not_comparable,
 )
 from isoloss.measurements.linear_probe import Accuracy
@@ -75,10 +76,15 @@ class Comparison:
         """
         if name != FINE_TUNING:
             found = self.measurement(checkpoint, name) if name == PROBE else None
-            return None if found is None else measured_accuracy(found)
+            if found is None:
+                return None
+            quantity = found.records[0].quantity.removesuffix("_accuracy")
+            return Accuracy(quantity, found.values["correct"], found.values["by_seed"])
         seeds = [each for each in self._common if each.startswith(FINE_TUNING)]
         found_of = [self.measured[checkpoint.name, seed] for seed in seeds]
-        return accuracy_of_seeds(found_of) if len(seeds) > 1 else None
+        if len(seeds) < 2:
+            return None
+        return Accuracy.of("fine_tuning_best", torch.stack([each.values["right"] for each in found_of]))
 
     def loss(self, checkpoint: Checkpoint) -> float:
         """The pre-training loss in nats; nan if it has not been measured."""
@@ -241,17 +247,6 @@ def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str
     key = {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
     # The first revision is left out, as in records from before there were revisions.
     return key if measurement.revision == 1 else key | {"revision": measurement.revision}
-
-
-def measured_accuracy(measurement: Measurement) -> Accuracy:
-    """The accuracy that `accuracy_measurement` wrote."""
-    quantity = measurement.records[0].quantity.removesuffix("_accuracy")
-    return Accuracy(quantity, measurement.values["correct"], measurement.values["by_seed"])
-
-
-def accuracy_of_seeds(seeds: list[Measurement]) -> Accuracy:
-    """The accuracy of fine-tuning, from those of its seeds."""
-    return Accuracy.of("fine_tuning_best", torch.stack([seed.values["right"] for seed in seeds]))
 
 
 def difference_of_accuracies(accuracy: Accuracy, reference: Accuracy) -> Estimate:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.measurements.labelled_inputs import padding_token
 from isoloss.measurements.models_together import load_together, pad_token_of
+from isoloss.measurements.quantity import Measurement
 from isoloss.models.loading import (
     Prediction,
     longest_sentence,
@@ -89,6 +90,24 @@ class Models:
         if name not in self._tokenizers:
             self._tokenizers[name] = load_tokenizer(name)
         return self._tokenizers[name]
+
+
+@dataclass(frozen=True)
+class CheckpointMeasurement:
+    """A measurement to be made of a checkpoint; `name` is shown while it runs.
+
+    `key` holds, as JSON, everything its numbers depend on besides the model and its tokenizer. Cached
+    measurements of an older `revision` are repeated.
+    """
+
+    name: str
+    key: Mapping[str, Any]
+    measure: Callable[[PreTrainedModel, Checkpoint, Progress], Measurement]
+    revision: int = 1
+
+
+Stage = Sequence[tuple[Checkpoint, CheckpointMeasurement]]
+"""Measurements after which there is something new to compare."""
 
 
 def read_checkpoints(

@@ -1,11 +1,12 @@
-"""What `isoloss compare` reads, and the stages in which it measures all checkpoints on it."""
+"""What `isoloss compare` reads, measures of a checkpoint, and the stages in which it measures all of them."""
 
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from transformers import PreTrainedModel
 
 from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
 from isoloss.corpora.labelled_texts import TextTask
@@ -13,32 +14,135 @@ from isoloss.corpora.task_file import read_task
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
-from isoloss.measurements.checkpoint_measurements import (
-    CheckpointMeasurement,
-    Stage,
-    fine_tuning_of_task,
-    probe_of_task,
-    quantity_of_text,
-)
+from isoloss.files import file_digest
 from isoloss.measurements.compared_checkpoints import (
+    FINE_TUNING,
+    LOSS,
+    PROBE,
+    TRACE,
     Checkpoint,
+    CheckpointMeasurement,
     Models,
+    Stage,
     families,
 )
+from isoloss.measurements.fine_tuning import fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.labelled_inputs import text_inputs
 from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
 from isoloss.measurements.models_together import read_answers, source_for
-from isoloss.measurements.sampled_batches import (
-    NextToken,
-    Predicting,
-    SampledBatches,
-    ShareMasked,
-    TargetText,
-    TextClasses,
-    TextLabels,
-)
+from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
+from isoloss.measurements.quantity import Measurement
+from isoloss.measurements.sampled_batches import SampledBatches, predicting_of
+from isoloss.measurements.task_texts import task_features
 from isoloss.models.loading import Prediction, read_config
 from isoloss.models.task_heads import head_of
+from isoloss.models.tokenizer import load_tokenizer
+from isoloss.progress import Progress
+from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.record import Setting
+
+WEIGHTS = (".safetensors", ".bin")
+SHORTER = {"pretraining_loss": LOSS, "fisher_trace": TRACE}
+"""What the two usual quantities of a text are called in a comparison; others by their own names."""
+
+
+def quantity_of_text(
+    quantity: str, batches: SampledBatches, text: str, stopping: Stopping
+) -> CheckpointMeasurement:
+    """A quantity, named as in `quantity_named`, on batches of the text whose digest is `text`; see `measure`.
+
+    Its records say why it stopped, and how much of the text was truncated or left out. Measuring raises
+    KeyboardInterrupt if it is interrupted before the end.
+    """
+    name = short_name(quantity)
+    called = SHORTER.get(name, name)
+    key = {
+        "measures": called,
+        "text": text,
+        "longest": getattr(batches.corpus, "longest", None),
+        "predicting": repr(batches.predicting),
+        "seed": batches.seed,
+        "stopping": asdict(stopping),
+    }
+    file, value = name_and_value(quantity)
+    if file.endswith(".py"):
+        key |= {"file": file_digest(Path(file))}
+    if value is not None:
+        key |= {"value": _content_of(Path(value))}
+    revision = quantity_named(quantity, stopping.sentences or FIXED_SENTENCES, batches.seed).revision
+
+    def measured(model: PreTrainedModel, checkpoint: Checkpoint, progress: Progress) -> Measurement:
+        name, settings = checkpoint.name, {"estimand": batches.predicting.describe()}
+        found = measure(quantity, {name: model}, batches, stopping, settings, progress_of(name, progress))
+        if found.stopped == INTERRUPTED:
+            raise KeyboardInterrupt
+        read = found.reading
+        more: dict[str, Setting] = {
+            "stopped": found.stopped,
+            "cut": len(read.cut),
+            "too_short": len(read.short),
+        }
+        whole = found.measurements[name]
+        records = [replace(record, settings={**record.settings, **more}) for record in whole.records]
+        return Measurement(records, whole.values)
+
+    return CheckpointMeasurement(called, key, measured, revision)
+
+
+def _content_of(named: Path) -> list[str]:
+    """Digests of the file, or of the files of weights in the folder, that a quantity names, if it does."""
+    weights = [each for each in named.iterdir() if each.suffix in WEIGHTS] if named.is_dir() else [named]
+    return [file_digest(each) for each in sorted(weights) if each.is_file()]
+
+
+def probe_of_task(
+    task: TextTask, digest: str, longest: int, settings: ProbeSettings
+) -> CheckpointMeasurement:
+    """The accuracy of linear heads on the task of that digest, with texts truncated to `longest` tokens."""
+
+    def probed(model: PreTrainedModel, checkpoint: Checkpoint, progress: Progress) -> Measurement:
+        tokenizer, report = load_tokenizer(checkpoint.name), progress_of(checkpoint.name, progress)
+        accuracy = task_features(model, tokenizer, task, longest, report).probed(settings, report)
+        cut = text_inputs(model, tokenizer, task.test, longest).cut
+        records = accuracy.records(checkpoint.name, {"task": task.name, "cut": cut})
+        return Measurement(records, {"correct": accuracy.correct, "by_seed": accuracy.by_seed})
+
+    key = {"measures": PROBE, "task": digest, "longest": longest, "settings": asdict(settings)}
+    return CheckpointMeasurement(PROBE, key, probed)
+
+
+def fine_tuning_of_task(
+    task: TextTask, digest: str, longest: int, settings: FineTuningSettings, seed: int
+) -> CheckpointMeasurement:
+    """Of the model fine-tuned on the task with one seed, the best epoch's accuracy; the key names no other.
+
+    The values say which test texts are classified correctly.
+    """
+    said = asdict(settings)
+    del said["seeds"]
+    key = {"measures": FINE_TUNING, "task": digest, "longest": longest, "settings": said, "seed": seed}
+    called = f"{FINE_TUNING} with seed {seed}"
+
+    def fine_tuned(model: PreTrainedModel, checkpoint: Checkpoint, progress: Progress) -> Measurement:
+        def report(task: str, completed: float, total: float, message: str = "") -> None:  # noqa: ARG001
+            progress(f"{called} of {checkpoint.name}", completed, total, message)
+
+        tokenizer = load_tokenizer(checkpoint.name)
+        inputs = fine_tuning_inputs(model, tokenizer, task, settings, longest)
+        found = fine_tune_text_seed(model, tokenizer, task.classes, inputs, settings, seed, report)
+        right = found.best.double()
+        more: dict[str, Setting] = {
+            "task": task.name,
+            "best_epoch": found.best_epoch,
+            "epochs": len(found.validation),
+        }
+        quantity = "fine_tuning_best_accuracy_of_seed"
+        record = mean_over_sentences(right).record(quantity, "fraction", seed, checkpoint.name, more)
+        return Measurement([record], {"right": right})
+
+    return CheckpointMeasurement(called, key, fine_tuned)
 
 
 @dataclass(frozen=True)
@@ -175,13 +279,14 @@ def _on_text(
     text = _digest(said if isinstance(corpus, TextCorpus) else [said, corpus.labels])
     measured: dict[str, list[CheckpointMeasurement]] = {}
     for family in families(checkpoints):
-        tokenizer = models.tokenizer(family[0].name)
+        first = family[0]
+        tokenizer = models.tokenizer(first.name)
         longest = min((each.longest for each in family if each.longest is not None), default=None)
         batches = SampledBatches(
             corpus.read_by(tokenizer, longest),
-            _predicting(family[0], tokenizer, settings.mask_rate),
+            predicting_of(first.prediction, tokenizer.mask_token_id, settings.mask_rate, first.decoder_start),
             settings.seed,
-            family[0].padding,
+            first.padding,
         )
         of_family = [
             quantity_of_text("pretraining_loss", batches, text, settings.loss_stopping),
@@ -192,19 +297,6 @@ def _on_text(
         [(each, measured[each.name][number]) for each in checkpoints]
         for number in range(1 + len(settings.quantities))
     ]
-
-
-def _predicting(checkpoint: Checkpoint, tokenizer: Any, mask_rate: float) -> Predicting:
-    match checkpoint.prediction:
-        case "masked":
-            return ShareMasked(tokenizer.mask_token_id, mask_rate)
-        case "causal":
-            return NextToken()
-        case "target text":
-            return TargetText(checkpoint.decoder_start)
-        case "text labels":
-            return TextLabels()
-    return TextClasses(of_tokens=checkpoint.prediction == "token classes")
 
 
 def _task_in_words(path: Path, test: Path | None, task: TextTask) -> str:

@@ -13,15 +13,11 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure
 from isoloss.measurements.sampled_batches import (
-    NextToken,
     OneMask,
     Predicting,
     SampledBatches,
-    ShareMasked,
-    TargetText,
-    TextClasses,
-    TextLabels,
     measured_text,
+    predicting_of,
     refuse_single_sentence,
 )
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
@@ -208,18 +204,14 @@ def predicting(
             if prediction != "causal":
                 what = f"the head of a task ({prediction}) predicts no masked tokens"
             raise BadInput(f"{what}; leave the options of masks out")
-        if prediction == "causal":
-            return NextToken()
-        if prediction == "target text":
-            return TargetText(first_of_decoder(next(iter(models.values()))))
-        if prediction == "text labels":
-            return TextLabels()
-        return TextClasses(of_tokens=prediction == "token classes")
+        start = first_of_decoder(next(iter(models.values()))) if prediction == "target text" else None
+        return predicting_of(prediction, None, MASK_RATE, start)
     first, model = next(iter(models.items()))
     mask = _mask_token_of(first) if mask_token is None else mask_token
     if not 0 <= mask < number_of_tokens(model):
         raise BadInput(f"the mask token {mask} is none of the model's {number_of_tokens(model)} tokens")
-    return OneMask(mask) if one_mask else ShareMasked(mask, MASK_RATE if mask_rate is None else mask_rate)
+    share = MASK_RATE if mask_rate is None else mask_rate
+    return OneMask(mask) if one_mask else predicting_of(prediction, mask, share, None)
 
 
 def _mask_token_of(name: str) -> int:

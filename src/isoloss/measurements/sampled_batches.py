@@ -238,6 +238,25 @@ class SampledBatches:
         return replace(batch, token_types=types)
 
 
+def predicting_of(prediction: str, mask_token: int | None, share: float, start: int | None) -> Predicting:
+    """What models predict, by a `Prediction` or the `Head` of a task, and what of it they read first.
+
+    >>> predicting_of("causal", None, 0.15, None)
+    NextToken()
+    """
+    match prediction:
+        case "masked":
+            assert mask_token is not None  # without one, masked models are refused
+            return ShareMasked(mask_token, share)
+        case "causal":
+            return NextToken()
+        case "target text":
+            return TargetText(start)
+        case "text labels":
+            return TextLabels()
+    return TextClasses(of_tokens=prediction == "token classes")
+
+
 def objective_of(predicting: Predicting) -> Objective:
     """How the predictions are read off a model."""
     match predicting:
