@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from isoloss.cli import main
-from isoloss.command_line import theory_request
+from isoloss.command_line.theory_lines import summary_lines
+from isoloss.executors import runner
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.scale import scale_named
@@ -23,7 +24,7 @@ def run(*arguments: str) -> int:
 def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(theory_request, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
+    monkeypatch.setattr(runner, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
     arguments = ("theorem-5.1", "--smoke", "--length", "4", "--samples", "3", "--json")
     assert run(*arguments, "--output", str(tmp_path)) == 0
     shown = capsys.readouterr()
@@ -51,7 +52,7 @@ def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
 def test_pages_of_another_scale_stay_as_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(theory_request, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
+    monkeypatch.setattr(runner, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("of the night")
     keep_names([builtin_designs()["figure-1"].at(scale_named("night"))], tmp_path)
@@ -99,12 +100,12 @@ def test_options_that_are_none_exit_with_2(
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_last_screen_counts_first_and_fits(width: int) -> None:
     statements = shipped_statements().statements
-    lines = list(theory_request.summary_lines(statements, width))
+    lines = list(summary_lines(statements, width))
     assert max(map(len, lines)) <= width
     assert lines[0].startswith(f"{len(statements)} statements, ")
     assert [line.split()[1] for line in lines[1 : len(statements) + 1]] == [each.name for each in statements]
     (theorem,) = [each for each in statements if each.name == "theorem-5.1"]
-    alone = list(theory_request.summary_lines([theorem], width))
+    alone = list(summary_lines([theorem], width))
     assert max(map(len, alone)) <= width
     assert sum(line.lstrip().startswith("computed ") for line in alone) == len(theorem.findings)
     assert sum(line.lstrip().startswith("Correction: ") for line in alone) == len(theorem.corrections)

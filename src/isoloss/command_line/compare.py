@@ -17,9 +17,9 @@ from isoloss.command_line.options import (
     Number,
     Objective,
     Quantities,
+    refuse_no_page,
     refuse_unknown_device,
     refuse_unusable_limits,
-    refuse_unwritable,
     repeated_command,
     trace_stopping,
     usable_mask_rate,
@@ -184,9 +184,7 @@ def _check(options: CompareOptions) -> None:
         raise BadInput(f"--same-loss is a share of the loss, such as 0.01, not {options.same_loss}")
     if options.task_length < 8:
         raise BadInput(f"--task-length must leave at least 8 tokens of an example, not {options.task_length}")
-    if options.output.suffix != ".html":
-        raise BadInput(f"--output names an HTML file, such as comparison.html, not {options.output}")
-    refuse_unwritable(options.output)
+    refuse_no_page(options.output, "comparison.html")
     refuse_absent(*options.models)
     if options.dataset is not None:
         refuse_absent_data_set(options.dataset)

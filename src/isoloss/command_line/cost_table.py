@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from isoloss.command_line.plain_table import PlainTable
-from isoloss.command_line.reproduce import ReproduceOptions
+from isoloss.command_line.reproduce_request import ReproduceOptions
 from isoloss.command_line.terminal import progress_display, stdout_width
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import (

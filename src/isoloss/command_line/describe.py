@@ -13,10 +13,10 @@ from isoloss.command_line.options import (
     MaximumLength,
     Number,
     language_argument,
-    refuse_missing_language,
+    language_in,
     refuse_no_error_bar,
     refuse_unwritable,
-    report_cost_of_one_position_each,
+    report_cost,
     usable_seed,
 )
 from isoloss.command_line.terminal import heavy_imports, in_lines, progress_display, starting
@@ -53,7 +53,7 @@ def describe(options: DescribeOptions) -> None:
     page = options.output or Path(f"{options.language.stem}.html")
     if page.suffix != ".html":
         raise BadInput(f"--output {page} is no page; give a name that ends in .html")
-    refuse_missing_language(options.language)
+    language_in(options.language)
     refuse_no_error_bar(options.sentences)
     seed = usable_seed(options.seed)
     with starting("describe"):
@@ -64,7 +64,7 @@ def describe(options: DescribeOptions) -> None:
     described = language_argument(options.language, options.maximum_length, options.longest)
     _ = described.maximum_length  # rejects a grammar that has no longest sentence
     n = usual_sentences(described) if options.sentences is None else options.sentences
-    report_cost_of_one_position_each(described, n)
+    report_cost(described, n)
     with heavy_imports():  # charts take seconds, and a mistake need not wait for that
         from isoloss.experiments.language_description import describe_language
         from isoloss.report.language_page import write_language_page

@@ -12,9 +12,9 @@ from isoloss.command_line.options import (
     MaximumLength,
     Number,
     language_argument,
-    refuse_missing_language,
+    language_in,
     refuse_no_error_bar,
-    report_cost_of_one_position_each,
+    report_cost,
     usable_seed,
 )
 from isoloss.command_line.terminal import progress_display, starting, table_console
@@ -41,7 +41,7 @@ class EntropyOptions:
 
 def entropy(options: EntropyOptions) -> None:
     """Estimate the entropy of masked words and of next words, the lowest losses a model can reach."""
-    refuse_missing_language(options.language)
+    language_in(options.language)
     refuse_no_error_bar(options.sentences)
     seed = usable_seed(options.seed)
     with starting("entropy"):
@@ -49,7 +49,7 @@ def entropy(options: EntropyOptions) -> None:
 
     drawn_from = language_argument(options.language, options.maximum_length, options.longest)
     n = usual_sentences(drawn_from) if options.sentences is None else options.sentences
-    report_cost_of_one_position_each(drawn_from, n)
+    report_cost(drawn_from, n)
     with progress_display() as progress:
         records = language_entropy(drawn_from, n, seed, progress)
     if options.json:

@@ -16,10 +16,16 @@ from isoloss.command_line.options import (
     Precision,
     Quantities,
     Share,
-    check_measured_text,
+    refuse_below,
+    refuse_no_memory,
+    refuse_no_page,
+    refuse_several_sources,
+    refuse_unknown_device,
     refuse_unusable_limits,
+    refuse_unusable_masks,
     repeated_command,
     trace_stopping,
+    usable_seed,
 )
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
@@ -167,7 +173,15 @@ def _check(options: FlatnessOptions) -> None:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
     refuse_named_twice(options.models)
     refuse_unknown_quantities(options.quantity)
-    check_measured_text(options, "flatness.html")
+    refuse_unknown_device(options.device)
+    refuse_several_sources(options.text, options.token_ids, options.dataset)
+    usable_seed(options.seed)
+    refuse_unusable_masks(options.one_mask, options.mask_rate)
+    refuse_no_memory(options.memory)
+    if options.sentences is not None:
+        refuse_below(2, options.sentences, "--sentences")
+    if options.output is not None:
+        refuse_no_page(options.output, "flatness.html")
     refuse_unusable_limits(options.relative_error, options.seconds)
     refuse_absent(*options.models)
     if not options.quantity:

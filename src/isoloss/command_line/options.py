@@ -14,11 +14,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences import quantity_names
 
 if TYPE_CHECKING:
-    from isoloss.command_line.flatness import FlatnessOptions
-    from isoloss.command_line.sensitivity import SensitivityOptions
     from isoloss.curvature.stopping import Stopping
-    from isoloss.inference.causal_model import SuffixCost
-    from isoloss.languages.causal_lm import CausalLM
     from isoloss.languages.grammar import Grammar
     from isoloss.languages.language import Language
 
@@ -110,25 +106,19 @@ def refuse_unwritable(path: Path) -> None:
         pass
 
 
-def check_measured_text(options: "FlatnessOptions | SensitivityOptions", page: str) -> None:
-    """Refuse what can be refused of the options that the two commands share, without torch.
-
-    `page` is a name that --output could have.
-    """
-    refuse_unknown_device(options.device)
-    refuse_several_sources(options.text, options.token_ids, options.dataset)
-    usable_seed(options.seed)
-    if options.one_mask and options.mask_rate is not None:
+def refuse_unusable_masks(one_mask: bool, mask_rate: float | None) -> None:
+    """Raise BadInput for both of the two ways to mask, and for a rate that is no share."""
+    if one_mask and mask_rate is not None:
         raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
-    if options.mask_rate is not None:
-        usable_mask_rate(options.mask_rate)
-    refuse_no_memory(options.memory)
-    if options.sentences is not None:
-        refuse_below(2, options.sentences, "--sentences")
-    if options.output is not None:
-        if options.output.suffix != ".html":
-            raise BadInput(f"--output names an HTML file, such as {page}, not {options.output}")
-        refuse_unwritable(options.output)
+    if mask_rate is not None:
+        usable_mask_rate(mask_rate)
+
+
+def refuse_no_page(output: Path, example: str) -> None:
+    """Raise BadInput for an --output that is no page, or cannot be written; `example` is a page's name."""
+    if output.suffix != ".html":
+        raise BadInput(f"--output names an HTML file, such as {example}, not {output}")
+    refuse_unwritable(output)
 
 
 def refuse_no_memory(gibibytes: float) -> None:
@@ -215,15 +205,10 @@ def repeated_command(command: str, request: Any) -> str:
     return " ".join(words)
 
 
-def refuse_missing_language(path: Path) -> None:
-    """Raise BadInput if there is no such file, or a mistake in its grammar, before torch is imported."""
-    language_in(path)
-
-
 def language_in(path: Path) -> "Grammar | Any":
     """The grammar in a language's file, or the content of its JSON, without torch.
 
-    Raises BadInput as `refuse_missing_language` does.
+    Raises BadInput if there is no such file, and for a mistake in its grammar.
     """
     from isoloss.files import read_text
     from isoloss.languages.notation import LANGUAGE_FILE, is_json, json_content, parse_grammar
@@ -294,28 +279,22 @@ def refuse_no_error_bar(sentences: int | None) -> None:
     refuse_too_many(sentences or 0)
 
 
-def report_cost_of_all_positions(language: "CausalLM") -> None:
-    """Report on stderr the cost of the masked distributions of one sentence."""
-    _report(language, _cost_of_sentence(language))
+def report_cost(language: "Language", sentences: int | None = None) -> None:
+    """Report on stderr what the masked distributions of a causal language cost; others have none to speak of.
 
+    Those of one sentence, or of one position in each of so many `sentences`.
+    """
+    import torch
 
-def report_cost_of_one_position_each(language: "Language", sentences: int) -> None:
-    """For a causal language, report the mean cost of one masked distribution in each sentence."""
     from isoloss.inference.causal_model import SuffixCost
     from isoloss.languages.causal_lm import CausalLM
 
-    if isinstance(language, CausalLM):
-        whole, share = _cost_of_sentence(language), sentences / language.length
-        _report(language, SuffixCost(round(whole.tokens * share), whole.operations * share))
-
-
-def _cost_of_sentence(language: "CausalLM") -> "SuffixCost":
-    import torch
-
-    return language.distribution_cost(torch.arange(language.length))
-
-
-def _report(language: "CausalLM", cost: "SuffixCost") -> None:
+    if not isinstance(language, CausalLM):
+        return
+    cost = language.distribution_cost(torch.arange(language.length))
+    if sentences is not None:
+        share = sentences / language.length
+        cost = SuffixCost(round(cost.tokens * share), cost.operations * share)
     print(
         f"masked distributions: {cost}, about {language.seconds(cost):,.0f} s here; Ctrl-C stops them",
         file=sys.stderr,

@@ -15,7 +15,7 @@ from isoloss.command_line.options import (
     MaximumLength,
     language_argument,
     language_in,
-    report_cost_of_all_positions,
+    report_cost,
 )
 from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
@@ -111,7 +111,7 @@ def _masked_log_probabilities(language: "Language", sentence: "Sentences") -> "T
 
     if not isinstance(language, CausalLM):
         return language.masked_log_probabilities(sentence)
-    report_cost_of_all_positions(language)
+    report_cost(language)
     with progress_display() as progress:
         return language.masked_log_probabilities(sentence, progress)
 

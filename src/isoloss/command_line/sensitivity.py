@@ -15,10 +15,15 @@ from isoloss.command_line.options import (
     Objective,
     Precision,
     Share,
-    check_measured_text,
     refuse_below,
     refuse_existing,
+    refuse_no_memory,
+    refuse_no_page,
+    refuse_several_sources,
+    refuse_unknown_device,
+    refuse_unusable_masks,
     repeated_command,
+    usable_seed,
 )
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
@@ -236,7 +241,14 @@ def _check(options: SensitivityOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
     from isoloss.models.hub_names import refuse_absent
 
-    check_measured_text(options, "sensitivity.html")
+    refuse_unknown_device(options.device)
+    refuse_several_sources(options.text, options.token_ids, options.dataset)
+    usable_seed(options.seed)
+    refuse_unusable_masks(options.one_mask, options.mask_rate)
+    refuse_no_memory(options.memory)
+    refuse_below(2, options.sentences, "--sentences")
+    if options.output is not None:
+        refuse_no_page(options.output, "sensitivity.html")
     _check_changes(options)
     refuse_absent(options.model, *([] if options.replacement is None else [options.replacement]))
 

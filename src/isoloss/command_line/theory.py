@@ -1,19 +1,32 @@
-"""`isoloss theory`: the paper's lemmas and theorems, computed."""
+"""`isoloss theory`: the paper's lemmas and theorems, computed, on the site of the experiments beside them."""
 
-from dataclasses import dataclass
-from typing import Annotated
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from isoloss.command_line.options import Folder, Number, refuse_below
-from isoloss.command_line.terminal import starting
+from isoloss.command_line.reproduce_request import ReproduceOptions, command_again
+from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 from isoloss.files import refuse_file_as_folder
 from isoloss.languages.bracket_strings import refuse_unbalanced
 from isoloss.theory.statement_names import statements_named
 
+if TYPE_CHECKING:
+    from isoloss.executors.job import Job, Notice, Outcome
+    from isoloss.progress import Progress
+    from isoloss.theory.finding import Entry
+
 SIZED = "theorem-5.1"
 """The statement whose size may be chosen."""
+
+LONGEST_CURVE = 16
+"""Numbers of strings on the curve up to --samples, each of which is simulated."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +58,52 @@ class TheoryOptions:
 
 
 def theory(options: TheoryOptions) -> int:
-    """Carry out the request; returns the exit code."""
+    """Carry out the request; returns 0 if all was computed, whatever the verdicts, 1 if some was not.
+
+    Raises BadInput for a length that is impossible, before any work.
+    """
     _check(options)
     with starting("theory"):
-        from isoloss.command_line.theory_request import run_theory
-    return run_theory(options)
+        from isoloss.command_line.theory_lines import print_summary, results_as_json
+        from isoloss.device import usable_cores
+        from isoloss.executors.job import Job
+        from isoloss.executors.runner import run_jobs
+        from isoloss.files import only_process_in
+        from isoloss.report.site import THEORY
+        from isoloss.theory.suite import SUITE, PlannedStatement, named
+
+    entries = SUITE if options.name is None else named(options.name)
+    planned = [PlannedStatement(entry, _settings(entry, options)) for entry in entries]
+    # All that there is at this scale: the statements share its folder and site.
+    whole = ReproduceOptions(("all",), scale="smoke" if options.smoke else "laptop", output=options.output)
+    folder = whole.folder / THEORY
+    for damage in filter(None, (statement.damage(folder) for statement in planned)):
+        print(f"{damage}; it is computed again", file=sys.stderr)
+    jobs = [
+        Job(statement.name, partial(statement.carry_out, folder), statement.entry.seconds)
+        for statement in planned
+        if statement.saved(folder) is None
+    ]
+    processes = options.processes or usable_cores()
+
+    def execute(jobs: "Sequence[Job]", progress: "Progress") -> "Outcome":
+        return run_jobs(jobs, processes=processes, progress=progress)
+
+    with only_process_in(whole.folder), progress_display() as progress:
+        outcome = execute(jobs, progress)
+        page, left_out = _on_the_site(whole, execute, progress)
+    failures = (*outcome.failures, *left_out)
+    if page is None:
+        print(
+            f"the experiments in {whole.folder} are unfinished, or not those of the scale {whole.scale}: the "
+            "pages there stay as they are; running isoloss reproduce there again adds the statements",
+            file=sys.stderr,
+        )
+    results = {each.file(folder): found for each in planned if (found := each.saved(folder)) is not None}
+    if options.json:
+        print(results_as_json(results, failures))
+    print_summary(results, failures, page)
+    return 1 if failures else 0
 
 
 def _check(options: TheoryOptions) -> None:
@@ -65,3 +119,30 @@ def _check(options: TheoryOptions) -> None:
         refuse_unbalanced(options.length, 1.0)
     if options.output is not None:
         refuse_file_as_folder(options.output)
+
+
+def _on_the_site(
+    whole: ReproduceOptions, execute: "Callable[[Sequence[Job], Progress], Outcome]", progress: "Progress"
+) -> "tuple[Path | None, Sequence[Notice]]":
+    """Write the folder's site; its first page, None if experiments were begun and none is done; failures."""
+    from isoloss.experiments.design import Changes, other_experiments
+    from isoloss.experiments.experiment_result import is_done, was_planned
+    from isoloss.experiments.scale import scale_named
+    from isoloss.report.site import Site, write_whole_site
+
+    others = other_experiments(scale_named(whole.scale), Changes())
+    begun = [name for name in others if was_planned(name, whole.folder)]
+    if begun and not any(is_done(others[name](), whole.folder) for name in begun):
+        return None, ()
+    site = Site(whole.scale, whole.folder, (), partial(command_again, whole))
+    page, outcome = write_whole_site(site, others, execute, progress)
+    return page, outcome.failures
+
+
+def _settings(entry: "Entry", options: TheoryOptions) -> object:
+    settings = entry.smoke if options.smoke else entry.full
+    if options.length is None and options.samples is None:
+        return settings
+    samples = settings.samples if options.samples is None else options.samples
+    length = settings.length if options.length is None else options.length
+    return replace(settings, length=length, samples=samples, longest_curve=min(samples, LONGEST_CURVE))

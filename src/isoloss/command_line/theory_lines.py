@@ -1,15 +1,103 @@
-"""What `isoloss theory` found as lines of text: counts, a line a statement, and findings in full."""
+"""What `isoloss theory` found: counts, a line a statement, findings in full, and all of it as JSON."""
 
+import json
+import math
+import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
 
+from isoloss.command_line.terminal import print_failures, stdout_width
 from isoloss.command_line.verdict_lines import GAP, INDENT, MARKS
+from isoloss.executors.job import Notice
 from isoloss.report.overview import counts
-from isoloss.results.record import as_text
+from isoloss.results.record import Record, Setting, as_text
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.suite import statement_content
 
 RELATIONS = {"equal to": "", "at least": "≥ ", "at most": "≤ "}
+
+
+def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice], page: Path | None) -> None:
+    """See `summary_lines`; then where the results are, what failed, and the page, on stderr."""
+    for line in summary_lines(list(results.values()), stdout_width()):
+        print(line, file=sys.stderr)
+    if len(results) == 1:
+        print(f"results: {next(iter(results))}", file=sys.stderr)
+    print_failures(failures)
+    if page:
+        print(f"page: {page}", file=sys.stderr)
+
+
+def summary_lines(statements: Sequence[Statement], width: int) -> Iterator[str]:
+    """Of one statement, all findings and corrections; of several, a line each and the findings that fail."""
+    if not statements:
+        return
+    yield counted_findings(statements)
+    if len(statements) == 1:
+        (statement,) = statements
+        yield from textwrap.wrap(f"{statement.name}: {statement.title}", width)
+        for finding in statement.findings:
+            yield from finding_lines(finding, width)
+        yield from correction_lines(statement, width)
+        return
+    yield from statement_lines(statements, width)
+    failing = [
+        (statement.name, finding)
+        for statement in statements
+        for finding in statement.findings
+        if finding.verdict != Verdict.SUPPORTED
+    ]
+    for name, finding in failing:
+        yield f"{name}:"
+        yield from finding_lines(finding, width)
+    corrections = sum(len(statement.corrections) for statement in statements)
+    if corrections:
+        yield f"{corrections} corrections of the paper's text: on the page, and by `isoloss theory NAME`"
+
+
+def results_as_json(results: Mapping[Path, Statement], failures: Sequence[Notice]) -> str:
+    """Each finding as a record, and the statements in words with the files that contain everything."""
+    content = {
+        "records": [
+            asdict(record) for statement in results.values() for record in statement_records(statement)
+        ],
+        "statements": [
+            {
+                name: value
+                for name, value in statement_content(statement).items()
+                if name not in ("panels", "settings")
+            }
+            | {"settings": dict(statement.settings), "file": str(path)}
+            for path, statement in results.items()
+        ],
+        "failures": [asdict(failure) for failure in failures],
+    }
+    return json.dumps(content, indent=2, allow_nan=False)
+
+
+def statement_records(statement: Statement) -> Iterator[Record]:
+    """Each finding's computed number, with what it depends on; a number that is not finite has no record."""
+    for finding in statement.findings:
+        if not math.isfinite(finding.measured):
+            continue
+        judged: dict[str, Setting] = {
+            "statement": statement.name,
+            "relation": finding.relation,
+            "predicted": finding.predicted,
+            "tolerance": finding.tolerance,
+            "verdict": str(finding.verdict),
+        }
+        yield Record(
+            finding.name,
+            finding.measured,
+            finding.unit,
+            finding.standard_error,
+            finding.n,
+            settings={**dict(statement.settings), **judged},
+        )
 
 
 def counted_findings(statements: Sequence[Statement]) -> str:
