@@ -7,13 +7,12 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import tyro
 
 import isoloss
-from isoloss.command_line.help_text import ASKING, asks_for_help, dataclasses_within, readable_help
-from isoloss.command_line.mistaken_options import mistakes_in_a_sentence
+from isoloss.command_line.parsed_options import ASKING, COMPLETION, SETTINGS, parsed
 from isoloss.errors import BadInput, did_you_mean
 
 NARROWEST, WIDEST = 24, 100
@@ -84,12 +83,6 @@ def overview() -> str:
     return "\n".join([*lines, *(textwrap.fill(line, width) for line in END)])
 
 
-SETTINGS = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
-POSITIONAL = get_args(tyro.conf.Positional[int])[1:]
-COMPLETION = "--tyro-"
-"""The prefixes of tyro's own options, which write completions for shells."""
-
-
 def dispatch(arguments: Sequence[str]) -> int:
     """Execute a command line; returns its exit code. Raises BadInput for an unknown command."""
     name, *rest = arguments or ["--help"]
@@ -110,41 +103,7 @@ def dispatch(arguments: Sequence[str]) -> int:
         near = did_you_mean(name, (*COMMANDS, "--help", "--version")) or "; `isoloss --help` lists them"
         raise BadInput(f"there is no command {name!r}{near}")
     command = COMMANDS[name]
-    _refuse_unknown_options(name, rest, command.options)
-    telling = readable_help(command.options) if asks_for_help(rest) else mistakes_in_a_sentence(name)
-    with telling:
-        options = tyro.cli(command.options, args=rest, prog=f"isoloss {name}", config=SETTINGS)
-    return command.work(options) or 0
-
-
-def _refuse_unknown_options(name: str, words: Sequence[str], options: type[Any]) -> None:
-    """Raise BadInput for an option that the command does not have, with the nearest that it has."""
-    known, positional = _option_names(options)
-    for word in words:
-        option = word.split("=")[0].replace("_", "-")
-        if not word.startswith("--") or option in (*known, "--help") or option.startswith(COMPLETION):
-            continue
-        if option.removeprefix("--") in positional:
-            value = option.removeprefix("--").upper()
-            raise BadInput(f"isoloss {name} has no option {word}; give {value} by itself, without a name")
-        near = did_you_mean(option, known) or f"; `isoloss {name} --help` lists them"
-        raise BadInput(f"isoloss {name} has no option {word}{near}")
-
-
-def _option_names(options: Any) -> tuple[set[str], set[str]]:
-    """The options of a dataclass and of those within it, and the names of what is given by itself."""
-    known: set[str] = set()
-    positional: set[str] = set()
-    for each in dataclasses_within(options):
-        for field, hint in get_type_hints(each, include_extras=True).items():
-            marks = getattr(hint, "__metadata__", ())
-            other = next((name for mark in marks if isinstance(name := getattr(mark, "name", 0), str)), "")
-            spelt = (other or field).replace("_", "-")
-            if any(mark in POSITIONAL for mark in marks):
-                positional.add(spelt)
-            else:
-                known |= {f"--{spelt}", f"--no-{spelt}"}
-    return known, positional
+    return command.work(parsed(name, rest, command.options)) or 0
 
 
 def _completion(arguments: Sequence[str]) -> int:

@@ -5,9 +5,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from isoloss.command_line.plain_table import PlainTable
 from isoloss.command_line.reproduce_request import ReproduceOptions
-from isoloss.command_line.terminal import progress_display, stdout_width
+from isoloss.command_line.terminal import PlainTable, progress_display, stdout_width
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import (
     A100,

@@ -7,8 +7,9 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -21,6 +22,7 @@ from isoloss.progress import Progress
 
 if TYPE_CHECKING:
     from isoloss.executors.job import Notice
+
 
 PLAIN_INTERVAL_SECONDS = 10.0
 PATIENCE_SECONDS = 0.3
@@ -44,26 +46,24 @@ def escaped_output() -> Iterator[None]:
     a terminal's standard error, where the bars of progress move about.
     """
     before = sys.stdout, sys.stderr
-    sys.stdout = sys.stdout and _Escaped(sys.stdout)
+    if sys.stdout is not None:
+        sys.stdout = ChangedText(sys.stdout, _printable_but_colours if sys.stdout.isatty() else printable)
     if sys.stderr is not None and not sys.stderr.isatty():
-        sys.stderr = _Escaped(sys.stderr)
+        sys.stderr = ChangedText(sys.stderr, printable)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
 
 
-class _Escaped:
-    """A stream of text that writes control characters out, and is otherwise the one it is made of."""
+class ChangedText:
+    """A stream that changes all text written to it, and is otherwise the one it is made of."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, change: Callable[[str], str]) -> None:
+        self._stream, self._change = stream, change
 
     def write(self, text: str) -> int:
-        parts = re.split(_COLOUR, text) if self._stream.isatty() else [text]
-        self._stream.write(
-            "".join(part if re.fullmatch(_COLOUR, part) else printable(part) for part in parts)
-        )
+        self._stream.write(self._change(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -74,7 +74,12 @@ class _Escaped:
         return getattr(self._stream, name)
 
 
-_COLOUR = "(\x1b\\[[0-9;]*m)"
+COLOUR = "(\x1b\\[[0-9;]*m)"
+
+
+def _printable_but_colours(text: str) -> str:
+    parts = re.split(COLOUR, text)
+    return "".join(part if re.fullmatch(COLOUR, part) else printable(part) for part in parts)
 
 
 @contextmanager
@@ -220,3 +225,81 @@ def print_failures(failures: "Sequence[Notice]") -> None:
     console = Console(stderr=True)
     for failure in failures:
         console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
+
+
+Row = Mapping[str, str]
+
+GAP = "  "
+SHORTEST_NAME = 24
+"""Characters of the first column for which others are left out; two names that are cut look alike."""
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """Rows below the titles of their groups, whose cells are named by their columns.
+
+    `groups` has an empty title for rows of none. The first of the `columns` is shown always, and is cut where
+    nothing else is left to leave out. Where a line is too narrow, columns go in the order of `least_first`,
+    then from the last. `numbers` are set to the right.
+
+    >>> table = PlainTable({"": [{"run": "width-32", "loss": "1.4"}]}, ("run", "loss"), {"loss"})
+    >>> table.lines(None), table.lines(14)
+    (['run       loss', 'width-32   1.4'], ['run       loss', 'width-32   1.4'])
+    >>> table.lines(10)
+    ['run', 'width-32', '--wide has more']
+    """
+
+    groups: Mapping[str, Sequence[Row]]
+    columns: Sequence[str]
+    numbers: frozenset[str] | set[str] = frozenset()
+    least_first: Sequence[str] = ()
+    of_no_group: str = ""
+
+    def lines(self, width: int | None) -> list[str]:
+        """The columns' names, a line a row, and what is not shown; at most `width` characters each."""
+        if not self.columns:
+            return []
+        widths = {name: self._width(name) for name in self.columns}
+        indent = GAP if any(self.groups) else ""
+        hidden: list[str] = []
+        if width is not None:
+            hidden = self._without_room(widths, width - len(indent))
+            first, *others = (name for name in self.columns if name not in hidden)
+            rest = sum(len(GAP) + widths[name] for name in others)
+            widths = {first: min(widths[first], max(1, width - len(indent) - rest))} | {
+                name: widths[name] for name in others
+            }
+        written = [self._line({name: name for name in widths}, widths, indent)]
+        for title, rows in self.groups.items():
+            if indent:
+                written.append(title or self.of_no_group)
+            written += [self._line(row, widths, indent) for row in rows]
+        return [*written, *_not_shown(hidden, width)]
+
+    def _width(self, column: str) -> int:
+        cells = (len(row.get(column, "")) for rows in self.groups.values() for row in rows)
+        return max(len(column), *cells)
+
+    def _without_room(self, widths: Mapping[str, int], width: int) -> list[str]:
+        first, *shown = self.columns
+        least = min(widths[first], SHORTEST_NAME)
+        while shown and least + sum(len(GAP) + widths[name] for name in shown) > width:
+            shown.remove(next((name for name in self.least_first if name in shown), shown[-1]))
+        return [name for name in self.columns[1:] if name not in shown]
+
+    def _line(self, row: Row, widths: Mapping[str, int], indent: str) -> str:
+        cells = []
+        for name, width in widths.items():
+            text = without_middle(row.get(name, ""), width)
+            cells.append(text.rjust(width) if name in self.numbers else text.ljust(width))
+        return f"{indent}{GAP.join(cells)}".rstrip()
+
+
+def _not_shown(hidden: Sequence[str], width: int | None) -> list[str]:
+    if not hidden:
+        return []
+    for told in (", ".join(hidden), f"{len(hidden)} columns"):
+        line = f"not shown: {told} (--wide)"
+        if width is None or len(line) <= width:
+            return [line]
+    return ["--wide has more"]

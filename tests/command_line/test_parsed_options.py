@@ -3,7 +3,7 @@
 import pytest
 from called import answer
 
-from isoloss.command_line.mistaken_options import sentence
+from isoloss.command_line.parsed_options import sentence
 
 MISTAKES = (
     (
