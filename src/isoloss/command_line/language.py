@@ -3,30 +3,27 @@
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.conf import subcommand
 
-from isoloss.command_line.language_sizes import (
-    OF_A_HIERARCHY,
-    GrammarSizes,
-    HierarchySizes,
-    HMMSizes,
-    refuse_impossible_sizes,
-    rules_of,
-)
-from isoloss.command_line.options import Folder, Name, refuse_existing, usable_seed
+from isoloss.command_line.options import Folder, Name, refuse_below, refuse_existing, usable_seed
 from isoloss.command_line.terminal import heavy_imports, progress_display, starting
 from isoloss.errors import BadInput
 from isoloss.languages.bracket_strings import refuse_unbalanced
+from isoloss.languages.random_sizes import (
+    refuse_impossible_grammar,
+    refuse_impossible_hierarchy,
+    refuse_impossible_hmm,
+)
 from isoloss.models.hub_names import refuse_absent
 
 if TYPE_CHECKING:
     from isoloss.languages.language import Language
 
-OF_PAPERS_GRAMMAR = GrammarSizes(200, 5, 8, 10, 10, 80)
-OF_PAPERS_HMM = HMMSizes(200, 100, 10, 16, 1.0, 1.0)
+NOT_SIZES = ("output", "most_rules", "most_numbers", "seed", "json")
+"""The options of a random language that are not its sizes."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +35,24 @@ class GrammarOptions:
 
     output: Path
     """File to write, in NLTK's notation; one that is there is never overwritten."""
-    sizes: Annotated[GrammarSizes, tyro.conf.arg(name="")] = OF_PAPERS_GRAMMAR
     most_rules: int = 1_000_000
     """Refuse sizes that give more rules than this; each takes about a kilobyte."""
     seed: int = 0
     """Seed of the draw."""
     json: bool = False
     """Print what was made as JSON."""
+    words: int = 200
+    """Words of the language."""
+    levels: int = 5
+    """Binary levels above the words; sentences have 2 to this power words."""
+    symbols_per_level: int = 8
+    """Symbols of each level."""
+    roots: int = 10
+    """Symbols that the start symbol rewrites to."""
+    rules_per_symbol: int = 10
+    """Right sides of each symbol."""
+    words_per_preterminal: int = 80
+    """Words of each symbol of the last level."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +64,24 @@ class HierarchyOptions:
 
     output: Path
     """File to write, in NLTK's notation; one that is there is never overwritten."""
-    sizes: Annotated[HierarchySizes, tyro.conf.arg(name="")] = OF_A_HIERARCHY
     most_rules: int = 1_000_000
     """Refuse sizes that give more rules than this; each takes about a kilobyte."""
     seed: int = 0
     """Seed of the draw."""
     json: bool = False
     """Print what was made as JSON."""
+    symbols_per_level: int = 3
+    """Symbols of each level."""
+    words_per_preterminal: int = 2
+    """Words of each symbol of the last level, which no other has."""
+    levels: int = 3
+    """Binary levels above the words; sentences have 2 to this power words."""
+    rules_per_symbol: int = 3
+    """Right sides of each symbol, which no other has."""
+    roots: int = 3
+    """Symbols that the start symbol rewrites to."""
+    concentration: float = 2.0
+    """Dirichlet parameter of all probabilities; a large number makes rules equally likely."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +93,24 @@ class HMMOptions:
 
     output: Path
     """File to write, JSON; one that is there is never overwritten."""
-    sizes: Annotated[HMMSizes, tyro.conf.arg(name="")] = OF_PAPERS_HMM
     most_numbers: int = 100_000_000
     """Refuse transition and emission tables with more numbers than this; each takes about 30 bytes."""
     seed: int = 0
     """Seed of the draw."""
     json: bool = False
     """Print what was made as JSON."""
+    words: int = 200
+    """Words of the language."""
+    states: int = 100
+    """Hidden states."""
+    blocks: int = 10
+    """Equal blocks of states and words that never mix; 1 is dense."""
+    length: int = 16
+    """Words of every sentence."""
+    transition_concentration: float = 1.0
+    """Dirichlet parameter of the transitions; less than 1 makes few likely."""
+    emission_concentration: float = 1.0
+    """Dirichlet parameter of the words of a state."""
 
 
 @dataclass(frozen=True)
@@ -200,14 +230,21 @@ def language(options: LanguageOptions) -> None:
 
 
 def _check(kind: Kind) -> None:
-    """Refuse what can be refused without torch."""
+    """Refuse what can be refused without torch: sizes that make too much, or no language, for example."""
     match kind:
-        case GrammarOptions(sizes=sizes) | HierarchyOptions(sizes=sizes):
-            _refuse_more("rules", rules_of(sizes), kind.most_rules, "--most-rules")
-            refuse_impossible_sizes(sizes)
-        case HMMOptions(sizes=sizes):
-            refuse_impossible_sizes(sizes)
-            numbers = sizes.states * (sizes.states + sizes.words)
+        case GrammarOptions() | HierarchyOptions():
+            upper = (kind.roots + kind.symbols_per_level * (kind.levels - 1)) * kind.rules_per_symbol
+            rules = upper + kind.symbols_per_level * kind.words_per_preterminal
+            _refuse_more("rules", rules, kind.most_rules, "--most-rules")
+            _refuse_none(kind)
+            if isinstance(kind, HierarchyOptions):
+                refuse_impossible_hierarchy(**_sizes(kind))
+            else:
+                refuse_impossible_grammar(**_sizes(kind))
+        case HMMOptions():
+            _refuse_none(kind)
+            refuse_impossible_hmm(**_sizes(kind))
+            numbers = kind.states * (kind.states + kind.words)
             _refuse_more("numbers", numbers, kind.most_numbers, "--most-numbers")
         case DyckOptions():
             refuse_unbalanced(kind.length, kind.balanced_share)
@@ -218,18 +255,35 @@ def _check(kind: Kind) -> None:
         refuse_absent(kind.model)
 
 
+def _sizes(options: GrammarOptions | HierarchyOptions | HMMOptions) -> dict[str, Any]:
+    """The sizes of a random language, by name."""
+    return {name: value for name, value in vars(options).items() if name not in NOT_SIZES}
+
+
+def _refuse_none(options: GrammarOptions | HierarchyOptions | HMMOptions) -> None:
+    """Raise BadInput for a number of words, states, ... below 1."""
+    for name, value in _sizes(options).items():
+        if isinstance(value, int):
+            refuse_below(1, value, f"--{name.replace('_', '-')}")
+
+
 def _small_language(options: GrammarOptions | HierarchyOptions | HMMOptions | DyckOptions) -> "Language":
     """A language whose file holds all of it."""
     from isoloss.files import write_atomically
     from isoloss.languages.dyck import dyck
     from isoloss.languages.language import WritesItself
+    from isoloss.languages.pcfg import pcfg
+    from isoloss.languages.random_grammar import random_hierarchy_grammar, random_layered_grammar
+    from isoloss.languages.random_hmm import random_hmm
 
     made: WritesItself
     match options:
-        case GrammarOptions(sizes=sizes) | HierarchyOptions(sizes=sizes):
-            made = sizes.language(options.seed)
-        case HMMOptions(sizes=sizes):
-            made = sizes.language(options.seed)
+        case GrammarOptions(seed=seed):
+            made = pcfg(random_layered_grammar(**_sizes(options), seed=seed))
+        case HierarchyOptions(seed=seed):
+            made = pcfg(random_hierarchy_grammar(**_sizes(options), seed=seed))
+        case HMMOptions(seed=seed):
+            made = random_hmm(**_sizes(options), seed=seed)
         case DyckOptions():
             made = dyck(options.length, options.balanced_share)
     write_atomically(options.output, made.file().text)
