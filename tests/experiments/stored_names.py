@@ -33,13 +33,15 @@ from isoloss.measurements.references import (
     BeforeTraining,
     ControlQuantity,
     LookupTableReference,
+    MajorityReference,
     TaskReference,
+    TextControls,
     Untrained,
     Words,
 )
-from isoloss.measurements.student_task_texts import StudentTaskTexts, TextControls
+from isoloss.measurements.student_task_texts import StudentTaskTexts
 from isoloss.measurements.task_sentences import TaskSentences
-from isoloss.measurements.task_texts import MajorityReference, TaskTexts
+from isoloss.measurements.task_texts import TaskTexts
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import (
     GPT2Transformer,

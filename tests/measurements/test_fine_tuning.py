@@ -12,9 +12,14 @@ from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import random_hierarchy_grammar
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, TaskSplits, task_splits
-from isoloss.measurements.classifiers import HEAD_FILE, WordsClassifier, load_classifier
 from isoloss.measurements.fine_tuning import RESULT_FILE, fine_tune
-from isoloss.measurements.fine_tuning_run import FineTuningSettings, fine_tune_seed
+from isoloss.measurements.fine_tuning_run import (
+    HEAD_FILE,
+    FineTuningSettings,
+    WordsClassifier,
+    fine_tune_seed,
+    load_classifier,
+)
 from isoloss.measurements.labelled_inputs import SentenceInputs
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.task_sentences import features_of_splits

@@ -8,9 +8,8 @@ import torch
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
-from isoloss.measurements.classifiers import classifier_of
 from isoloss.measurements.fine_tuning import fine_tune_text, fine_tune_text_seed, fine_tuning_inputs
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning_run import FineTuningSettings, classifier_of
 from isoloss.measurements.labelled_inputs import padding_token, text_inputs
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.task_texts import (

@@ -9,8 +9,8 @@ from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.classifiers import load_classifier
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.fine_tuning_run import load_classifier
 from isoloss.measurements.task_sentences import sentence_features
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS

@@ -15,7 +15,7 @@ from runs import LANGUAGE, small
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
 from isoloss.errors import Damaged, IsolossError
-from isoloss.measurements.classifiers import load_classifier
+from isoloss.measurements.fine_tuning_run import load_classifier
 from isoloss.models.loading import load_any_language_model, load_masked_language_model, refuse_bare_encoder
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, Shape

@@ -16,7 +16,7 @@ from isoloss.errors import BadInput
 from isoloss.inference.causal_model import TokenRestriction
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.sentences import TextWindows, text_windows
-from isoloss.measurements.generated_words import TokenizerSource
+from isoloss.measurements.student_task_texts import TokenizerSource
 from isoloss.models.causal_language import (
     LENGTH,
     WORDS,

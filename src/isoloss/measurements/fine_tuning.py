@@ -15,8 +15,16 @@ from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder, file_digest, only_process_in
 from isoloss.languages.task import TaskSplits
-from isoloss.measurements.classifiers import Classifier, WordsClassifier, classifier_of, load_classifier
-from isoloss.measurements.fine_tuning_run import TASK, FineTuned, FineTuningSettings, fine_tune_seed
+from isoloss.measurements.fine_tuning_run import (
+    TASK,
+    Classifier,
+    FineTuned,
+    FineTuningSettings,
+    WordsClassifier,
+    classifier_of,
+    fine_tune_seed,
+    load_classifier,
+)
 from isoloss.measurements.labelled_inputs import (
     LONGEST,
     InputSplits,

@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -26,7 +26,7 @@ TEXTS_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class TextInputs:
-    """n examples padded on the right to S tokens; see `LabelledInputs`.
+    """n labelled examples padded on the right to S tokens.
 
     `parts[i, s]` says where token s of example i comes from: 0 for the text, or the first of a pair, 1 for
     the second, -1 for padding or a token added by the tokenizer. `types` are the token types of models that
@@ -42,6 +42,7 @@ class TextInputs:
 
     @property
     def tokens(self) -> int:
+        """The number of tokens of the longest example."""
         return self.ids.shape[1]
 
     def __len__(self) -> int:
@@ -57,7 +58,7 @@ class TextInputs:
         )
 
     def arguments(self, device: torch.device) -> dict[str, Any]:
-        """See `LabelledInputs`; the attention mask is left out when nothing is padded."""
+        """Those for calling a `transformers` model; the attention mask is left out when nothing is padded."""
         present = torch.arange(self.tokens) < self.lengths[:, None]
         arguments = {
             "input_ids": self.ids.long().to(device),
@@ -170,42 +171,6 @@ def _rectangle(rows: list[list[int]], filling: int, dtype: torch.dtype) -> Int[T
     return torch.tensor(filled, dtype=dtype).view(len(rows), width)
 
 
-@runtime_checkable
-class LabelledInputs(Protocol):
-    """n examples with their labels, integers from 0."""
-
-    @property
-    def labels(self) -> Int[Tensor, " n"]:
-        """The class of each example."""
-        ...
-
-    @property
-    def tokens(self) -> int:
-        """The number of tokens of the longest example."""
-        ...
-
-    def __len__(self) -> int:
-        """n."""
-        ...
-
-    def __getitem__(self, rows: Tensor | slice) -> "LabelledInputs":
-        """The examples with these indices, in this order."""
-        ...
-
-    def arguments(self, device: torch.device) -> dict[str, Any]:
-        """The arguments for calling a `transformers` model, on `device`."""
-        ...
-
-
-@dataclass(frozen=True)
-class InputSplits:
-    """Train, validation and test examples."""
-
-    train: LabelledInputs
-    validation: LabelledInputs
-    test: LabelledInputs
-
-
 @dataclass(frozen=True)
 class SentenceInputs:
     """A language's labelled sentences, each after a [CLS]."""
@@ -213,7 +178,7 @@ class SentenceInputs:
     examples: LabelledSentences
 
     @staticmethod
-    def of(splits: TaskSplits) -> InputSplits:
+    def of(splits: TaskSplits) -> "InputSplits":
         """The inputs of all three splits."""
         return InputSplits(*map(SentenceInputs, (splits.train, splits.validation, splits.test)))
 
@@ -232,10 +197,23 @@ class SentenceInputs:
         return SentenceInputs(self.examples[rows])
 
     def arguments(self, device: torch.device) -> dict[str, Any]:
-        """See `LabelledInputs`; the attention mask is left out when nothing is padded."""
+        """See `TextInputs.arguments`."""
         tokens = tokens_of_words(self.examples.sentences.ids).to(device)
         present = tokens != PAD
         return {"input_ids": tokens, "attention_mask": None if bool(present.all()) else present}
+
+
+LabelledInputs = TextInputs | SentenceInputs
+"""Examples with their labels, integers from 0, as a classifier reads them."""
+
+
+@dataclass(frozen=True)
+class InputSplits:
+    """Train, validation and test examples."""
+
+    train: LabelledInputs
+    validation: LabelledInputs
+    test: LabelledInputs
 
 
 def check_splits(splits: TaskSplits | InputSplits, classes: tuple[str, ...]) -> None:

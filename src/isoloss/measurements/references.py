@@ -1,4 +1,4 @@
-"""What an accuracy is compared with: chance and ceiling, words, untrained models, the lookup table.
+"""What an accuracy is compared with: chance, majority, ceiling, words, untrained models, the lookup table.
 
 All are measured on the same examples with the same settings as the models. What can be read off the words
 does not show that a model has learnt anything; what an untrained model adds is due to the architecture's
@@ -13,24 +13,29 @@ from typing import Any, ClassVar
 
 from transformers import PreTrainedModel
 
+from isoloss.corpora.labelled_texts import TaskSizes, TaskSource, TextTask
+from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences
-from isoloss.measurements.linear_probe import reference_records
-from isoloss.measurements.quantity import Columns, Measurement, Subject
+from isoloss.measurements.linear_probe import LabelledFeatures, reference_records
+from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.measurements.room_and_price import WORDS_PROBE
-from isoloss.measurements.student_task_texts import StudentTaskTexts
+from isoloss.measurements.student_task_texts import StudentTaskTexts, StudentTexts, bags_of_tokens
+from isoloss.measurements.task_texts import DrawnTask, TaskTexts, majority_record, scaled
 from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.models.transformers import Architecture, initialised
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.evaluation import device_of
 from isoloss.progress import Progress
-from isoloss.results.record import Record
+from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 
 WORDS, UNTRAINED, LOOKUP_TABLE = "words alone", "untrained model", "lookup table"
 UNTRAINED_SEED = 0
+BAG = "bag of tokens"
+CONTROLS = ("majority", "bag", "coverage", "coverage_resegmented", "longer")
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,8 @@ class TaskReference:
     def measure(
         self, model: Any, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        task = self.of.examples.task_of(drawn)
+        examples: Any = self.of.examples
+        task = examples.task_of(drawn)
         return Measurement(reference_records(drawn.test, {**subject.settings, "task": task}))
 
     @property
@@ -210,3 +216,103 @@ class LookupTableReference:
             first = of_loss + 2 * number
             columns |= probe.columns(records[first : first + 2])
         return columns
+
+
+@dataclass(frozen=True)
+class MajorityReference:
+    """The accuracy of always predicting the most common training class, on the same test texts."""
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
+    drawn_as: ClassVar[type] = DrawnTask
+
+    task: TaskSource
+    sizes: TaskSizes
+
+    def draw(self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress) -> DrawnTask:
+        return TaskTexts(self.task, self.sizes).draw(source, objective, progress)
+
+    def measure(
+        self, model: object, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
+    ) -> Measurement:
+        """See `majority_record`; the setting `left_out` counts as in `DrawnTask`."""
+        settings = {**subject.settings, "task": drawn.task.name, "left_out": drawn.left_out}
+        return Measurement([majority_record(drawn.task, settings)])
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return (*names_with_errors("majority_accuracy"), "test_texts", "left_out")
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        majority = records[0]
+        return {
+            **value_and_error("majority_accuracy", majority),
+            "test_texts": majority.n,
+            "left_out": majority.settings["left_out"],
+        }
+
+
+@dataclass(frozen=True)
+class ControlTexts:
+    """A task, and its texts as read with the policy of the models and cut up anew."""
+
+    task: TextTask
+    train: StudentTexts
+    test: StudentTexts
+    resegmented: StudentTexts
+
+
+@dataclass(frozen=True)
+class TextControls:
+    """Model-free controls of a student's probe: the majority class, and a bag of the same tokens.
+
+    Also reports how much of the texts the student knows; see `StudentTexts`.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = ControlTexts
+
+    of: AccuracyQuantity
+    prefix: str = field(compare=False)
+
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> ControlTexts:
+        examples = self.of.examples
+        assert isinstance(examples, StudentTaskTexts)
+        *_, anew = replace(examples, policy="resegment").texts(source, progress)
+        return ControlTexts(*examples.texts(source, progress), anew)
+
+    def measure(
+        self, model: object, drawn: ControlTexts, subject: Subject[Language], progress: Progress
+    ) -> Measurement:
+        """A record of each of the `CONTROLS`."""
+        train, test = drawn.train.inputs, drawn.test.inputs
+        settings: dict[str, Setting] = {**subject.settings, "task": drawn.task.name}
+        probe: Any = self.of.head.settings
+        of_train, of_test = scaled(*bags_of_tokens(train, test))
+        classes = len(drawn.task.classes)
+        bags = LabelledFeatures(of_train, train.labels, of_test, test.labels, classes)
+        bag = bags.probed(probe, progress)
+        shares = {
+            "coverage": drawn.test.coverage,
+            "coverage_resegmented": drawn.resegmented.coverage,
+            "longer_texts": drawn.test.longer,
+        }
+        texts = len(drawn.task.test)
+        return Measurement(
+            [
+                majority_record(drawn.task, settings),
+                bag.records(BAG, settings)[0],
+                *(
+                    Record(name, value, "fraction", None, texts, settings=dict(settings))
+                    for name, value in shares.items()
+                ),
+            ]
+        )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return tuple(f"{self.prefix}_{name}" for name in CONTROLS)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        return dict(zip(self.column_names, (record.value for record in records), strict=True))

@@ -1,36 +1,191 @@
 """Labelled real texts as students of a causal model's language read them, and their controls."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
+import torch
+from jaxtyping import Float, Int
+from tokenizers import Tokenizer
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.corpora.fetched_package import default_cache
-from isoloss.corpora.labelled_texts import TaskSizes, TaskSource, TextTask
+from isoloss.corpora.labelled_texts import LabelledTexts, TaskSizes, TaskSource, TextTask
 from isoloss.errors import BadInput
+from isoloss.inference.causal_model import written_words
 from isoloss.languages.language import Language
-from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.fine_tuning import FineTuningResult
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.generated_words import (
-    Policy,
-    StudentTexts,
-    TokenizerSource,
-    bags_of_tokens,
-    student_tokenizer,
-)
 from isoloss.measurements.labelled_inputs import TextInputs
 from isoloss.measurements.linear_probe import LabelledFeatures
-from isoloss.measurements.quantity import Columns, Measurement, Subject
-from isoloss.measurements.task_texts import features_of_inputs, majority_record, scaled
+from isoloss.measurements.quantity import Subject
+from isoloss.measurements.task_texts import features_of_inputs, scaled
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.evaluation import device_of
+from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
 from isoloss.progress import Progress
-from isoloss.results.record import Record, Setting
 
-BAG = "bag of tokens"
-CONTROLS = ("majority", "bag", "coverage", "coverage_resegmented", "longer")
+Policy = Literal["untrained", "resegment", "mask"]
+"""What becomes of tokens that the language never has: they are read as they are, with embeddings that were
+never trained (the authors' way); texts are cut up anew by those merges alone that lead to generated words;
+or they are read as [MASK]."""
+
+
+@runtime_checkable
+class TokenizerSource(Protocol):
+    """A frozen dataclass: how to obtain a teacher's full tokenizer, of at most `pieces` tokens."""
+
+    @property
+    def pieces(self) -> int:
+        """The vocabulary size a student needs, besides the three special tokens."""
+        ...
+
+    def tokenizer(self, progress: Progress) -> Tokenizer:
+        """The tokenizer; raises IsolossError if it cannot be obtained."""
+        ...
+
+
+@dataclass(frozen=True)
+class StudentTexts:
+    """n texts as a student's token ids, truncated to its input length, and how much of them it knows.
+
+    `coverage` is the share of all their tokens, before truncation, that are words of the language, and
+    `longer` the share of texts (or pairs) that are truncated.
+    """
+
+    inputs: TextInputs
+    coverage: float
+    longer: float
+
+
+@dataclass(frozen=True)
+class StudentTokenizer:
+    """A teacher's `tokenizer`, and in `numbers` [V] the student's id of each of its tokens.
+
+    After the special tokens come the language's `words`, in the language's order, and then all others, in the
+    tokenizer's order. Make one with `student_tokenizer`.
+    """
+
+    tokenizer: Tokenizer
+    numbers: Int[Tensor, " V"]
+    words: int
+
+    def read(self, texts: LabelledTexts, longest: int, policy: Policy = "untrained") -> StudentTexts:
+        """Encode each text, or both of a pair, after [CLS], truncating (the longer) to `longest` tokens.
+
+        Nothing separates the texts of a pair, since the student was trained on no such token.
+        """
+        tokenizer = self.tokenizer
+        if policy == "resegment":
+            known = self._known(self.numbers).tolist()
+            pieces = [piece for piece, token in tokenizer.get_vocab().items() if known[token]]
+            tokenizer = closed_within(tokenizer, pieces)
+        columns = [texts.texts] if texts.seconds is None else [texts.texts, texts.seconds]
+        encoded = [self._numbers(tokenizer, column, policy) for column in columns]
+        generated = torch.cat([self._known(text) & (text != MASK) for column in encoded for text in column])
+        rows = [_cut(parts, longest) for parts in zip(*encoded, strict=True)]
+        cut = sum(sum(map(len, whole)) > longest for whole in zip(*encoded, strict=True))
+        return StudentTexts(_inputs(rows, texts.labels), float(generated.double().mean()), cut / len(texts))
+
+    def _known(self, numbers: Int[Tensor, " n"]) -> Tensor:
+        return numbers < FIRST_WORD + self.words
+
+    def _numbers(self, tokenizer: Tokenizer, column: Sequence[str], policy: Policy) -> list[Tensor]:
+        found = []
+        for encoding in tokenizer.encode_batch(list(column), add_special_tokens=False):
+            text = self.numbers[torch.tensor(encoding.ids, dtype=torch.int64)]
+            found.append(torch.where(self._known(text), text, MASK) if policy == "mask" else text)
+        return found
+
+
+def student_tokenizer(tokenizer: Tokenizer, vocabulary: Sequence[str]) -> StudentTokenizer:
+    """How a student of the language with this `vocabulary` reads the output of the teacher's tokenizer.
+
+    Raises BadInput if a word of the language is not a token of the tokenizer.
+    """
+    tokens = tokenizer.get_vocab()
+    order = sorted(tokens, key=tokens.__getitem__)
+    written = dict(zip(written_words(order), order, strict=True))
+    if lost := [word for word in vocabulary if word not in written]:
+        raise BadInput(
+            f"the word {lost[0]!r} of the language is no token of the teacher's tokenizer; give its own"
+        )
+    generated = [tokens[written[word]] for word in vocabulary]
+    numbers = torch.full((max(tokens.values()) + 1,), -1, dtype=torch.int64)
+    numbers[torch.tensor(generated)] = torch.arange(len(vocabulary)) + FIRST_WORD
+    others = (numbers < 0).nonzero()[:, 0]
+    numbers[others] = torch.arange(len(others)) + FIRST_WORD + len(vocabulary)
+    return StudentTokenizer(tokenizer, numbers, len(vocabulary))
+
+
+def closed_within(tokenizer: Tokenizer, pieces: Collection[str]) -> Tokenizer:
+    """The same byte-pair encoding without the merges that lead, directly or in between, outside `pieces`.
+
+    It splits a text into pieces reachable by the remaining merges, and single characters (bytes in byte-level
+    encodings). A piece whose own parts are not in `pieces` is no longer reachable. Raises BadInput for a
+    tokenizer that is not a byte-pair encoding.
+    """
+    layout = json.loads(tokenizer.to_str())
+    if layout["model"]["type"] != "BPE":
+        raise BadInput(
+            f"a tokenizer of the kind {layout['model']['type']} has no merges to leave out; "
+            "choose another policy"
+        )
+    wanted, known, kept = set(pieces), {piece for piece in layout["model"]["vocab"] if len(piece) == 1}, []
+    for merge in layout["model"]["merges"]:
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        if left in known and right in known and left + right in wanted:
+            kept.append(merge)
+            known.add(left + right)
+    layout["model"]["merges"] = kept
+    return Tokenizer.from_str(json.dumps(layout))
+
+
+def bags_of_tokens(
+    train: TextInputs, test: TextInputs, most: int = 2000
+) -> tuple[Float[Tensor, "n D"], Float[Tensor, "n_test D"]]:
+    """Relative frequencies of tokens in each text; those of the two texts of a pair are concatenated.
+
+    Counts the `most` most common tokens of the training texts, with all others merged into one.
+    """
+    counts = torch.bincount(train.ids[train.parts >= 0].long())
+    kept = counts.sort(descending=True, stable=True).indices[:most]
+    column = torch.full((max(int(train.ids.max()), int(test.ids.max())) + 1,), len(kept))
+    column[kept] = torch.arange(len(kept))
+    parts = int(train.parts.max()) + 1
+
+    def bag(texts: TextInputs) -> Float[Tensor, "n D"]:
+        found = torch.zeros(len(texts), parts * (len(kept) + 1))
+        rows, places = (texts.parts >= 0).nonzero(as_tuple=True)
+        own = texts.parts[rows, places].long() * (len(kept) + 1) + column[texts.ids[rows, places].long()]
+        found.index_put_((rows, own), torch.ones(len(rows)), accumulate=True)
+        return found / found.sum(1, keepdim=True).clamp(min=1)
+
+    return bag(train), bag(test)
+
+
+def _cut(parts: tuple[Tensor, ...], longest: int) -> tuple[Tensor, ...]:
+    if len(parts) == 1 or sum(map(len, parts)) <= longest:
+        return tuple(part[:longest] for part in parts)
+    half = longest // 2
+    kept = min(len(parts[0]), max(longest - len(parts[1]), longest - half))
+    return parts[0][:kept], parts[1][: longest - kept]
+
+
+def _inputs(rows: Sequence[tuple[Tensor, ...]], labels: Sequence[int]) -> TextInputs:
+    lengths = torch.tensor([1 + sum(map(len, row)) for row in rows])
+    ids = torch.full((len(rows), int(lengths.max())), PAD, dtype=torch.int32)
+    parts = torch.full_like(ids, -1, dtype=torch.int8)
+    ids[:, 0] = CLS
+    for row, texts in enumerate(rows):
+        start = 1
+        for part, text in enumerate(texts):
+            ids[row, start : start + len(text)] = text.int()
+            parts[row, start : start + len(text)] = part
+            start += len(text)
+    return TextInputs(ids, lengths, parts, None, torch.tensor(labels))
 
 
 @dataclass(frozen=True)
@@ -43,7 +198,7 @@ class KeptTexts:
 
 @dataclass(frozen=True)
 class StudentTaskTexts:
-    """A task on real text read with the teacher's tokenizer; see `Examples` and `StudentTokenizer`.
+    """A task on real text read with the teacher's tokenizer; see `StudentTokenizer`.
 
     Texts are truncated to the language's longest sentence, since a student has no further positions.
     """
@@ -65,7 +220,7 @@ class StudentTaskTexts:
         return task, train, test
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KeptTexts:
-        """See `Examples`. Raises IsolossError if the task's or the teacher's texts cannot be obtained."""
+        """The examples. Raises IsolossError if the task's or the teacher's texts cannot be obtained."""
         _, train, test = self.texts(source, progress)
         return KeptTexts(train.inputs, test.inputs)
 
@@ -95,69 +250,3 @@ class StudentTaskTexts:
     ) -> FineTuningResult:
         """Raises BadInput: students are probed, as in the paper."""
         raise BadInput("students of a causal model's language are not fine-tuned on texts; probe them")
-
-
-@dataclass(frozen=True)
-class ControlTexts:
-    """A task, and its texts as read with the policy of the models and cut up anew."""
-
-    task: TextTask
-    train: StudentTexts
-    test: StudentTexts
-    resegmented: StudentTexts
-
-
-@dataclass(frozen=True)
-class TextControls:
-    """Model-free controls of a student's probe: the majority class, and a bag of the same tokens.
-
-    Also reports how much of the texts the student knows; see `StudentTexts`.
-    """
-
-    revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = (Language,)
-    drawn_as: ClassVar[type] = ControlTexts
-
-    of: AccuracyQuantity
-    prefix: str = field(compare=False)
-
-    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> ControlTexts:
-        examples = self.of.examples
-        assert isinstance(examples, StudentTaskTexts)
-        *_, anew = replace(examples, policy="resegment").texts(source, progress)
-        return ControlTexts(*examples.texts(source, progress), anew)
-
-    def measure(
-        self, model: object, drawn: ControlTexts, subject: Subject[Language], progress: Progress
-    ) -> Measurement:
-        """A record of each of the `CONTROLS`."""
-        train, test = drawn.train.inputs, drawn.test.inputs
-        settings: dict[str, Setting] = {**subject.settings, "task": drawn.task.name}
-        probe: Any = self.of.head.settings
-        of_train, of_test = scaled(*bags_of_tokens(train, test))
-        classes = len(drawn.task.classes)
-        bags = LabelledFeatures(of_train, train.labels, of_test, test.labels, classes)
-        bag = bags.probed(probe, progress)
-        shares = {
-            "coverage": drawn.test.coverage,
-            "coverage_resegmented": drawn.resegmented.coverage,
-            "longer_texts": drawn.test.longer,
-        }
-        texts = len(drawn.task.test)
-        return Measurement(
-            [
-                majority_record(drawn.task, settings),
-                bag.records(BAG, settings)[0],
-                *(
-                    Record(name, value, "fraction", None, texts, settings=dict(settings))
-                    for name, value in shares.items()
-                ),
-            ]
-        )
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return tuple(f"{self.prefix}_{name}" for name in CONTROLS)
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        return dict(zip(self.column_names, (record.value for record in records), strict=True))

@@ -19,7 +19,7 @@ from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune_text
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import LONGEST, TextInputs, text_inputs
 from isoloss.measurements.linear_probe import LabelledFeatures
-from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
+from isoloss.measurements.quantity import Subject
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
@@ -56,7 +56,7 @@ def _texts(part: dict[str, Any]) -> LabelledTexts:
 
 @dataclass(frozen=True)
 class TaskTexts:
-    """A task on real text, and how many of its texts to use; see `Examples`.
+    """A task on real text, and how many of its texts to use; see `AccuracyQuantity`.
 
     Texts are truncated to the models' maximum input length.
     """
@@ -98,40 +98,6 @@ class TaskTexts:
     ) -> FineTuningResult:
         tokenizer, longest = load_tokenizer(str(subject.folder)), subject.source.maximum_length + 1
         return fine_tune_text(model, tokenizer, drawn.task, settings, longest=longest, progress=progress)
-
-
-@dataclass(frozen=True)
-class MajorityReference:
-    """The accuracy of always predicting the most common training class, on the same test texts."""
-
-    revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
-    drawn_as: ClassVar[type] = DrawnTask
-
-    task: TaskSource
-    sizes: TaskSizes
-
-    def draw(self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress) -> DrawnTask:
-        return TaskTexts(self.task, self.sizes).draw(source, objective, progress)
-
-    def measure(
-        self, model: object, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
-    ) -> Measurement:
-        """See `majority_record`; the setting `left_out` counts as in `DrawnTask`."""
-        settings = {**subject.settings, "task": drawn.task.name, "left_out": drawn.left_out}
-        return Measurement([majority_record(drawn.task, settings)])
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return (*names_with_errors("majority_accuracy"), "test_texts", "left_out")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        majority = records[0]
-        return {
-            **value_and_error("majority_accuracy", majority),
-            "test_texts": majority.n,
-            "left_out": majority.settings["left_out"],
-        }
 
 
 DESCRIPTION = (

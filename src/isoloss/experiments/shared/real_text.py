@@ -13,7 +13,8 @@ from isoloss.measurements.corpus_loss import CorpusLossQuantity, TrainingLossQua
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.task_texts import MajorityReference, TaskTexts
+from isoloss.measurements.references import MajorityReference
+from isoloss.measurements.task_texts import TaskTexts
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.descent import AdamW, without_regularisation

@@ -20,10 +20,9 @@ from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_seed
 from isoloss.experiments.teacher import TeachersLanguage
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
-from isoloss.measurements.generated_words import Policy
 from isoloss.measurements.quantity import AnyQuantity
-from isoloss.measurements.references import BeforeTraining, ControlQuantity
-from isoloss.measurements.student_task_texts import StudentTaskTexts, TextControls
+from isoloss.measurements.references import BeforeTraining, ControlQuantity, TextControls
+from isoloss.measurements.student_task_texts import Policy, StudentTaskTexts
 from isoloss.panels import Axis, Categories, Lines, Panel
 from isoloss.results.verdict import above, below
 

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
 from isoloss.experiments.teacher import piece_tokenizer
-from isoloss.measurements.generated_words import (
+from isoloss.measurements.student_task_texts import (
     StudentTokenizer,
     bags_of_tokens,
     closed_within,
