@@ -14,7 +14,7 @@ from benchmarks.comparison import Comparison, compare, show
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.measurements.task_sentences import sentence_features
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import Batch
@@ -42,7 +42,7 @@ def probe(width: int, pairs: int) -> list[Comparison]:
 
     def ours() -> None:
         features, test_features = sentence_features(model, sentences), sentence_features(model, test)
-        linear_probe(features, labels, test_features, test_labels, CLASSES, settings)
+        LabelledFeatures(features, labels, test_features, test_labels, CLASSES).probed(settings)
 
     def frozen_model_epoch() -> None:
         def features_of(chosen: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,7 @@ from isoloss.measurements.accuracy import (
     Standardised,
     gaussian_projection,
 )
-from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.measurements.quantity import AnyQuantity, Measurement, Subject
 from isoloss.measurements.references import BeforeTraining, ControlQuantity, Untrained, Words
 from isoloss.measurements.room_and_price import RoomSettings, measure_room
@@ -76,7 +76,7 @@ def test_adapted_probes_are_probes_of_adapted_features(features: Standardised | 
     else:
         mean, deviation = train.mean(0), train.std(0, correction=0)
         train, test = (train - mean) / deviation, (test - mean) / deviation
-    expected = linear_probe(train, splits.train.labels, test, splits.test.labels, 3, PROBE)
+    expected = LabelledFeatures(train, splits.train.labels, test, splits.test.labels, 3).probed(PROBE)
     assert columns["adapted"] == pytest.approx(expected.estimate.value, abs=0.011)
     assert set(columns) == {"adapted", "adapted_error", "adapted_deviation", "adapted_sentences"}
     (values,) = found.values.values()
@@ -102,14 +102,15 @@ def test_sample_efficiency_is_a_probe_a_number_and_a_draw() -> None:
     for number in (20, 60):
         by_draw = torch.stack(
             [
-                linear_probe(
+                LabelledFeatures(
                     train[first : first + number],
                     splits.train.labels[first : first + number],
                     test,
                     splits.test.labels,
                     3,
-                    PROBE,
-                ).correct
+                )
+                .probed(PROBE)
+                .correct
                 for first in (0, 60, 120)
             ]
         )

@@ -8,8 +8,8 @@ from isoloss.languages.task import LabelledSentences
 from isoloss.measurements.linear_probe import (
     Accuracy,
     Heads,
+    LabelledFeatures,
     ProbeSettings,
-    linear_probe,
     reference_records,
     train_heads,
 )
@@ -81,7 +81,7 @@ def test_accuracies_are_those_of_a_plain_loop_in_single_precision():
     features, labels = problem(400, dtype=torch.float32)
     test_features, test_labels = problem(1000, seed=1, dtype=torch.float32)
     settings = ProbeSettings(epochs=20, batch_size=64)
-    found = linear_probe(features, labels, test_features, test_labels, 3, settings)
+    found = LabelledFeatures(features, labels, test_features, test_labels, 3).probed(settings)
     for place, seed in enumerate(settings.seeds):
         head = plain_head(features, labels, 3, settings, seed)
         accuracy = float((head(test_features).argmax(1) == test_labels).double().mean())

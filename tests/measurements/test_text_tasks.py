@@ -11,7 +11,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning import fine_tune_text, fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.fine_tuning_run import FineTuningSettings, classifier_of
 from isoloss.measurements.labelled_inputs import padding_token, text_inputs
-from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.measurements.task_texts import (
     features_of_inputs,
     majority_correct,
@@ -59,9 +59,9 @@ def test_the_probe_is_a_linear_probe_of_standardised_features(causal):
     train, test = (text_features(model, tokenizer, part) for part in (TASK.train, TASK.test))
     mean, deviation = train.mean(0), train.std(0, correction=0)
     labels = [torch.tensor(part.labels) for part in (TASK.train, TASK.test)]
-    expected = linear_probe(
-        (train - mean) / deviation, labels[0], (test - mean) / deviation, labels[1], 2, PROBE
-    )
+    expected = LabelledFeatures(
+        (train - mean) / deviation, labels[0], (test - mean) / deviation, labels[1], 2
+    ).probed(PROBE)
     torch.testing.assert_close(found.correct, expected.correct)
     assert found.estimate.value > 0.7
 

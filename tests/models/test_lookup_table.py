@@ -10,7 +10,7 @@ from isoloss.languages.random_hmm import random_hmm
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import task_splits
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.measurements.task_sentences import sentence_features
 from isoloss.models.lookup_table import LookupTable
 from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective
@@ -56,7 +56,7 @@ def test_it_is_probed_like_a_model():
     table = LookupTable(language)
     train, test = (sentence_features(table, part.sentences) for part in (splits.train, splits.test))
     settings = ProbeSettings(epochs=20, learning_rate=1e-2)
-    accuracy = linear_probe(train, splits.train.labels, test, splits.test.labels, 6, settings)
+    accuracy = LabelledFeatures(train, splits.train.labels, test, splits.test.labels, 6).probed(settings)
     most_common = float((splits.test.labels == splits.test.labels.mode().values).double().mean())
     assert accuracy.estimate.value > most_common + 0.1
 

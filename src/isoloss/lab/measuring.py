@@ -26,11 +26,11 @@ from isoloss.languages.language import Language
 from isoloss.languages.pcfg import named_task
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.models_together import MASK_RATE, pad_token_of
 from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
 from isoloss.measurements.sampled_batches import NextToken, Predicting, SampledBatches, ShareMasked
-from isoloss.measurements.task_sentences import features_of_splits, sentence_features
+from isoloss.measurements.task_sentences import features_of_splits
 from isoloss.models.loading import longest_sentence
 from isoloss.models.lookup_table import OneHotWords
 from isoloss.objectives.batch import Batch, Objective
@@ -190,11 +190,9 @@ def probe(
 
 
 def _without_a_model(language: Language, splits: TaskSplits) -> tuple[tuple[str, Estimate], ...]:
-    train, test = splits.train, splits.test
     words = OneHotWords(len(language.vocabulary), language.maximum_length)
-    read = [sentence_features(words, part.sentences) for part in (train, test)]
-    alone = linear_probe(read[0], train.labels, read[1], test.labels, test.posterior.shape[1])
-    most = (test.labels == train.labels.mode().values).double()
+    alone = features_of_splits(words, splits).probed()
+    most = (splits.test.labels == splits.train.labels.mode().values).double()
     return (
         ("the most common label", mean_over_sentences(most)),
         ("the words alone", alone.estimate),

@@ -213,39 +213,12 @@ def _drop_out(x: Float[Tensor, "S b D_1"], share: float, generators: Sequence[to
         own[:, :-1] *= kept.to(own) / (1 - share)
 
 
-def linear_probe(
-    train_features: Float[Tensor, "n D"],
-    train_labels: Int[Tensor, " n"],
-    test_features: Float[Tensor, "n_test D"],
-    test_labels: Int[Tensor, " n_test"],
-    classes: int,
-    settings: ProbeSettings | None = None,
-    progress: Progress = silent,
-    device: torch.device = CPU,
-) -> Accuracy:
-    """Train one head per seed on the training features, and evaluate all of them on the test features.
-
-    Features come from `sentence_features`, or are a lookup table's distributions. float32 is enough. Heads
-    are trained on `device`, if it has room for the features three times, and otherwise where those are.
-
-    >>> x = torch.eye(4).repeat(50, 1)
-    >>> y = torch.arange(4).repeat(50)
-    >>> linear_probe(x, y, x, y, classes=4, settings=ProbeSettings(batch_size=20)).estimate.value
-    1.0
-    """
-    settings = settings or ProbeSettings()
-    _check_labels(test_features, test_labels, classes)
-    if 3 * (train_features.nbytes + test_features.nbytes) > free_memory(device):
-        device = train_features.device
-    train, test = train_features.to(device), test_features.to(device)
-    heads = train_heads(train, train_labels.to(device), classes, settings, progress)
-    right = (heads.predict(test) == test_labels.to(device)).double().cpu()
-    return Accuracy.of("linear_probe", right)
-
-
 @dataclass(frozen=True)
 class LabelledFeatures:
-    """What heads are trained and tested on, and where; labels are numbered from 0 to `classes` - 1."""
+    """What heads are trained and tested on, and where; labels are numbered from 0 to `classes` - 1.
+
+    Features come from `sentence_features`, or are a lookup table's distributions. float32 is enough.
+    """
 
     train: Float[Tensor, "n D"]
     train_labels: Int[Tensor, " n"]
@@ -255,9 +228,23 @@ class LabelledFeatures:
     device: torch.device = CPU
 
     def probed(self, settings: ProbeSettings | None = None, progress: Progress = silent) -> Accuracy:
-        """See `linear_probe`."""
-        train, test = (self.train, self.train_labels), (self.test, self.test_labels)
-        return linear_probe(*train, *test, self.classes, settings, progress, self.device)
+        """Train one head per seed on the training features, and evaluate all of them on the test features.
+
+        Heads are trained on `device`, if it has room for the features three times, and otherwise where those
+        are. Raises BadInput for labels that are none of the classes, or not one for each sentence.
+
+        >>> x, y = torch.eye(4).repeat(50, 1), torch.arange(4).repeat(50)
+        >>> LabelledFeatures(x, y, x, y, classes=4).probed(ProbeSettings(batch_size=20)).estimate.value
+        1.0
+        """
+        settings = settings or ProbeSettings()
+        _check_labels(self.test, self.test_labels, self.classes)
+        room = 3 * (self.train.nbytes + self.test.nbytes) <= free_memory(self.device)
+        device = self.device if room else self.train.device
+        train, test = self.train.to(device), self.test.to(device)
+        heads = train_heads(train, self.train_labels.to(device), self.classes, settings, progress)
+        right = (heads.predict(test) == self.test_labels.to(device)).double().cpu()
+        return Accuracy.of("linear_probe", right)
 
 
 def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> list[Record]:

@@ -26,7 +26,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.language import Language, SentenceSource
 from isoloss.languages.narrow_context import NarrowContext, narrow_context
 from isoloss.languages.task import Task
-from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.models.lookup_table import OneHotWords
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_sentences
@@ -124,15 +124,9 @@ def measure_room(
     )
     width = max(train.sentences.ids.shape[1], test.sentences.ids.shape[1])
     words = OneHotWords(len(language.vocabulary), width)
-    accuracy = linear_probe(
-        words.features(train.sentences),
-        train.labels,
-        words.features(test.sentences),
-        test.labels,
-        len(task.classes),
-        settings.probe,
-        progress,
-    )
+    read = [words.features(part.sentences) for part in (train, test)]
+    features = LabelledFeatures(read[0], train.labels, read[1], test.labels, len(task.classes))
+    accuracy = features.probed(settings.probe, progress)
     chance = mean_over_sentences((test.labels == test.labels.mode().values).double())
     return Room(task.name, mean_over_sentences(1 - accuracy.correct), chance, settings)
 

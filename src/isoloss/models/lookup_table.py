@@ -19,8 +19,8 @@ class LookupTable(nn.Module):
     """Its prediction and its contextual vector at t are both Pr(. | x_{-t}); it has no parameters.
 
     The vectors are the probabilities themselves, not their logarithms (A.5: "the true conditional probability
-    vector at each token"). `sentence_features`, `linear_probe` and `exact_loss` accept it like a model, and
-    its exact loss is the entropy: its KL is 0 up to rounding.
+    vector at each token"). `sentence_features` and `exact_loss` accept it like a model, and its exact loss
+    is the entropy: its KL is 0 up to rounding.
 
     >>> from isoloss.languages.dyck import dyck
     >>> LookupTable(dyck(4)).features(Sentences.from_lists([[0, 1, 0, 1]]))
