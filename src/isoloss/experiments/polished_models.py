@@ -22,8 +22,12 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, LOG_KL, TRACE, trace_bars
 from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
 from isoloss.measurements.quantity import AnyQuantity
-from isoloss.measurements.second_language import SecondLanguageQuantity
-from isoloss.measurements.weight_damage import WeightDamageQuantity, bits_column, noise_column
+from isoloss.measurements.robustness import (
+    SecondLanguageQuantity,
+    WeightDamageQuantity,
+    bits_column,
+    noise_column,
+)
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
 from isoloss.panels import Axis, Colour, Dots, Panel, Table
 from isoloss.pretraining.descent import AdamW
