@@ -11,7 +11,7 @@ here for a minute each, and whatever is in `--folder`.
 import json as json_format
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -100,8 +100,8 @@ def in_folder(folder: str, text: Path, sentences: int) -> Case:
 
 def cells_of(case: Case) -> tuple[Sensitivity, list[PartUnderChange]]:
     """Every part under every rounding, predicted in all ways and measured."""
-    engine = Sensitivity.of(case.model, case.objective, case.batches)
-    return engine, engine.under([Rounding(bits) for bits in BITS], layer_of, check=True)
+    engine = Sensitivity.of(case.model, case.objective, case.batches, check=True)
+    return engine, engine.under([Rounding(bits) for bits in BITS], layer_of)
 
 
 def shares(cells: list[PartUnderChange]) -> dict[str, float | int]:
@@ -123,10 +123,11 @@ def saved_by_allocation(
     Bits are given to layers by ½ δᵀFδ, and to tensors by the trace alone, which takes one pass.
     """
     roundings = [Rounding(bits) for bits in BITS]
-    of_tensors = engine.under(roundings, tensor_of, of_errors=False)
+    of_trace = replace(engine, of_errors=False, check=False)
+    of_tensors = of_trace.under(roundings, tensor_of)
     for mean in MEANS:
-        for_layers = allocated(engine, cells, roundings, layer_of, mean, of_errors=False)
-        for_tensors = allocated(engine, of_tensors, roundings, tensor_of, mean, of_errors=False)
+        for_layers = allocated(of_trace, cells, roundings, layer_of, mean)
+        for_tensors = allocated(of_trace, of_tensors, roundings, tensor_of, mean)
         changes = {
             "layers": for_layers.rounding,
             "tensors": for_tensors.rounding,

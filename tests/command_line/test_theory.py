@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isoloss.cli import main
-from isoloss.command_line.theory_lines import summary_lines
+from isoloss.command_line.verdict_lines import summary_lines
 from isoloss.executors import runner
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import keep_names

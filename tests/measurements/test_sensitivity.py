@@ -24,13 +24,13 @@ from tiny_language_models import CAUSAL, MASKED, PAD, tiny_language_model
 SENTENCES = [[1, 5, 3, 4, 1], [1, 9, 6], [1, 4, 4, 10, 2, 1], [1, 7, 8]] * 16
 
 
-def engine_of(name, sentences=SENTENCES):
+def engine_of(name, sentences=SENTENCES, **asked):
     if name in CAUSAL:
         batch, objective = next_token_batch(sentences, PAD), PretrainedCausal()
     else:
         batch = masked_batch(sentences, [[1, len(each) - 2] for each in sentences], mask=2, pad=PAD)
         objective = PretrainedMasked()
-    return Sensitivity.of(tiny_language_model(name), objective, [batch])
+    return Sensitivity.of(tiny_language_model(name), objective, [batch], **asked)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -51,10 +51,10 @@ def test_from_the_trace_it_is_the_exact_diagonal_times_the_squared_errors(name):
 
 @pytest.mark.parametrize("name", ["roberta", "opt"])
 def test_each_part_is_changed_alone(name):
-    engine = engine_of(name, SENTENCES[:8])
+    engine = engine_of(name, SENTENCES[:8], check=True)
     change = Rounding(4, group=4)
     for called, part_of in PARTS.items():
-        found = {each.part: each for each in engine.under([change], part_of, check=True)}
+        found = {each.part: each for each in engine.under([change], part_of)}
         for part, each in found.items():
             named = [key for key in engine.traces if part == WHOLE or part_of(key) == part]
             moved = differences(engine.model, change, frozenset(named))
@@ -67,18 +67,18 @@ def test_each_part_is_changed_alone(name):
 
 
 def test_without_the_errors_only_the_trace_predicts():
-    engine = engine_of("bert", SENTENCES[:4])
-    (each, *_) = engine.under([Rounding(4)], layer_of, of_errors=False)
+    engine = engine_of("bert", SENTENCES[:4], of_errors=False)
+    (each, *_) = engine.under([Rounding(4)], layer_of)
     assert (each.quadratic, each.linearised, each.measured) == (None, None, None)
     assert each.best is each.from_trace
     assert [record.quantity for record in each.records("m", 0, {})] == ["kl_from_trace"]
 
 
 def test_allocated_bits_are_the_best_of_all_for_the_sum_of_parts():
-    engine = engine_of("gpt2", SENTENCES[:4])
+    engine = engine_of("gpt2", SENTENCES[:4], check=True)
     roundings = [Rounding(bits) for bits in (8, 4, 3)]
     found = engine.under(roundings, layer_of)
-    best = allocated(engine, found, roundings, layer_of, 4.5, check=True)
+    best = allocated(engine, found, roundings, layer_of, 4.5)
     parts = {each.part: each.numbers for each in found if each.part != WHOLE}
     cost = {(each.part, each.change): each.best.value for each in found}
     sums = [

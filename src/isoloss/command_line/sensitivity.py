@@ -160,22 +160,23 @@ def _predicted(
     from isoloss.objectives.pretrained import apart_throughout
 
     model, drawn = models[options.model], batches.first(options.sentences)
-    part_of, of_errors = PARTS[options.by], not options.trace_only
-    memory = int(options.memory * GIBIBYTE)
+    part_of, memory = PARTS[options.by], int(options.memory * GIBIBYTE)
     with progress_display() as progress, quiet():
         refuse_unusable(models, batches)
         objective, _ = apart_throughout(model, batches.objective, drawn)
         engine = Sensitivity.of(
-            model, objective, drawn, seed=options.seed, memory_bytes=memory, progress=progress
+            model,
+            objective,
+            drawn,
+            of_errors=not options.trace_only,
+            check=options.check,
+            seed=options.seed,
+            memory_bytes=memory,
+            progress=progress,
         )
-        found = engine.under(
-            [*roundings, *others], part_of, of_errors=of_errors, check=options.check, progress=progress
-        )
-        if options.bits is None:
-            return found, None
-        return found, allocated(
-            engine, found, roundings, part_of, options.bits, of_errors=of_errors, check=options.check
-        )
+        found = engine.under([*roundings, *others], part_of, progress)
+        best = None if options.bits is None else allocated(engine, found, roundings, part_of, options.bits)
+        return found, best
 
 
 def _precision(options: SensitivityOptions) -> "dtype":

@@ -64,7 +64,7 @@ def theory(options: TheoryOptions) -> int:
     """
     _check(options)
     with starting("theory"):
-        from isoloss.command_line.theory_lines import print_summary, results_as_json
+        from isoloss.command_line.verdict_lines import print_summary, results_as_json
         from isoloss.device import usable_cores
         from isoloss.executors.job import Job
         from isoloss.executors.runner import run_jobs

@@ -1,20 +1,28 @@
-"""Claims and verdicts as lines of text that are never wrapped: one line a claim, as wide as asked."""
+"""Verdicts on claims and statements as lines of text, never wider than asked; and of statements, as JSON."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+import math
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from isoloss.command_line.terminal import without_middle
+from isoloss.command_line.terminal import GAP, print_failures, stdout_width, without_middle
+from isoloss.executors.job import Notice
 from isoloss.experiments.claims import Judgement, Role
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.shipped_results import BesideShipped
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.page import spoken
-from isoloss.results.record import ABSENT
+from isoloss.results.record import ABSENT, Record, Setting, as_text
 from isoloss.results.verdict import Verdict
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.suite import statement_content
 
 ROLES: tuple[Role, ...] = ("effect", "premise", "withdrawn")
 MARKS = {Verdict.SUPPORTED: "✓", Verdict.NOT_SUPPORTED: "✗", Verdict.INCONCLUSIVE: "?"}
-WITHDRAWN, INDENT, GAP = "–", "  ", "  "
+WITHDRAWN, INDENT = "–", "  "
 SHORTEST = 16
 """Characters of a claim's name that are always shown."""
 
@@ -108,3 +116,151 @@ def _cut(text: str, width: int | None) -> str:
 
 def _digits(value: float) -> str:
     return f"{value:.2g}" if value == value else ABSENT
+
+
+RELATIONS = {"equal to": "", "at least": "≥ ", "at most": "≤ "}
+
+
+def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice], page: Path | None) -> None:
+    """See `summary_lines`; then where the results are, what failed, and the page, on stderr."""
+    for line in summary_lines(list(results.values()), stdout_width()):
+        print(line, file=sys.stderr)
+    if len(results) == 1:
+        print(f"results: {next(iter(results))}", file=sys.stderr)
+    print_failures(failures)
+    if page:
+        print(f"page: {page}", file=sys.stderr)
+
+
+def summary_lines(statements: Sequence[Statement], width: int) -> Iterator[str]:
+    """Of one statement, all findings and corrections; of several, a line each and the findings that fail."""
+    if not statements:
+        return
+    yield counted_findings(statements)
+    if len(statements) == 1:
+        (statement,) = statements
+        yield from textwrap.wrap(f"{statement.name}: {statement.title}", width)
+        for finding in statement.findings:
+            yield from finding_lines(finding, width)
+        yield from correction_lines(statement, width)
+        return
+    yield from statement_lines(statements, width)
+    failing = [
+        (statement.name, finding)
+        for statement in statements
+        for finding in statement.findings
+        if finding.verdict != Verdict.SUPPORTED
+    ]
+    for name, finding in failing:
+        yield f"{name}:"
+        yield from finding_lines(finding, width)
+    corrections = sum(len(statement.corrections) for statement in statements)
+    if corrections:
+        yield f"{corrections} corrections of the paper's text: on the page, and by `isoloss theory NAME`"
+
+
+def results_as_json(results: Mapping[Path, Statement], failures: Sequence[Notice]) -> str:
+    """Each finding as a record, and the statements in words with the files that contain everything."""
+    content = {
+        "records": [
+            asdict(record) for statement in results.values() for record in statement_records(statement)
+        ],
+        "statements": [
+            {
+                name: value
+                for name, value in statement_content(statement).items()
+                if name not in ("panels", "settings")
+            }
+            | {"settings": dict(statement.settings), "file": str(path)}
+            for path, statement in results.items()
+        ],
+        "failures": [asdict(failure) for failure in failures],
+    }
+    return json.dumps(content, indent=2, allow_nan=False)
+
+
+def statement_records(statement: Statement) -> Iterator[Record]:
+    """Each finding's computed number, with what it depends on; a number that is not finite has no record."""
+    for finding in statement.findings:
+        if not math.isfinite(finding.measured):
+            continue
+        judged: dict[str, Setting] = {
+            "statement": statement.name,
+            "relation": finding.relation,
+            "predicted": finding.predicted,
+            "tolerance": finding.tolerance,
+            "verdict": str(finding.verdict),
+        }
+        yield Record(
+            finding.name,
+            finding.measured,
+            finding.unit,
+            finding.standard_error,
+            finding.n,
+            settings={**dict(statement.settings), **judged},
+        )
+
+
+def counted_findings(statements: Sequence[Statement]) -> str:
+    """How many findings of how many statements got each verdict.
+
+    >>> from isoloss.theory.suite import shipped_statements
+    >>> counted_findings(shipped_statements().statements[:1])
+    '1 statement, 16 findings: 14 ✓ supported, 1 ✗ not supported, 1 ? inconclusive'
+    """
+    findings = [finding for statement in statements for finding in statement.findings]
+    found = counts([finding.verdict for finding in findings])
+    told = ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in found.items())
+    return f"{_several(len(statements), 'statement')}, {_several(len(findings), 'finding')}: {told}"
+
+
+def statement_lines(statements: Sequence[Statement], width: int) -> Iterator[str]:
+    """A line a statement, its title cut at `width`: how many of its findings are supported."""
+    longest = max((len(statement.name) for statement in statements), default=0)
+    for statement in statements:
+        verdicts = [finding.verdict for finding in statement.findings]
+        held = sum(verdict == Verdict.SUPPORTED for verdict in verdicts)
+        mark = MARKS[max(verdicts, key=_doubt)] if verdicts else " "
+        line = f"{INDENT}{mark} {statement.name:<{longest}}{GAP}{held:>2} of {len(verdicts):>2}{GAP}"
+        yield _cut(line + statement.title, width)
+
+
+def finding_lines(finding: Finding, width: int) -> Iterator[str]:
+    """The finding's sentence, and its number beside what was predicted; broken at `width` characters."""
+    start = f"{INDENT}{MARKS[finding.verdict]} "
+    inside = " " * len(start)
+    yield from textwrap.wrap(finding.sentence, width, initial_indent=start, subsequent_indent=inside)
+    yield from textwrap.wrap(in_numbers(finding), width, initial_indent=inside, subsequent_indent=inside)
+
+
+def in_numbers(finding: Finding) -> str:
+    """What was computed, with its standard error, and what was predicted.
+
+    >>> from isoloss.theory.suite import shipped_statements
+    >>> in_numbers(shipped_statements().statements[0].findings[-1])
+    'computed 0.210 ± 0.067; predicted 0.5 (tolerance 0.1)'
+    """
+    measured = f"{finding.measured:.4g}"
+    if finding.standard_error:
+        measured = as_text(finding.measured, finding.standard_error)
+    unit = f" {finding.unit}" if finding.unit else ""
+    allowed = f" (tolerance {finding.tolerance:.2g})" if finding.tolerance else ""
+    paper = f"; the paper: {finding.paper}" if finding.paper else ""
+    predicted = f"{RELATIONS[finding.relation]}{finding.predicted:.4g}"
+    return f"computed {measured}{unit}; predicted {predicted}{allowed}{paper}"
+
+
+def correction_lines(statement: Statement, width: int) -> Iterator[str]:
+    """Where the paper's text and the arithmetic disagree, broken at `width` characters."""
+    for correction in statement.corrections:
+        yield from textwrap.wrap(
+            f"Correction: {correction}", width, initial_indent=INDENT, subsequent_indent=INDENT
+        )
+
+
+def _doubt(verdict: Verdict) -> int:
+    return (Verdict.SUPPORTED, Verdict.INCONCLUSIVE, Verdict.NOT_SUPPORTED).index(verdict)
+
+
+def _several(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -110,12 +110,17 @@ class PartUnderChange:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Predicts KL for one model on fixed sentences; `traces` are its tensors' Tr F, a value per sentence."""
+    """Predicts KL for one model on fixed sentences; `traces` are its tensors' Tr F, a value per sentence.
+
+    With `of_errors` also ½ δᵀFδ of each change, and with `check` also the true KL.
+    """
 
     model: nn.Module
     objective: Objective
     batches: Sequence[Batch]
     traces: Mapping[str, Float[Tensor, " n"]]
+    of_errors: bool = True
+    check: bool = False
 
     @staticmethod
     def of(
@@ -123,6 +128,8 @@ class Sensitivity:
         objective: Objective,
         batches: Sequence[Batch],
         *,
+        of_errors: bool = True,
+        check: bool = False,
         seed: int = 0,
         memory_bytes: int = MEMORY_BYTES,
         progress: Progress = silent,
@@ -138,7 +145,8 @@ class Sensitivity:
             progress("trace of each tensor", running.sentences, n)
             running.add(batch)
         progress("trace of each tensor", n, n)
-        return Sensitivity(model, objective, batches, running.result("").groups)
+        traces = running.result("").groups
+        return Sensitivity(model, objective, batches, traces, of_errors, check)
 
     def from_trace(self, change: WeightChange, part_of: PartOf) -> dict[str, PartUnderChange]:
         """½ Σ E[δ²] F_ii of each part that the change concerns, and of all together."""
@@ -161,25 +169,10 @@ class Sensitivity:
             for part, names in members.items()
         }
 
-    def along(self, change: Mapping[str, Tensor]) -> tuple[Estimate, Estimate]:
-        """½ δᵀFδ and the linearised KL of a given change δ, by parameter name."""
-        found = predicted_kl(self.model, self.objective, self.batches, change)
-        return mean_over_sentences(found.quadratic), mean_over_sentences(found.linearised)
-
-    def measured(self, change: Mapping[str, Tensor]) -> Estimate:
-        """The true KL of adding δ."""
-        return mean_over_sentences(measured_kl(self.model, self.objective, self.batches, change))
-
     def under(
-        self,
-        changes: Sequence[WeightChange],
-        part_of: PartOf,
-        *,
-        of_errors: bool = True,
-        check: bool = False,
-        progress: Progress = silent,
+        self, changes: Sequence[WeightChange], part_of: PartOf, progress: Progress = silent
     ) -> list[PartUnderChange]:
-        """Every part under every change: with `of_errors` also ½ δᵀFδ, with `check` also the true KL."""
+        """Every part under every change."""
         predicted = [
             (change, each) for change in changes for each in self.from_trace(change, part_of).values()
         ]
@@ -187,34 +180,33 @@ class Sensitivity:
         for done, (change, each) in enumerate(predicted):
             progress("changes of parts", done, len(predicted))
             inside = frozenset(n for n in self.traces if each.part in (WHOLE, part_of(n)))
-            found.append(self._completed(each, change, inside, of_errors=of_errors, check=check))
+            found.append(self._completed(each, change, inside))
         progress("changes of parts", len(predicted), len(predicted))
         return found
 
-    def of_whole(
-        self, change: WeightChange, *, of_errors: bool = True, check: bool = False
-    ) -> PartUnderChange:
+    def of_whole(self, change: WeightChange) -> PartUnderChange:
         """The same for the whole model alone. Raises BadInput for a change that leaves every weight alone."""
         found = self.from_trace(change, layer_of)
         if not found:
             raise BadInput(f"{change.name}: no weight changes; there is nothing to predict")
-        every = frozenset(self.traces)
-        return self._completed(found[WHOLE], change, every, of_errors=of_errors, check=check)
+        return self._completed(found[WHOLE], change, frozenset(self.traces))
 
     def _completed(
-        self,
-        part: PartUnderChange,
-        change: WeightChange,
-        inside: frozenset[str],
-        *,
-        of_errors: bool,
-        check: bool,
+        self, part: PartUnderChange, change: WeightChange, inside: frozenset[str]
     ) -> PartUnderChange:
         """With the predictions that take the errors themselves, and the true KL."""
-        moved = differences(self.model, change, inside) if of_errors or check else {}
-        quadratic, linearised = self.along(moved) if of_errors else (None, None)
-        measured = self.measured(moved) if check else None
-        return replace(part, quadratic=quadratic, linearised=linearised, measured=measured)
+        of_model = self.model, self.objective, self.batches
+        moved = differences(self.model, change, inside) if self.of_errors or self.check else {}
+        if self.of_errors:
+            found = predicted_kl(*of_model, moved)
+            quadratic, linearised = (
+                mean_over_sentences(found.quadratic),
+                mean_over_sentences(found.linearised),
+            )
+            part = replace(part, quadratic=quadratic, linearised=linearised)
+        if self.check:
+            part = replace(part, measured=mean_over_sentences(measured_kl(*of_model, moved)))
+        return part
 
 
 @dataclass(frozen=True)
@@ -232,9 +224,6 @@ def allocated(
     roundings: Sequence[Rounding],
     part_of: PartOf,
     mean_bits: float,
-    *,
-    of_errors: bool = True,
-    check: bool = False,
 ) -> AllocatedBits:
     """The bits of each part that minimise the sum of the predicted KL; see `allocate_bits`.
 
@@ -251,5 +240,4 @@ def allocated(
     matrices = [name for name, each in trainable_parameters(sensitivity.model).items() if each.ndim > 1]
     of_tensors = {name: allocation.bits[part_of(name)] for name in matrices if part_of(name) in costs}
     rounding = MixedRounding(of_tensors, roundings[0].group)
-    whole = sensitivity.of_whole(rounding, of_errors=of_errors, check=check)
-    return AllocatedBits(allocation, rounding, whole)
+    return AllocatedBits(allocation, rounding, sensitivity.of_whole(rounding))
