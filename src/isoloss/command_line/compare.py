@@ -126,6 +126,7 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
         from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
         from isoloss.measurements.comparison_plan import planned_stages, read_sources
+        from isoloss.measurements.measured_models import warnings_of
         from isoloss.measurements.verdicts import verdicts
         from isoloss.results.measurements import Measurements
 
@@ -151,7 +152,7 @@ def compare(options: CompareOptions) -> int:
     comparison = Comparison(checkpoints, measured, sources.task)
     found = verdicts(comparison, options.same_loss)
     if options.json:
-        notes = (*sources.notes, *_warnings(comparison))
+        notes = (*sources.notes, *warnings_of(comparison.records))
         print(_as_json(comparison, found, notes, options.output))
     else:
         _print(comparison, found, options.same_loss, options.output)
@@ -226,6 +227,7 @@ def _write(
 ) -> None:
     """Write the report and the records of what has been measured so far."""
     from isoloss.measurements.checkpoint_comparison import Comparison
+    from isoloss.measurements.measured_models import warnings_of
     from isoloss.measurements.verdicts import verdicts
     from isoloss.report.comparison_page import PageDetails, comparison_page
     from isoloss.report.page import write_lone_page
@@ -234,7 +236,7 @@ def _write(
     comparison = Comparison(checkpoints, measured, sources.task)
     details = PageDetails(
         settings=_settings(options, sources),
-        notices=(*sources.notes, *_warnings(comparison)),
+        notices=(*sources.notes, *warnings_of(comparison.records)),
         command=repeated_command("compare", options),
         same_loss=options.same_loss,
         complete=len(measured) == sum(map(len, stages)),
@@ -257,6 +259,7 @@ def _print(
 ) -> None:
     """A row per checkpoint, the conclusions for each pair, and the location of the report."""
     from isoloss.measurements.compared_checkpoints import ACCURACIES
+    from isoloss.measurements.measured_models import warnings_of
     from isoloss.report.comparison_page import pair_sentences
 
     console = table_console()
@@ -275,18 +278,9 @@ def _print(
             "the majority", *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured)
         )
     console.print(table)
-    for line in [*pair_sentences(verdicts, same_loss), *_warnings(comparison)]:
+    for line in [*pair_sentences(verdicts, same_loss), *warnings_of(comparison.records)]:
         console.print(broken(line), markup=False, soft_wrap=True)
     console.print(f"page: {report}", markup=False, soft_wrap=True)
-
-
-def _warnings(comparison: "Comparison") -> list[str]:
-    """Why measured numbers should not be trusted."""
-    return [
-        f"warning: {each.checkpoint}: {each.settings['warning']}"
-        for each in comparison.records
-        if each.settings.get("warning")
-    ]
 
 
 def _as_json(

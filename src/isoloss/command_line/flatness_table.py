@@ -10,7 +10,14 @@ from torch import nn
 
 from isoloss.command_line.terminal import in_lines, table_console
 from isoloss.corpora.token_sentences import Corpus
-from isoloss.measurements.measured_models import CONFIDENCE, MOST_SENTENCES, MeasuredModels, row_title
+from isoloss.measurements.measured_models import (
+    CONFIDENCE,
+    MOST_SENTENCES,
+    MeasuredModels,
+    about,
+    row_title,
+    warnings_of,
+)
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import Estimate
@@ -141,11 +148,7 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
         notes.append(f"{name}: its scores change with padding, so it was given {way}")
     if measured.reading.cut:
         notes.append(f"{len(measured.reading.cut):,} sentences were truncated to the model's maximum length")
-    notes += [
-        f"warning: {each.checkpoint}: {each.settings['warning']}"
-        for each in measured.records
-        if each.settings.get("warning")
-    ]
+    notes += warnings_of(measured.records)
     notes += [_undetermined(each) for each in measured.records if _is_undetermined(each)]
     if whole.settings.get("converged") is False:
         notes.append(f"the eigenvalue has not converged: residual {whole.settings['residual']:.2g}")
@@ -169,7 +172,7 @@ def _undetermined(record: Record) -> str:
     while _contains_zero(record, needed) and needed < MOST_SENTENCES:
         needed += -(-needed // 20)
     sentences = int(record.settings.get("sentences") or record.n) * needed / record.n
-    number = f"about {sentences:,.0f}" if needed < MOST_SENTENCES else "more than a billion"
+    number = about(sentences if needed < MOST_SENTENCES else needed)
     return (
         f"warning: the sign of {record.quantity} of {record.checkpoint} is undetermined; {number} sentences "
         "would settle it, if the true value is the one found"

@@ -22,10 +22,9 @@ from isoloss.progress import Progress, part_of, silent
 from isoloss.results.measurements import DRAWN_FOLDER, REFERENCES_FOLDER
 from isoloss.results.record import Setting
 from isoloss.results.store import write_sealed
-from isoloss.stored_runs.stored_run import stored_run
+from isoloss.stored_runs.stored_run import NAMES_FOLDER, stored_run
 
 Row = dict[str, Setting]
-NAMES_FOLDER = "experiments"
 Executor = Callable[[Sequence[Job], Progress], Outcome]
 """Does jobs, each after the one that it needs: on this machine's cores, or on a cluster's."""
 

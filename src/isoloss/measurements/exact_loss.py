@@ -18,10 +18,8 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import FIRST_WORD, scores_of_language
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import (
-    Estimate,
     cluster_values,
     deviation_over_subsets,
-    mean_over_members,
     mean_over_sentences,
 )
 from isoloss.results.record import Record, Setting
@@ -74,8 +72,8 @@ class EvaluationSet:
 
     def records(self) -> list[Record]:
         """The entropy, sentence-averaged, and also token-averaged if sentences differ in length."""
-        estimates = _averages(f"{self.objective.quantity}_entropy", self.entropy, self.predictions)
-        return [estimate.record(name, "nats", self.seed) for name, estimate in estimates.items()]
+        values = _averages(f"{self.objective.quantity}_entropy", self.entropy, self.predictions)
+        return [mean_over_sentences(each).record(name, "nats", self.seed) for name, each in values.items()]
 
 
 @dataclass(frozen=True)
@@ -99,12 +97,8 @@ class ExactLoss:
     def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
         """Per-sentence values of each of the `records` that is a mean."""
         name, predictions = self.evaluation.objective.quantity, self.evaluation.predictions
-        values = {f"{name}_kl": self.kl, f"{name}_loss": self.loss}
-        found = {f"{which}_sentence_averaged": each for which, each in values.items()}
-        if predictions.min() < predictions.max():
-            for which, each in values.items():
-                found[f"{which}_token_averaged"] = cluster_values(each, predictions)
-        return found
+        of_kl = _averages(f"{name}_kl", self.kl, predictions)
+        return of_kl | _averages(f"{name}_loss", self.loss, predictions)
 
     def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
         """KL and loss with standard errors over sentences, and the paper's own error bar.
@@ -113,11 +107,9 @@ class ExactLoss:
         `next_word_kl_..` and so on. `.._loss_subset_deviation` is the standard deviation over 5 disjoint
         subsets. If sentences differ in length, the token-averaged numbers are separate records.
         """
-        name, predictions = self.evaluation.objective.quantity, self.evaluation.predictions
-        estimates = _averages(f"{name}_kl", self.kl, predictions)
-        estimates |= _averages(f"{name}_loss", self.loss, predictions)
+        name, seed = self.evaluation.objective.quantity, self.evaluation.seed
+        estimates = {which: mean_over_sentences(each) for which, each in self.sentence_values().items()}
         estimates[f"{name}_loss_subset_deviation"] = deviation_over_subsets(self.loss)
-        seed = self.evaluation.seed
         return [e.record(name, "nats", seed, checkpoint, settings) for name, e in estimates.items()]
 
 
@@ -171,12 +163,12 @@ def exact_loss(
 
 def _averages(
     quantity: str, values: Float[Tensor, " n"], predictions: Int[Tensor, " n"]
-) -> dict[str, Estimate]:
-    """The sentence-averaged estimate, and the token-averaged one if it differs."""
-    estimates = {f"{quantity}_sentence_averaged": mean_over_sentences(values)}
+) -> dict[str, Float[Tensor, " n"]]:
+    """Values whose means are the sentence-averaged number, and the token-averaged one if it differs."""
+    found = {f"{quantity}_sentence_averaged": values}
     if predictions.min() < predictions.max():
-        estimates[f"{quantity}_token_averaged"] = mean_over_members(values, predictions)
-    return estimates
+        found[f"{quantity}_token_averaged"] = cluster_values(values, predictions)
+    return found
 
 
 def _kl(log_probabilities: Float[Tensor, "m k"], log_model: Float[Tensor, "m k"]) -> Float[Tensor, " m"]:

@@ -11,8 +11,8 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.measured_models import (
     CONFIDENCE,
     FIXED_SENTENCES,
-    MOST_SENTENCES,
     MeasuredModels,
+    about,
     measure,
 )
 from isoloss.measurements.sampled_batches import SampledBatches
@@ -90,10 +90,9 @@ class FlatterVerdict:
         needed = self.sentences_needed
         if self.answer != "open" or math.isinf(needed):
             return None
-        number = f"about {needed:,.0f}" if needed < MOST_SENTENCES else "more than a billion"
         return (
-            f"undecided on {self.trace.n:,} sentences; {number} would decide it, if the differences are "
-            "those found"
+            f"undecided on {self.trace.n:,} sentences; {about(needed)} would decide it, if the differences "
+            "are those found"
         )
 
     @property

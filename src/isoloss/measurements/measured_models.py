@@ -1,7 +1,7 @@
 """A quantity of one or several models on the same sentences, masks and draws of a text."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -230,6 +230,24 @@ def progress_of(name: str, progress: Progress) -> Progress:
         progress(f"{task} of {name}", completed, total, message)
 
     return report
+
+
+def about(sentences: float) -> str:
+    """A number of sentences that would settle a question, in words.
+
+    >>> about(1234.2), about(MOST_SENTENCES)
+    ('about 1,234', 'more than a billion')
+    """
+    return f"about {sentences:,.0f}" if sentences < MOST_SENTENCES else "more than a billion"
+
+
+def warnings_of(records: Iterable[Record]) -> list[str]:
+    """Why measured numbers should not be trusted."""
+    return [
+        f"warning: {each.checkpoint}: {each.settings['warning']}"
+        for each in records
+        if each.settings.get("warning")
+    ]
 
 
 STRENGTHS = ("radius", "noise", "rank", "eigenvalue")

@@ -199,11 +199,8 @@ class Sensitivity:
         moved = differences(self.model, change, inside) if self.of_errors or self.check else {}
         if self.of_errors:
             found = predicted_kl(*of_model, moved)
-            quadratic, linearised = (
-                mean_over_sentences(found.quadratic),
-                mean_over_sentences(found.linearised),
-            )
-            part = replace(part, quadratic=quadratic, linearised=linearised)
+            quadratic = mean_over_sentences(found.quadratic)
+            part = replace(part, quadratic=quadratic, linearised=mean_over_sentences(found.linearised))
         if self.check:
             part = replace(part, measured=mean_over_sentences(measured_kl(*of_model, moved)))
         return part

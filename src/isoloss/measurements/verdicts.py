@@ -13,7 +13,7 @@ from isoloss.measurements.flatter_verdict import (
     same_loss_verdict,
     units_needed,
 )
-from isoloss.measurements.measured_models import CONFIDENCE, MOST_SENTENCES
+from isoloss.measurements.measured_models import CONFIDENCE, about
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict, above, below
 
@@ -104,8 +104,7 @@ def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
         if each.question == "better":
             said.append(f"more test examples or seeds ({asked})")
         elif math.isfinite(each.needed) and each.measured in (LOSS, TRACE):
-            number = f"about {each.needed:,.0f}" if each.needed < MOST_SENTENCES else "more than a billion"
-            said.append(f"{number} sentences ({asked})")
+            said.append(f"{about(each.needed)} sentences ({asked})")
         else:
             said.append(f"more sentences or draws ({asked})")
     if not said:

@@ -146,7 +146,7 @@ def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
         "checkpoints": json.dumps(said),
     }
     for checkpoint in run.checkpoints:
-        measurements = measurements_at(run.folder, run.run, checkpoint.step)
+        measurements = run.measurements(checkpoint.step)
         for name in measurements.names():
             values = measurements.values(name)
             for record in measurements.records(name):

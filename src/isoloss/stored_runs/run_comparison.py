@@ -17,7 +17,7 @@ from isoloss.measurements.matched_losses import (
     interpolated_to_loss,
 )
 from isoloss.results.estimate import Estimate, mean_over_sentences
-from isoloss.results.measurements import measurement_name, measurements_at
+from isoloss.results.measurements import measurement_name
 from isoloss.results.record import Record, Setting, value_name
 from isoloss.stored_runs.run_filter import QUANTITIES, settings
 from isoloss.stored_runs.stored_run import StoredRun, measured_thing
@@ -137,7 +137,7 @@ def _curves(run: StoredRun) -> Iterator[tuple[tuple[Any, ...], Curve]]:
 def _kept_values(run: StoredRun, step: int, record: Record) -> np.ndarray | None:
     """The value of each sentence behind a record, if they were kept."""
     name = measurement_name(str(record.settings.get("measured_on")), record.settings.get("weights"))
-    return measurements_at(run.folder, run.run, step).values(name).get(value_name(record))
+    return run.measurements(step).values(name).get(value_name(record))
 
 
 def _at_points(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from isoloss.errors import BadInput, Damaged, did_you_mean
 from isoloss.files import is_temporary
 from isoloss.results.checkpoint import SPECIFICATION_FILE, STEPS_FOLDER
+from isoloss.results.measurements import Measurements, measurements_at
 from isoloss.results.record import Record
 from isoloss.results.run_folder import LOCK_FILE, PLAN_FILE, Json, RunFolder, read_run_folder
 from isoloss.results.store import read_sealed
@@ -71,6 +72,10 @@ class StoredRun:
     def planned_steps(self) -> int:
         """The number of planned steps."""
         return int(self.specification.get("steps", 0))
+
+    def measurements(self, step: int) -> Measurements:
+        """Its measurements at a step."""
+        return measurements_at(self.folder, self.run, step)
 
     @property
     def missing(self) -> int:
