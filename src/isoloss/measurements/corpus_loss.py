@@ -1,7 +1,7 @@
 """The loss of a checkpoint on real text: on the validation split (A.2), and on the training split."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,12 +15,9 @@ from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.fixed_sentences import validation_sample
 from isoloss.measurements.quantity import (
-    Columns,
     Measurement,
     Subject,
     columns_in_order,
-    names_with_errors,
-    value_and_error,
 )
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
@@ -157,6 +154,7 @@ class CorpusLossQuantity:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
     drawn_as: ClassVar[type] = SequencesOfDocuments
+    column_names, columns = columns_in_order("loss", n="loss_sentences")
 
     sequences: int
     seed: int
@@ -177,15 +175,6 @@ class CorpusLossQuantity:
     ) -> Measurement:
         found = _loss(model, drawn, self.seed, subject, progress)
         return Measurement(found.records(subject.checkpoint, dict(subject.settings)), found.sentence_values())
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return (*names_with_errors("loss"), "loss_sentences")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `loss` in nats, its error over documents, and how many documents."""
-        loss = records[0]
-        return value_and_error("loss", loss) | {"loss_sentences": loss.n}
 
 
 @dataclass(frozen=True)

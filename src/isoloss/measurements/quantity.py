@@ -178,14 +178,25 @@ def in_order(columns: Iterable[str], records: Iterable[Record]) -> Columns:
     return found
 
 
-def columns_in_order(*columns: str) -> tuple[tuple[str, ...], Callable[[Any, Sequence[Record]], Columns]]:
+def columns_in_order(
+    *columns: str, n: str = "", settings: Sequence[str] = ()
+) -> tuple[tuple[str, ...], Callable[[Any, Sequence[Record]], Columns]]:
     """`Quantity.column_names` and `Quantity.columns` of one whose first records are these columns, in order.
 
-    >>> names, columns = columns_in_order("trace")
+    Of the very first, its `n` and some of its settings may be columns as well.
+
+    >>> names, columns = columns_in_order("trace", n="trace_sentences")
     >>> names, columns(None, [Record("fisher_trace", 8.0, "", 0.5, 99)])
-    (('trace', 'trace_error'), {'trace': 8.0, 'trace_error': 0.5})
+    (('trace', 'trace_error', 'trace_sentences'), {'trace': 8.0, 'trace_error': 0.5, 'trace_sentences': 99})
     """
-    return names_with_errors(*columns), lambda _quantity, records: in_order(columns, records)
+    names = (*names_with_errors(*columns), *([n] if n else []), *settings)
+
+    def of_records(_quantity: Any, records: Sequence[Record]) -> Columns:
+        first = records[0]
+        more = {name: first.settings[name] for name in settings}
+        return in_order(columns, records) | ({n: first.n} if n else {}) | more
+
+    return names, of_records
 
 
 def columns_named_by(

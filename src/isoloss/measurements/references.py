@@ -20,7 +20,7 @@ from isoloss.languages.task import TaskSplits
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences
 from isoloss.measurements.linear_probe import LabelledFeatures, reference_records
-from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
+from isoloss.measurements.quantity import Columns, Measurement, Subject, columns_in_order
 from isoloss.measurements.room_and_price import WORDS_PROBE
 from isoloss.measurements.student_task_texts import StudentTaskTexts, StudentTexts, bags_of_tokens
 from isoloss.measurements.task_texts import DrawnTask, TaskTexts, majority_record, scaled
@@ -225,6 +225,7 @@ class MajorityReference:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
     drawn_as: ClassVar[type] = DrawnTask
+    column_names, columns = columns_in_order("majority_accuracy", n="test_texts", settings=["left_out"])
 
     task: TaskSource
     sizes: TaskSizes
@@ -238,18 +239,6 @@ class MajorityReference:
         """See `majority_record`; the setting `left_out` counts as in `DrawnTask`."""
         settings = {**subject.settings, "task": drawn.task.name, "left_out": drawn.left_out}
         return Measurement([majority_record(drawn.task, settings)])
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return (*names_with_errors("majority_accuracy"), "test_texts", "left_out")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        majority = records[0]
-        return {
-            **value_and_error("majority_accuracy", majority),
-            "test_texts": majority.n,
-            "left_out": majority.settings["left_out"],
-        }
 
 
 @dataclass(frozen=True)

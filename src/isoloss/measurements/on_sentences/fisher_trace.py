@@ -1,6 +1,5 @@
 """The trace of the Hessian of a checkpoint, by the Fisher information (B.1)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -8,18 +7,10 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, RunningFisherTrace, fisher_trace
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
-from isoloss.measurements.quantity import (
-    AnySource,
-    Columns,
-    Measurement,
-    Subject,
-    names_with_errors,
-    value_and_error,
-)
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import Objective
 from isoloss.progress import Progress
 from isoloss.results.estimate import cluster_values
-from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)
@@ -28,6 +19,7 @@ class TraceQuantity:
 
     revision: ClassVar[int] = 1
     sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("trace", n="trace_sentences", settings=["parameters"])
 
     sentences: int
     seed: int
@@ -43,19 +35,6 @@ class TraceQuantity:
 
     def measurement(self, result: FisherTrace, subject: Subject[Any]) -> Measurement:
         return trace_measurement(result, subject, self.seed)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return (*names_with_errors("trace"), "trace_sentences", "parameters")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `trace` and its error, and the number of parameters it sums over."""
-        trace = records[0]
-        return {
-            **value_and_error("trace", trace),
-            "trace_sentences": trace.n,
-            "parameters": trace.settings["parameters"],
-        }
 
 
 def trace_measurement(trace: FisherTrace, subject: Subject[AnySource], seed: int) -> Measurement:
