@@ -15,7 +15,6 @@ from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences, TaskSplits
 from isoloss.models.transformers import longest_input
 from isoloss.objectives.tokens import FIRST_WORD, PAD, tokens_of_words
-from isoloss.results.tensors import Tensors
 
 LONGEST = 128
 """Tokens after which an example is cut: the paper's length of real text (A.2), and GLUE's customary one."""
@@ -36,8 +35,8 @@ class TextInputs:
     ids: Int[Tensor, "n S"]
     lengths: Int[Tensor, " n"]
     parts: Int[Tensor, "n S"]
-    types: Int[Tensor, "n S"] | None
     labels: Int[Tensor, " n"]
+    types: Int[Tensor, "n S"] | None = None
     cut: int = 0
 
     @property
@@ -54,7 +53,7 @@ class TextInputs:
         width = int(lengths.max()) if len(lengths) else 0
         types = None if self.types is None else self.types[rows, :width]
         return TextInputs(
-            self.ids[rows, :width], lengths, self.parts[rows, :width], types, self.labels[rows], self.cut
+            self.ids[rows, :width], lengths, self.parts[rows, :width], self.labels[rows], types, self.cut
         )
 
     def arguments(self, device: torch.device) -> dict[str, Any]:
@@ -67,17 +66,6 @@ class TextInputs:
         if self.types is not None:
             arguments["token_type_ids"] = self.types.long().to(device)
         return arguments
-
-    def tensors(self) -> Tensors:
-        """See `StoredAsTensors`; without `cut`."""
-        found = {"ids": self.ids, "lengths": self.lengths, "parts": self.parts, "labels": self.labels}
-        return found if self.types is None else found | {"types": self.types}
-
-    @staticmethod
-    def of_tensors(tensors: Tensors) -> "TextInputs":
-        """The inverse of `tensors`."""
-        ids, lengths, parts, labels = (tensors[name] for name in ("ids", "lengths", "parts", "labels"))
-        return TextInputs(ids, lengths, parts, tensors.get("types"), labels)
 
 
 def text_inputs(

@@ -185,7 +185,7 @@ def _inputs(rows: Sequence[tuple[Tensor, ...]], labels: Sequence[int]) -> TextIn
             ids[row, start : start + len(text)] = text.int()
             parts[row, start : start + len(text)] = part
             start += len(text)
-    return TextInputs(ids, lengths, parts, None, torch.tensor(labels))
+    return TextInputs(ids, lengths, parts, torch.tensor(labels))
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,9 @@ class StoredAsTensors(Protocol):
 
 
 def tensors_of(drawn: Any) -> Tensors:
-    """The tensors of a dataclass whose fields are tensors, None, or such dataclasses, by dotted paths.
+    """The tensors of a dataclass whose fields are tensors or such dataclasses, by dotted paths.
+
+    Fields of anything else, such as None or a number, are left out: they need a default to be read back.
 
     >>> from isoloss.languages.sentences import Sentences
     >>> sorted(tensors_of(Sentences.from_lists([[0, 1]])))
@@ -103,11 +105,9 @@ def tensors_of(drawn: Any) -> Tensors:
     found: Tensors = {}
     for part in dataclasses.fields(drawn):
         value = getattr(drawn, part.name)
-        if value is None:
-            continue
         if isinstance(value, Tensor):
             found[part.name] = value
-        else:
+        elif is_dataclass(value):
             found |= {f"{part.name}.{path}": tensor for path, tensor in tensors_of(value).items()}
     return found
 
@@ -124,7 +124,7 @@ def drawn_of(kind: type[Drawn], tensors: Mapping[str, Tensor]) -> Drawn:
         return found
     values: dict[str, Any] = {}
     for name, of_field in get_type_hints(kind).items():
-        if name not in tensors and getattr(kind, name, ...) is None:  # the default
+        if name not in tensors and not is_dataclass(of_field) and hasattr(kind, name):  # the default
             continue
         nested: Any = of_field if dataclasses.is_dataclass(of_field) else None
         below = f"{name}."
