@@ -63,10 +63,12 @@ class ChangedText:
         self._stream, self._change = stream, change
 
     def write(self, text: str) -> int:
+        """Write what the text is changed to; returns the length of what was given."""
         self._stream.write(self._change(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
+        """Write each of the lines."""
         for line in lines:
             self.write(line)
 

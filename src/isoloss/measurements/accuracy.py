@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -10,18 +10,47 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
+from isoloss.measurements.fine_tuning import FineTuningResult
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
+from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures, ProbeSettings
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
-from isoloss.measurements.student_task_texts import StudentTaskTexts
-from isoloss.measurements.task_sentences import TaskSentences
-from isoloss.measurements.task_texts import TaskTexts
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 from isoloss.results.record import Record
 
-Examples = TaskSentences | TaskTexts | StudentTaskTexts
-"""The labelled examples of a task, and how a model reads them."""
+
+@runtime_checkable
+class Examples(Protocol):
+    """A frozen dataclass: the labelled examples of a task, and how a model reads them.
+
+    `sources`, `drawn_as` and `draw` are those of a `Quantity`.
+    """
+
+    sources: ClassVar[tuple[type, ...]]
+    drawn_as: ClassVar[type]
+
+    def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
+        """The examples."""
+        ...
+
+    def task_of(self, drawn: Any) -> str:
+        """What records call the task."""
+        ...
+
+    def features(self, model: Any, drawn: Any, subject: Subject[Any], progress: Progress) -> LabelledFeatures:
+        """The features of the training and test examples."""
+        ...
+
+    def fine_tuned(
+        self,
+        model: PreTrainedModel,
+        drawn: Any,
+        subject: Subject[Any],
+        settings: FineTuningSettings,
+        progress: Progress,
+    ) -> FineTuningResult:
+        """The accuracy of the model fine-tuned on the training examples."""
+        ...
 
 
 def gaussian_projection(
@@ -85,6 +114,7 @@ class Projected:
             raise BadInput(f"features cannot be projected to {self.dimension} dimensions; give at least 1")
 
     def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+        """See `AsTheyAre`."""
         if train.shape[1] <= self.dimension:
             return train, test
         projected = (gaussian_projection(features, self.seed, self.dimension) for features in (train, test))
@@ -175,6 +205,7 @@ class AccuracyQuantity:
     def column_names(self) -> tuple[str, ...]:
         """See `Quantity`.
 
+        >>> from isoloss.measurements.task_sentences import TaskSentences
         >>> probe = AccuracyQuantity(TaskSentences("root", 9, 3, 5, seed=0), LinearProbe(ProbeSettings()))
         >>> probe.column_names
         ('accuracy', 'accuracy_error', 'accuracy_deviation', 'accuracy_sentences')

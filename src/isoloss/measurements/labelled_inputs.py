@@ -172,10 +172,12 @@ class SentenceInputs:
 
     @property
     def labels(self) -> Int[Tensor, " n"]:
+        """The class of each sentence."""
         return self.examples.labels
 
     @property
     def tokens(self) -> int:
+        """The number of tokens of the longest sentence."""
         return self.examples.sentences.ids.shape[1] + 1
 
     def __len__(self) -> int:

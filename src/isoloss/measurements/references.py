@@ -155,8 +155,7 @@ class TaskReference:
     def measure(
         self, model: Any, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        examples: Any = self.of.examples
-        task = examples.task_of(drawn)
+        task = self.of.examples.task_of(drawn)
         return Measurement(reference_records(drawn.test, {**subject.settings, "task": task}))
 
     @property

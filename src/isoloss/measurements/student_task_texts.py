@@ -220,7 +220,7 @@ class StudentTaskTexts:
         return task, train, test
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KeptTexts:
-        """The examples. Raises IsolossError if the task's or the teacher's texts cannot be obtained."""
+        """See `Examples`. Raises IsolossError if the task's or the teacher's texts cannot be obtained."""
         _, train, test = self.texts(source, progress)
         return KeptTexts(train.inputs, test.inputs)
 

@@ -41,7 +41,7 @@ right sides of every other symbol equally likely. Right sides, and so possible s
 
 @dataclass(frozen=True)
 class TaskSentences:
-    """A task of the language by name, and the sizes of its splits; see `AccuracyQuantity`.
+    """A task of the language by name, and the sizes of its splits; see `Examples`.
 
     With a `shift`, as many sentences of the shifted language are for the test, none of which is among the
     training sentences. Their labels are still the argmax of the original language's exact posterior, which
@@ -66,7 +66,7 @@ class TaskSentences:
         return task_splits(task, self.train, self.validation, self.test, self.seed)
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
-        """The examples. Raises BadInput for a shift of a language that is not a grammar."""
+        """See `Examples`. Raises BadInput for a shift of a language that is not a grammar."""
         progress(f"examples of {self.task}", 0, 1)
         if self.shift is None:
             return self.splits(source)

@@ -56,7 +56,7 @@ def _texts(part: dict[str, Any]) -> LabelledTexts:
 
 @dataclass(frozen=True)
 class TaskTexts:
-    """A task on real text, and how many of its texts to use; see `AccuracyQuantity`.
+    """A task on real text, and how many of its texts to use; see `Examples`.
 
     Texts are truncated to the models' maximum input length.
     """
