@@ -45,11 +45,7 @@ from isoloss.measurements.counted_passes import (
     without_storage,
 )
 from isoloss.measurements.foreseen_cost import _give_freed_memory_back, foreseen_cost, of_layers
-from isoloss.measurements.inspected_model import random_batch
-from isoloss.measurements.models_together import predicting
-from isoloss.measurements.sampled_batches import objective_of
-from isoloss.models.loading import number_of_tokens
-from isoloss.objectives.batch import Batch, Objective
+from isoloss.measurements.inspected_model import asked
 
 FORESEEN = "isoloss.measurements.foreseen_cost"
 SIZE = {"vocab_size": 600, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -84,15 +80,9 @@ MODELS: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-def asked(model: PreTrainedModel, prediction: Any, length: int, sentences: int) -> tuple[Objective, Batch]:
-    mask = 0 if prediction == "masked" else None
-    objective = objective_of(predicting({"": model}, prediction, False, None, mask))
-    return objective, random_batch(model, prediction, number_of_tokens(model), (length,) * sentences)
-
-
 def counted_in_use(model: PreTrainedModel, prediction: Any, length: int, at_once: int) -> tuple[int, int]:
     """The most that is alive in the first pass and in the others, of a model that is measured."""
-    objective, batch = asked(model, prediction, length, at_once)
+    objective, batch = asked(model, prediction, (length,) * at_once)
     of_model = [*model.parameters(), *model.buffers()]
     gc.collect()
     with LiveMemory(of_model) as of_gradients:
@@ -130,7 +120,7 @@ def test_what_is_foreseen_is_what_is_alive_when_it_is_measured(
     with FakeTensorMode(allow_non_fake_inputs=True):
         foreseen = kind._from_config(deepcopy(config), dtype=dtype).eval()
     give_indices_values(foreseen)
-    objective, batch = asked(foreseen, prediction, length, at_once)
+    objective, batch = asked(foreseen, prediction, (length,) * at_once)
     counted = count_passes(foreseen, objective, batch, 1 << 40)
     assert counted.at_once == at_once
     assert counted.bytes_of_gradients == pytest.approx(of_gradients, rel=0.02)
@@ -143,7 +133,7 @@ def test_the_budget_bounds_the_sentences_of_a_pass_as_it_does_when_they_are_meas
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = kind(of_layers(config, 1)).eval()
     give_indices_values(model)
-    objective, batch = asked(model, prediction, 20, 8)
+    objective, batch = asked(model, prediction, (20,) * 8)
     one = bytes_kept_for_backward(model, objective, batch.part(0, 1))
     assert count_passes(model, objective, batch, 3 * one).at_once == 3
     assert sentences_at_once(model, objective, batch, one // 2) == 1
@@ -153,7 +143,7 @@ def test_the_budget_bounds_the_sentences_of_a_pass_as_it_does_when_they_are_meas
 def test_what_was_kept_for_counting_is_freed_without_waiting_for_the_collector() -> None:
     kind, config, prediction = MODELS["bert"]
     model = kind(config).eval()
-    objective, batch = asked(model, prediction, 20, 1)
+    objective, batch = asked(model, prediction, (20,) * 1)
     gc.disable()
     try:
         with LiveMemory([*model.parameters(), *model.buffers()]) as memory:

@@ -110,7 +110,7 @@ def test_records_and_the_values_behind_them(sequences):
         3,
         "abc",
     )
-    values = found.sentence_values()["validation_loss"]
+    values = found.document_values
     assert values.mean().item() == pytest.approx(loss.value, rel=1e-12)
     assert (values.std() / len(values) ** 0.5).item() == pytest.approx(loss.standard_error, rel=1e-12)
     assert perplexity.value == pytest.approx(math.exp(loss.value))

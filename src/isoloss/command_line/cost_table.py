@@ -58,7 +58,8 @@ def print_dry_run(
         measured_on = request.device if request.measure else None
         rows = cost_rows(experiments, runs, machine, measured_on, progress)
     if request.json:
-        print(json.dumps(cost_as_json(rows, machine), indent=2))
+        content = {"families": rows, "total": _total(rows), "assumed": _assumed(machine)}
+        print(json.dumps(content, indent=2))
         return
     print_cost(rows, machine, request.scale, None if request.wide else stdout_width())
 
@@ -114,11 +115,6 @@ def _measured(run: PlannedRun, operations: float, device: str) -> Row:
         return {"hours_measured": None, "share_measured": None, "not_measured": str(error)}
     taken = hours(operations, found.device, found.share)
     return {"hours_measured": taken, "share_measured": found.share, "not_measured": None}
-
-
-def cost_as_json(rows: Sequence[Row], machine: Device) -> dict[str, Any]:
-    """The rows, their sum, and their assumptions, for JSON."""
-    return {"families": rows, "total": _total(rows), "assumed": _assumed(machine)}
 
 
 def print_cost(rows: Sequence[Row], machine: Device, scale: str, width: int | None) -> None:

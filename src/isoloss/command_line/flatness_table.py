@@ -149,15 +149,14 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
     if measured.reading.cut:
         notes.append(f"{len(measured.reading.cut):,} sentences were truncated to the model's maximum length")
     notes += warnings_of(measured.records)
-    notes += [_undetermined(each) for each in measured.records if _is_undetermined(each)]
+    notes += [
+        _undetermined(each)
+        for each in measured.records
+        if each.quantity == "hessian_trace" and _contains_zero(each, each.n)
+    ]
     if whole.settings.get("converged") is False:
         notes.append(f"the eigenvalue has not converged: residual {whole.settings['residual']:.2g}")
     return [*notes, *_about_the_text(measured.reading, shown.batches.corpus)]
-
-
-def _is_undetermined(record: Record) -> bool:
-    """Whether a Hessian's trace may be either positive or negative."""
-    return record.quantity == "hessian_trace" and _contains_zero(record, record.n)
 
 
 def _contains_zero(record: Record, n: int) -> bool:

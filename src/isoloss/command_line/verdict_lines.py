@@ -142,7 +142,10 @@ def summary_lines(statements: Sequence[Statement], width: int) -> Iterator[str]:
         yield from textwrap.wrap(f"{statement.name}: {statement.title}", width)
         for finding in statement.findings:
             yield from finding_lines(finding, width)
-        yield from correction_lines(statement, width)
+        for correction in statement.corrections:
+            yield from textwrap.wrap(
+                f"Correction: {correction}", width, initial_indent=INDENT, subsequent_indent=INDENT
+            )
         return
     yield from statement_lines(statements, width)
     failing = [
@@ -248,14 +251,6 @@ def in_numbers(finding: Finding) -> str:
     paper = f"; the paper: {finding.paper}" if finding.paper else ""
     predicted = f"{RELATIONS[finding.relation]}{finding.predicted:.4g}"
     return f"computed {measured}{unit}; predicted {predicted}{allowed}{paper}"
-
-
-def correction_lines(statement: Statement, width: int) -> Iterator[str]:
-    """Where the paper's text and the arithmetic disagree, broken at `width` characters."""
-    for correction in statement.corrections:
-        yield from textwrap.wrap(
-            f"Correction: {correction}", width, initial_indent=INDENT, subsequent_indent=INDENT
-        )
 
 
 def _doubt(verdict: Verdict) -> int:

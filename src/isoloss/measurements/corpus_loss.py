@@ -55,10 +55,6 @@ class ValidationLoss:
         """Per-document values, whose mean is the loss and whose s / √d is its error; see `cluster_values`."""
         return cluster_values(self.means, self.predictions)
 
-    def sentence_values(self) -> dict[str, Float[Tensor, " d"]]:
-        """Per-document values of the loss among the `records`."""
-        return {"validation_loss": self.document_values}
-
     def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
         """`validation_loss`, and `perplexity` exp(loss) with the propagated error; n counts documents."""
         loss = self.estimate
@@ -174,7 +170,10 @@ class CorpusLossQuantity:
         progress: Progress,
     ) -> Measurement:
         found = _loss(model, drawn, self.seed, subject, progress)
-        return Measurement(found.records(subject.checkpoint, dict(subject.settings)), found.sentence_values())
+        return Measurement(
+            found.records(subject.checkpoint, dict(subject.settings)),
+            {"validation_loss": found.document_values},
+        )
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,9 @@ from isoloss.curvature.per_sentence.directions import Directions, drawn_directio
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import a_gradient_at_a_time, sentences_at_once
 from isoloss.errors import BadInput
-from isoloss.measurements.inspected_model import random_batch
-from isoloss.measurements.models_together import predicting
-from isoloss.measurements.sampled_batches import objective_of
+from isoloss.measurements.inspected_model import asked
 from isoloss.models.hub import quiet, refusing, sized_as_published
-from isoloss.models.loading import Prediction, longest_sentence, number_of_tokens
+from isoloss.models.loading import Prediction, longest_sentence
 from isoloss.models.task_heads import Head, class_of_head
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
@@ -180,15 +178,6 @@ def give_indices_values(model: PreTrainedModel) -> None:
                 module._buffers[name] = torch.zeros(buffer.shape, dtype=torch.int64)
 
 
-def asked(
-    model: PreTrainedModel, prediction: Prediction | Head, length: int, sentences: int
-) -> tuple[Objective, Batch]:
-    """How the model's predictions are read, and random sentences of `length` tokens to predict in."""
-    mask = 0 if prediction == "masked" else None
-    objective = objective_of(predicting({"": model}, prediction, False, None, mask))
-    return objective, random_batch(model, prediction, number_of_tokens(model), (length,) * sentences)
-
-
 def counted_passes(
     name: str,
     model: PreTrainedModel,
@@ -200,7 +189,7 @@ def counted_passes(
     """The passes over a batch of so many sentences, carried out on tensors without storage."""
     try:
         with refusing("language model", name), quiet():
-            objective, batch = asked(model, prediction, length, sentences)
+            objective, batch = asked(model, prediction, (length,) * sentences)
             return count_passes(model, objective, batch, memory_bytes)
     except BadInput as error:
         why = type(error.__cause__).__name__

@@ -19,7 +19,8 @@ from isoloss.curvature.per_sentence.directions import Directions, drawn_directio
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.device import free_memory
 from isoloss.errors import is_failure, reason_of
-from isoloss.measurements.counted_passes import Counted, asked, class_of, counted_passes, without_storage
+from isoloss.measurements.counted_passes import Counted, class_of, counted_passes, without_storage
+from isoloss.measurements.inspected_model import asked
 from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH
 from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import Prediction, configuration_of, longest_sentence, number_of_tokens
@@ -193,7 +194,7 @@ class _Pass:
     ) -> None:
         with quiet():
             self.model = class_of(prediction).from_config(config, dtype=precision).eval().to(device)
-        objective, batch = asked(self.model, prediction, length, sentences)
+        objective, batch = asked(self.model, prediction, (length,) * sentences)
         self.objective: Objective = objective
         self.batch: Batch = batch.to(torch.device(device))
 

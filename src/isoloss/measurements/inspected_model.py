@@ -61,19 +61,16 @@ class Trial:
     seconds_a_sentence: float
 
 
-def trial_measurement(
-    model: PreTrainedModel, prediction: Prediction | Head, tokens: int, longest: int | None
-) -> Trial:
-    """Measure `SENTENCES` random sentences of the model's `tokens`, twice: the second time is timed.
+def trial_measurement(model: PreTrainedModel, prediction: Prediction | Head, longest: int | None) -> Trial:
+    """Measure `SENTENCES` random sentences of the model's tokens, twice: the second time is timed.
 
     Raises BadInput for a model that cannot be measured.
     """
     length = min(LENGTH, longest or LENGTH)
-    mask = 0 if prediction == "masked" else None
-    objective = objective_of(predicting({model.name_or_path: model}, prediction, False, None, mask))
-    batch = random_batch(model, prediction, tokens, (length,) * SENTENCES).to(device_of(model))
+    objective, drawn = asked(model, prediction, (length,) * SENTENCES)
+    batch = drawn.to(device_of(model))
     refuse_without_gradient(model, objective, batch)
-    mixed = random_batch(model, prediction, tokens, (length, max(2, length // 2))).to(device_of(model))
+    mixed = random_batch(model, prediction, (length, max(2, length // 2))).to(device_of(model))
     separate: Objective = kept_apart(model, objective, mixed)
     sentence_fisher_traces(model, separate, batch, seed=0, compare=False)
     begun = perf_counter()
@@ -89,11 +86,18 @@ def trial_measurement(
     )
 
 
-def random_batch(
-    model: PreTrainedModel, prediction: Prediction | Head, tokens: int, lengths: tuple[int, ...]
-) -> Batch:
+def asked(
+    model: PreTrainedModel, prediction: Prediction | Head, lengths: tuple[int, ...]
+) -> tuple[Objective, Batch]:
+    """How the model's predictions are read, and random sentences of these lengths to predict in."""
+    mask = 0 if prediction == "masked" else None
+    objective = objective_of(predicting({model.name_or_path: model}, prediction, False, None, mask))
+    return objective, random_batch(model, prediction, lengths)
+
+
+def random_batch(model: PreTrainedModel, prediction: Prediction | Head, lengths: tuple[int, ...]) -> Batch:
     """Random sentences of these lengths, with what the model is to say of them, as a text would have it."""
-    generator, pad = torch.Generator().manual_seed(0), pad_token_of(model)
+    generator, pad, tokens = torch.Generator().manual_seed(0), pad_token_of(model), number_of_tokens(model)
     sentences = [torch.randint(tokens, (length,), generator=generator).tolist() for length in lengths]
     # Models that read a text's last token find it by what fills the text up.
     sentences = [[(token + (token == pad)) % tokens for token in each] for each in sentences]
@@ -188,7 +192,7 @@ def inspected_model(
     placed = models[name]
     tokens, longest = number_of_tokens(placed), longest_sentence(placed)
     with quiet():
-        trial = trial_measurement(placed, prediction, tokens, longest)
+        trial = trial_measurement(placed, prediction, longest)
         pilot = None if text is None else pilot_on(placed, name, prediction, text)
     parameters = list(placed.parameters())
     return InspectedModel(

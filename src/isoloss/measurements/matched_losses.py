@@ -130,7 +130,8 @@ def interpolated_to_loss(
     >>> [(point.run, round(point.step), round(point.loss.value, 9)) for point in matched.points]
     [('a', 317, 1.3), ('b', 400, 1.3)]
     """
-    _refuse_few(losses)
+    if len(losses) < 2:
+        raise BadInput(f"losses are matched between at least 2 runs, not {len(losses)}")
     if not threshold > 0:
         raise BadInput(f"the threshold of a common loss must be above 0 nats, not {threshold}")
     lowest = max(min(loss.value for loss in curve.estimates) for curve in losses)
@@ -165,11 +166,6 @@ def _first_fall(curve: StepCurve, loss: float) -> MatchedCheckpoint:
         Estimate(loss, there.standard_error, there.n),
         there.standard_error * length / (above - below),
     )
-
-
-def _refuse_few(losses: Sequence[StepCurve]) -> None:
-    if len(losses) < 2:
-        raise BadInput(f"losses are matched between at least 2 runs, not {len(losses)}")
 
 
 def _ranges(losses: Sequence[StepCurve]) -> str:
