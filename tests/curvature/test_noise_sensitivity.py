@@ -13,7 +13,7 @@ from isoloss.curvature.loss import mean_loss
 from isoloss.curvature.loss_rise import NOISES, noise_sensitivity, tensor_scales
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.on_sentences.noise_sensitivity import OwnNoiseSensitivityQuantity
+from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentences_between
@@ -135,7 +135,7 @@ def test_differences_of_models_share_their_draws_and_records_hold_every_noise(mo
         assert difference.standard_error < 0.5 * found.estimates[noise].standard_error
     with pytest.raises(BadInput, match="same sentences on both sides"):
         found.differences(noise_sensitivity(model, batches[:1], OBJECTIVE, noises=(0.01,)))
-    quantity, drawn = OwnNoiseSensitivityQuantity(12, 0, noises), FixedSentences(tuple(batches))
+    quantity, drawn = NoiseSensitivityQuantity(noises, 12, 0, own=True), FixedSentences(tuple(batches))
     records = quantity.measure(model, drawn, Subject("step-3", OBJECTIVE, {"step": 3}, None), silent).records
     assert [(r.quantity, r.settings["noise"], r.n, r.settings["sentences"]) for r in records] == [
         ("noise_sensitivity", noise, 12, 12) for noise in noises

@@ -131,16 +131,13 @@ class LinearProbe:
     settings: ProbeSettings
     features: FeatureAdaptation = AsTheyAre()
 
-    def measure(
-        self, examples: Examples, model: Any, drawn: Any, subject: Subject[Any], progress: Progress
-    ) -> Measurement:
-        """`linear_probe_accuracy` and its deviation over seeds; adapted features are part of the name."""
-        found = examples.features(model, drawn, subject, progress)
+    def accuracy(self, found: LabelledFeatures, progress: Progress) -> Accuracy:
+        """That of heads on the features that were found; adapted features are part of its name."""
         train, test = self.features.adapted(found.train, found.test)
         accuracy = replace(found, train=train, test=test).probed(self.settings, progress)
-        if not isinstance(self.features, AsTheyAre):
-            accuracy = replace(accuracy, quantity=f"linear_probe_{type(self.features).__name__.lower()}")
-        return _measurement((accuracy,), subject, examples.task_of(drawn))
+        if isinstance(self.features, AsTheyAre):
+            return accuracy
+        return replace(accuracy, quantity=f"linear_probe_{type(self.features).__name__.lower()}")
 
 
 @dataclass(frozen=True)
@@ -148,18 +145,6 @@ class FineTuning:
     """A linear head trained together with the whole model."""
 
     settings: FineTuningSettings
-
-    def measure(
-        self,
-        examples: Examples,
-        model: PreTrainedModel,
-        drawn: Any,
-        subject: Subject[Any],
-        progress: Progress,
-    ) -> Measurement:
-        """The records of `FineTuningResult.best`, then those of `last`."""
-        found = examples.fine_tuned(model, drawn, subject, self.settings, progress)
-        return _measurement((found.best, found.last), subject, examples.task_of(drawn))
 
 
 Head = LinearProbe | FineTuning
@@ -198,8 +183,20 @@ class AccuracyQuantity:
         return self.examples.draw(source, objective, progress)
 
     def measure(self, model: Any, drawn: Any, subject: Subject[Any], progress: Progress) -> Measurement:
-        """The head's records, and its values per test example."""
-        return self.head.measure(self.examples, model, drawn, subject, progress)
+        """Each accuracy, its deviation over seeds, and its values per test example.
+
+        Of fine-tuning, `FineTuningResult.best`, then `last`.
+        """
+        if isinstance(self.head, LinearProbe):
+            features = self.examples.features(model, drawn, subject, progress)
+            accuracies = [self.head.accuracy(features, progress)]
+        else:
+            found = self.examples.fine_tuned(model, drawn, subject, self.head.settings, progress)
+            accuracies = [found.best, found.last]
+        settings = {**subject.settings, "task": self.examples.task_of(drawn)}
+        records = [each for one in accuracies for each in one.records(subject.checkpoint, settings)]
+        values = {name: each for one in accuracies for name, each in one.sentence_values().items()}
+        return Measurement(records, values)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -224,16 +221,6 @@ class AccuracyQuantity:
             f"{self.column}_deviation": deviation.value,
             f"{self.column}_sentences": accuracy.n,
         }
-
-
-def _measurement(accuracies: Sequence[Accuracy], subject: Subject[Any], task: str) -> Measurement:
-    """The accuracies' records, and their values per test example."""
-    records: list[Record] = []
-    values: dict[str, Tensor] = {}
-    for accuracy in accuracies:
-        records += accuracy.records(subject.checkpoint, {**subject.settings, "task": task})
-        values |= accuracy.sentence_values()
-    return Measurement(records, values)
 
 
 STORED_NAMES: Mapping[tuple[str, str], str] = {

@@ -1,11 +1,9 @@
 """How much a checkpoint's loss rises under Gaussian noise on its weights."""
 
-from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.curvature.loss_rise import NOISES, noise_sensitivity
@@ -13,6 +11,7 @@ from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentenc
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
 from isoloss.models.transformers import initialised
 from isoloss.progress import Progress
+from isoloss.results.store import ONLY_WHEN_CHANGED
 
 
 @dataclass(frozen=True)
@@ -21,71 +20,42 @@ class NoiseSensitivityQuantity:
 
     As in Springer et al. 2025, the noise of a tensor has σ times the standard deviation of its weights before
     pre-training, which is zero for tensors initialised to a constant, such as biases and gains. It is the
-    same for all checkpoints of a run, however much its weights grow.
+    same for all checkpoints of a run, however much its weights grow. For models of unknown initialisation it
+    has σ times their `own` current size.
     """
 
     revision: ClassVar[int] = 1
     sources, drawn_as, draw = DRAWN_WITH_LABELS
-    column_names, columns = columns_named_by(lambda it: map(noise_column, it.noises))
+    column_names, columns = columns_named_by(
+        lambda it: (f"{'own_' * it.own}{noise_column(noise)}" for noise in it.noises)
+    )
 
     noises: tuple[float, ...]
     sentences: int
     seed: int
+    own: bool = field(default=False, metadata=ONLY_WHEN_CHANGED)
 
     def measure(
         self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        return noise_measurement(
-            model, drawn, subject, self.noises, deviations_at_first(model), seed=self.seed, progress=progress
+        """A `noise_sensitivity` record per noise, which is in the settings; `n` counts draws."""
+        found = noise_sensitivity(
+            model,
+            drawn.batches,
+            subject.objective,
+            noises=self.noises,
+            scales=None if self.own else deviations_at_first(model),
+            seed=self.seed,
+            distribution=labels_of(subject),
+            progress=progress,
         )
-
-
-@dataclass(frozen=True)
-class OwnNoiseSensitivityQuantity:
-    """The rise under noise of σ times the weights' current size, for models of unknown initialisation."""
-
-    revision: ClassVar[int] = 1
-    sources, drawn_as, draw = DRAWN_WITH_LABELS
-    column_names, columns = columns_named_by(lambda it: (f"own_{noise_column(noise)}" for noise in it.noises))
-
-    sentences: int
-    seed: int
-    noises: tuple[float, ...] = NOISES
-
-    def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
-    ) -> Measurement:
-        return noise_measurement(model, drawn, subject, self.noises, None, seed=self.seed, progress=progress)
-
-
-def noise_measurement(
-    model: nn.Module,
-    drawn: FixedSentences,
-    subject: Subject[AnySource],
-    noises: tuple[float, ...],
-    scales: Mapping[str, float] | None,
-    *,
-    seed: int,
-    progress: Progress,
-) -> Measurement:
-    """A `noise_sensitivity` record per noise, which is in the settings; `n` counts draws."""
-    found = noise_sensitivity(
-        model,
-        drawn.batches,
-        subject.objective,
-        noises=noises,
-        scales=scales,
-        seed=seed,
-        distribution=labels_of(subject),
-        progress=progress,
-    )
-    shared = {"sentences": int(found.sentences.sum()), **found.parameters.settings}
-    return Measurement(
-        [
-            subject.record("noise_sensitivity", estimate, "nats", seed, noise=noise, **shared)
-            for noise, estimate in found.estimates.items()
-        ]
-    )
+        shared = {"sentences": int(found.sentences.sum()), **found.parameters.settings}
+        return Measurement(
+            [
+                subject.record("noise_sensitivity", estimate, "nats", self.seed, noise=noise, **shared)
+                for noise, estimate in found.estimates.items()
+            ]
+        )
 
 
 def deviations_at_first(model: PreTrainedModel) -> dict[str, float]:
@@ -106,4 +76,6 @@ def noise_column(noise: float) -> str:
     return f"noise_{noise:g}"
 
 
-on_sentences = OwnNoiseSensitivityQuantity
+def on_sentences(sentences: int, seed: int) -> NoiseSensitivityQuantity:
+    """See the folder."""
+    return NoiseSensitivityQuantity(NOISES, sentences, seed, own=True)
