@@ -11,7 +11,7 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.curvature.trace_descent import trace_descent_rate
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences, given
 from isoloss.measurements.on_sentences.fisher_trace import trace_measurement
 from isoloss.measurements.quantity import (
     AnySource,
@@ -135,13 +135,7 @@ class StableRateQuantity:
     ) -> Measurement:
         """By `hessian_top_eigenvalue`, with exact label distributions where known, and `fisher_trace`."""
         top = hessian_top_eigenvalue(
-            model,
-            drawn.batches,
-            subject.objective,
-            distribution=labels_of(subject),
-            tolerance=EIGENVALUE_TOLERANCE,
-            seed=self.seed,
-            progress=progress,
+            model, **given(drawn, subject, progress), tolerance=EIGENVALUE_TOLERANCE, seed=self.seed
         ).estimate
         trace = fisher_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
         found = stable_rate(top, trace.estimate, self.batch)

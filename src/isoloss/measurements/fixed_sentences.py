@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypedDict, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -131,6 +131,22 @@ DRAWN_WITH_LABELS = (LANGUAGES_AND_TEXT, FixedSentences, draw_labelled_sentences
 def labels_of(subject: Subject[AnySource]) -> "ExactLabelDistribution | None":
     """The `exact_labels` of what the model was trained on."""
     return exact_labels(subject.source, subject.objective)
+
+
+class Given(TypedDict):
+    """What an estimator of flatness is given besides the model and the settings of its own."""
+
+    batches: tuple[Batch, ...]
+    objective: Objective
+    distribution: "ExactLabelDistribution | None"
+    progress: Progress
+
+
+def given(drawn: FixedSentences, subject: Subject[AnySource], progress: Progress) -> Given:
+    """For a quantity of `DRAWN_WITH_LABELS`: `gradient_norm(model, **given(drawn, subject, progress))`."""
+    return Given(
+        batches=drawn.batches, objective=subject.objective, distribution=labels_of(subject), progress=progress
+    )
 
 
 def exact_labels(source: AnySource, objective: Objective) -> "ExactLabelDistribution | None":

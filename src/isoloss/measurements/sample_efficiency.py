@@ -15,7 +15,7 @@ from isoloss.languages.language import Language
 from isoloss.languages.pcfg import named_task
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
-from isoloss.measurements.accuracy import AsTheyAre, FeatureAdaptation
+from isoloss.measurements.accuracy import AsTheyAre, FeatureAdaptation, LinearProbe
 from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.measurements.quantity import (
     Columns,
@@ -111,9 +111,8 @@ class SampleEfficiencyQuantity:
         """The share of the seeds' heads that are right about each test sentence."""
         first = draw * max(self.examples)
         rows = slice(first, first + number)
-        own, seen = self.features.adapted(whole.train[rows], whole.test)
-        chosen = replace(whole, train=own, train_labels=whole.train_labels[rows], test=seen)
-        return chosen.probed(self.probe, progress).correct
+        chosen = replace(whole, train=whole.train[rows], train_labels=whole.train_labels[rows])
+        return LinearProbe(self.probe, self.features).accuracy(chosen, progress).correct
 
 
 @dataclass(frozen=True)

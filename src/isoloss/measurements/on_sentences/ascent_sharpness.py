@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.loss_rise import RADII, ascent_sharpness
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
 from isoloss.progress import Progress
 
@@ -27,14 +27,7 @@ class AscentSharpnessQuantity:
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
         """An `ascent_sharpness` record per radius, with the gradient norm of the same set in its settings."""
-        found = ascent_sharpness(
-            model,
-            drawn.batches,
-            subject.objective,
-            radii=self.radii,
-            distribution=labels_of(subject),
-            progress=progress,
-        )
+        found = ascent_sharpness(model, **given(drawn, subject, progress), radii=self.radii)
         shared = {"gradient_norm": found.gradient_norm, **found.parameters.settings}
         return Measurement(
             [

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.critical_sharpness import critical_sharpness
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
@@ -26,9 +26,7 @@ class CriticalSharpnessQuantity:
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
         """`critical_sharpness`, with the critical learning rate in its settings."""
-        found = critical_sharpness(
-            model, drawn.batches, subject.objective, distribution=labels_of(subject), progress=progress
-        )
+        found = critical_sharpness(model, **given(drawn, subject, progress))
         more = {"learning_rate": found.learning_rate, "passes": found.passes, **found.parameters.settings}
         unit = "1 / learning rate"
         return Measurement([subject.record("critical_sharpness", found.estimate, unit, self.seed, **more)])

@@ -8,7 +8,7 @@ from torch import nn
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.directional_curvature import difference_of, directional_sharpness
 from isoloss.curvature.fisher_trace import TRACE_UNIT
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.models.loading import Prediction, load_any_language_model
 from isoloss.objectives.pretrained import PretrainedCausal
@@ -41,14 +41,7 @@ class DirectionalSharpnessQuantity:
             first = next(iter(trainable_parameters(model).values()))
             other, _ = load_any_language_model(self.towards, prediction, first.dtype)
             direction = difference_of(model, other)
-        found = directional_sharpness(
-            model,
-            drawn.batches,
-            subject.objective,
-            direction=direction,
-            distribution=labels_of(subject),
-            progress=progress,
-        )
+        found = directional_sharpness(model, **given(drawn, subject, progress), direction=direction)
         quantity, seed = "directional_sharpness", self.seed
         settings: dict[str, Setting] = {
             "towards": self.towards or "the gradient",

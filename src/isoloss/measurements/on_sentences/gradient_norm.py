@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.gradient_norm import gradient_norm
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
@@ -28,9 +28,7 @@ class GradientNormQuantity:
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
         """`gradient_norm`, and its square, which is unbiased and additive over groups; `n` counts blocks."""
-        found = gradient_norm(
-            model, drawn.batches, subject.objective, distribution=labels_of(subject), progress=progress
-        )
+        found = gradient_norm(model, **given(drawn, subject, progress))
         seed, counts = self.seed, found.parameters.settings
         return Measurement(
             [

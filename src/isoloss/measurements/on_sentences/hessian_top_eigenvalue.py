@@ -7,7 +7,7 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
@@ -32,13 +32,7 @@ class TopEigenvalueQuantity:
     ) -> Measurement:
         """`hessian_top_eigenvalue`, with its numerical residual in the settings, and its groups' parts."""
         found = hessian_top_eigenvalue(
-            model,
-            drawn.batches,
-            subject.objective,
-            distribution=labels_of(subject),
-            tolerance=self.tolerance,
-            seed=self.seed,
-            progress=progress,
+            model, **given(drawn, subject, progress), tolerance=self.tolerance, seed=self.seed
         )
         quantity = "hessian_top_eigenvalue"
         whole = subject.record(

@@ -7,7 +7,7 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace, hessian_trace
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import Objective
 from isoloss.progress import Progress
@@ -28,14 +28,7 @@ class HessianTraceQuantity:
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        trace = hessian_trace(
-            model,
-            drawn.batches,
-            subject.objective,
-            seed=self.seed,
-            distribution=labels_of(subject),
-            progress=progress,
-        )
+        trace = hessian_trace(model, **given(drawn, subject, progress), seed=self.seed)
         return self.measurement(trace, subject)
 
     def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningHessianTrace:

@@ -13,7 +13,7 @@ from isoloss.curvature.local_learning_coefficient import (
     local_learning_coefficient,
 )
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
@@ -43,15 +43,12 @@ class LocalLearningCoefficientQuantity:
         """
         found = local_learning_coefficient(
             model,
-            drawn.batches,
-            subject.objective,
+            **given(drawn, subject, progress),
             chains=self.chains,
             burn_in=self.burn_in,
             draws=self.draws,
             localisation=self.localisation,
             seed=self.seed,
-            distribution=labels_of(subject),
-            progress=progress,
         )
         more: dict[str, Setting] = {
             "inverse_temperature": found.inverse_temperature,

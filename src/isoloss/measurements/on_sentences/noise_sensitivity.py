@@ -7,7 +7,7 @@ from typing import ClassVar
 from transformers import PreTrainedModel
 
 from isoloss.curvature.loss_rise import NOISES, noise_sensitivity
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
 from isoloss.models.transformers import initialised
 from isoloss.progress import Progress
@@ -41,13 +41,10 @@ class NoiseSensitivityQuantity:
         """A `noise_sensitivity` record per noise, which is in the settings; `n` counts draws."""
         found = noise_sensitivity(
             model,
-            drawn.batches,
-            subject.objective,
+            **given(drawn, subject, progress),
             noises=self.noises,
             scales=None if self.own else deviations_at_first(model),
             seed=self.seed,
-            distribution=labels_of(subject),
-            progress=progress,
         )
         shared = {"sentences": int(found.sentences.sum()), **found.parameters.settings}
         return Measurement(

@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.spectrum import PROBES, STEPS, SpectralDensity, spectral_density
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
@@ -36,14 +36,7 @@ class SpectralDensityQuantity:
         `n` counts probes. The density is smoothed with a Gaussian of the grid's spacing, `width`.
         """
         found = spectral_density(
-            model,
-            drawn.batches,
-            subject.objective,
-            probes=self.probes,
-            steps=self.steps,
-            seed=self.seed,
-            distribution=labels_of(subject),
-            progress=progress,
+            model, **given(drawn, subject, progress), probes=self.probes, steps=self.steps, seed=self.seed
         )
         shared = {
             "sentences": found.sentences,

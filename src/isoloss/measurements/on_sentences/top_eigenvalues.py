@@ -7,7 +7,7 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.spectrum import EIGENVALUES, top_eigenvalues
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.on_sentences import whole_number
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
 from isoloss.progress import Progress
@@ -29,15 +29,7 @@ class TopEigenvaluesQuantity:
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
         """A record `hessian_eigenvalue` for each, largest first, with its `rank` and residual."""
-        found = top_eigenvalues(
-            model,
-            drawn.batches,
-            subject.objective,
-            count=self.count,
-            distribution=labels_of(subject),
-            seed=self.seed,
-            progress=progress,
-        )
+        found = top_eigenvalues(model, **given(drawn, subject, progress), count=self.count, seed=self.seed)
         shared = {"products": found.products, "sentences": found.sentences, **found.parameters.settings}
         return Measurement(
             [
