@@ -17,7 +17,6 @@ from isoloss.measurements.task_texts import (
     majority_correct,
     majority_record,
     task_features,
-    text_features,
 )
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
@@ -50,6 +49,11 @@ def test_a_model_without_a_vector_of_each_token_is_not_probed():
     model.bert = Latent()
     with pytest.raises(BadInput, match="BertForMaskedLM has no vector of each token to probe"):
         features_of_inputs(model, inputs, pairs=False)
+
+
+def text_features(model, tokenizer, texts, **options):
+    pairs = texts.seconds is not None
+    return features_of_inputs(model, text_inputs(model, tokenizer, texts), pairs=pairs, **options)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from isoloss.curvature.fisher_trace import NormalisedTrace, normalised_trace
+from isoloss.curvature.fisher_trace import normalised_trace
 from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.measured_models import (
     CONFIDENCE,
@@ -179,25 +179,19 @@ def flatter_verdicts(
     first, *others = models
     intervals = 3 * max(1, len(others))  # of trace, normalised trace and loss: Bonferroni
     confidence = 1 - (1 - CONFIDENCE) / intervals
-    return [_verdict(first, other, traces, losses, normalised, confidence) for other in others]
-
-
-def _verdict(
-    first: str,
-    second: str,
-    traces: MeasuredModels,
-    losses: MeasuredModels,
-    normalised: Mapping[str, NormalisedTrace],
-    confidence: float,
-) -> FlatterVerdict:
-    sizes = (traces.measurements[name].records[0].settings["parameters"] for name in (first, second))
-    return FlatterVerdict(
-        first,
-        second,
-        traces.difference(second, first),
-        normalised[second].difference(normalised[first]),
-        losses.difference(second, first),
-        losses.measurements[first].records[0].value,
-        (int(next(sizes) or 0), int(next(sizes) or 0)),
-        confidence,
-    )
+    sizes = {
+        name: int(each.records[0].settings["parameters"] or 0) for name, each in traces.measurements.items()
+    }
+    return [
+        FlatterVerdict(
+            first,
+            other,
+            traces.difference(other, first),
+            normalised[other].difference(normalised[first]),
+            losses.difference(other, first),
+            losses.measurements[first].records[0].value,
+            (sizes[first], sizes[other]),
+            confidence,
+        )
+        for other in others
+    ]

@@ -107,12 +107,11 @@ DESCRIPTION = (
 """What a probe of texts reads, in words."""
 
 
-def text_features(
+def features_of_inputs(
     model: PreTrainedModel,
-    tokenizer: Any,
-    texts: LabelledTexts,
-    longest: int = LONGEST,
+    inputs: TextInputs,
     *,
+    pairs: bool,
     memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> Float[Tensor, "n D"]:
@@ -129,26 +128,8 @@ def text_features(
 
     Vectors are the last hidden states of the model's backbone; dropout is off and the model is left as found.
     On the CPU, float32: 4 n D bytes, beside a forward pass within `memory_bytes`. Raises BadInput
-    where `text_inputs` does, and for a feature that is not finite.
+    for a feature that is not finite, and for a model that has no vector of each token.
     """
-    return features_of_inputs(
-        model,
-        text_inputs(model, tokenizer, texts, longest),
-        pairs=texts.seconds is not None,
-        memory_bytes=memory_bytes,
-        progress=progress,
-    )
-
-
-def features_of_inputs(
-    model: PreTrainedModel,
-    inputs: TextInputs,
-    *,
-    pairs: bool,
-    memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
-    progress: Progress = silent,
-) -> Float[Tensor, "n D"]:
-    """As `text_features`, for examples that are already encoded."""
     if "input_ids" not in signature(model.base_model.forward).parameters:  # Perceiver's has latent vectors
         raise BadInput(f"{type(model).__name__} has no vector of each token to probe; leave the task out")
     reads_both_ways = type(model).__name__.endswith("ForMaskedLM")
@@ -218,14 +199,13 @@ def task_features(
     longest: int = LONGEST,
     progress: Progress = silent,
 ) -> LabelledFeatures:
-    """The `scaled` `text_features` of a task's training and test texts, which heads read.
+    """The `scaled` features of a task's training and test texts, which heads read; see `features_of_inputs`.
 
-    Nothing is chosen on validation texts, which are not used. Raises BadInput if `text_features` does.
+    Nothing is chosen on validation texts, which are not used. Raises BadInput as that and `text_inputs` do.
     """
-    train, test = scaled(
-        text_features(model, tokenizer, task.train, longest, progress=progress),
-        text_features(model, tokenizer, task.test, longest, progress=progress),
-    )
+    pairs = task.train.seconds is not None
+    read = (text_inputs(model, tokenizer, part, longest) for part in (task.train, task.test))
+    train, test = scaled(*(features_of_inputs(model, each, pairs=pairs, progress=progress) for each in read))
     labels = (torch.tensor(part.labels) for part in (task.train, task.test))
     return LabelledFeatures(train, next(labels), test, next(labels), len(task.classes), device_of(model))
 
