@@ -1,47 +1,28 @@
-import os
 import platform
-import resource
-import signal
-import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from short_jobs import (
+    be_killed,
+    count,
+    fail_unexpectedly,
+    fail_with_a_sentence,
+    only_after,
+    write_page_faults,
+    write_thread_count,
+)
 
-from isoloss.errors import BadInput
+from isoloss.executors import runner
 from isoloss.executors.job import Job, Notice, Outcome
 from isoloss.executors.runner import run_jobs
-from isoloss.progress import Progress
 
 
-def write_thread_count(path: Path, progress: Progress) -> list[str]:
-    progress("writing", 1, 2)
-    path.write_text(str(torch.get_num_threads()))
-    return [f"wrote {path.name}"]
-
-
-def write_page_faults(path: Path, progress: Progress) -> list[str]:
-    torch.ones(2**21)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(50):
-        torch.ones(2**21)  # 8 MiB, freed at once
-    path.write_text(str(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before))
-    return []
-
-
-def fail_with_a_sentence(progress: Progress) -> list[str]:
-    raise BadInput("the seed must not be negative")
-
-
-def fail_unexpectedly(progress: Progress) -> list[str]:
-    raise ZeroDivisionError("a bug")
-
-
-def be_killed(progress: Progress) -> list[str]:
-    os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)
-    return []
+@pytest.fixture(autouse=True, scope="module")
+def _no_models_for_jobs() -> None:
+    # These jobs train none, which jobs of `isoloss reproduce` do: to import them takes seconds.
+    runner._CONTEXT.set_forkserver_preload(["torch"])
 
 
 def test_one_failure_does_not_sink_the_others(tmp_path: Path) -> None:
@@ -93,15 +74,6 @@ def test_a_job_waits_for_the_one_it_needs_and_fails_with_it(tmp_path: Path) -> N
     assert set(failures) == {"bad", "orphan", "orphan's child", "stray"}
     assert failures["orphan"] == "it needs “bad”, which failed"
     assert {path.name for path in tmp_path.iterdir()} == {"parent", "child", "grandchild"}
-
-
-def only_after(before: Path, path: Path, progress: Progress) -> list[str]:
-    assert before.exists()
-    return write_thread_count(path, progress)
-
-
-def count(tensors: list[torch.Tensor], progress: Progress) -> list[str]:
-    return [str(len(tensors))]
 
 
 def test_work_may_hold_more_tensors_than_a_process_may_send_descriptors() -> None:

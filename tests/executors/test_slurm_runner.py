@@ -1,6 +1,5 @@
 import json
 import os
-import signal
 import subprocess
 import time
 from functools import partial
@@ -8,7 +7,14 @@ from pathlib import Path
 
 import fake_slurm
 import pytest
-import torch
+from short_jobs import (
+    be_killed,
+    fail_with_a_sentence,
+    never_end,
+    never_end_either,
+    run_out_of_time_once,
+    write_thread_count,
+)
 
 from isoloss.errors import BadInput, FolderHeld, IsolossError, Terminated
 from isoloss.executors import slurm_runner
@@ -33,50 +39,13 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return fake_slurm.install(tmp_path / "slurm", monkeypatch)
 
 
-def write(path: Path, progress: Progress) -> list[str]:
-    progress("writing", 1, 2)
-    path.write_text("done")
-    return [f"wrote {path.name} with {torch.get_num_threads()} thread"]
-
-
-def fail(progress: Progress) -> list[str]:
-    raise BadInput("the seed must not be negative")
-
-
-def be_killed(progress: Progress) -> list[str]:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return []
-
-
-def run_out_of_time_once(path: Path, progress: Progress) -> list[str]:
-    """The first time it is told, as by SLURM, that its time ends; the second time it continues."""
-    begun = len(path.read_text().splitlines()) if path.exists() else 0
-    with path.open("a") as file:
-        file.write("begun\n")
-    progress("begun", 1, 2, f"{begun + 1} times")
-    if begun == 0:
-        os.kill(os.getpid(), signal.SIGUSR2)
-        time.sleep(60)
-    return [f"went on from {begun}"]
-
-
-def never_end(path: Path, progress: Progress) -> list[str]:
-    path.write_text(str(os.getpid()))
-    time.sleep(60)
-    return []
-
-
-def never_end_either(number: int, path: Path, progress: Progress) -> list[str]:
-    return never_end(path, progress)
-
-
 def test_jobs_through_submitit_mean_what_they_mean_locally(tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     jobs = [
-        Job("second", partial(write, tmp_path / "second"), 9.0, after="first one"),
-        Job("first one", partial(write, tmp_path / "first"), 1.0),
-        Job("mistake", fail, 1.0),
-        Job("after it", partial(write, tmp_path / "never"), 1.0, after="mistake"),
+        Job("second", partial(write_thread_count, tmp_path / "second"), 9.0, after="first one"),
+        Job("first one", partial(write_thread_count, tmp_path / "first"), 1.0),
+        Job("mistake", fail_with_a_sentence, 1.0),
+        Job("after it", partial(write_thread_count, tmp_path / "never"), 1.0, after="mistake"),
     ]
     seen: list[tuple[str, float]] = []
 
@@ -89,9 +58,10 @@ def test_jobs_through_submitit_mean_what_they_mean_locally(tmp_path: Path) -> No
         Notice("after it", "it needs “mistake”, which failed"),
     )
     assert outcome.notices == (
-        Notice("first one", "wrote first with 1 thread"),
-        Notice("second", "wrote second with 1 thread"),
+        Notice("first one", "wrote first"),
+        Notice("second", "wrote second"),
     )
+    assert [(tmp_path / name).read_text() for name in ("first", "second")] == ["1", "1"]  # one thread each
     assert not (tmp_path / "never").exists()
     assert seen[-1] == ("all runs", 1.0)
 
@@ -177,7 +147,7 @@ def test_without_submitit_or_slurm_there_is_a_sentence(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(IsolossError, match=r"isoloss\[slurm\]|SLURM is not to be found here"):
-        run_jobs_on_slurm([Job("a", fail, 1.0)], tmp_path)
+        run_jobs_on_slurm([Job("a", fail_with_a_sentence, 1.0)], tmp_path)
     with pytest.raises(BadInput, match="needs some hours"):
         SlurmSettings(hours=0)
 
@@ -200,10 +170,16 @@ def test_a_held_folder_is_waited_for_and_not_for_ever() -> None:
 
 
 def test_reports_are_json(tmp_path: Path) -> None:
-    doing = slurm_runner._Doing("a", slurm_runner.pickle.dumps(fail), str(tmp_path), 1, tmp_path / "report")
+    doing = slurm_runner._Doing(
+        "a", slurm_runner.pickle.dumps(fail_with_a_sentence), str(tmp_path), 1, tmp_path / "report"
+    )
     assert doing().failure == "the seed must not be negative"
     doing = slurm_runner._Doing(
-        "a", slurm_runner.pickle.dumps(partial(write, Path("here"))), str(tmp_path), 1, tmp_path / "report"
+        "a",
+        slurm_runner.pickle.dumps(partial(write_thread_count, Path("here"))),
+        str(tmp_path),
+        1,
+        tmp_path / "report",
     )
     assert doing().failure is None
     assert (tmp_path / "here").exists()
