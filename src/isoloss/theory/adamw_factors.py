@@ -84,10 +84,10 @@ def _moments(
     model, joint = minimisers.model, minimisers.distributions.joint
 
     def second_moment(parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        return (joint[..., None] * scores(model, parameters).square()).sum(dim=(0, 1))
+        return (joint[..., None] * scores(model, parameters)[0].square()).sum(dim=(0, 1))
 
     changes: Tensor = jacrev(second_moment)(at)
-    rows = scores(model, at).flatten(0, 1)
+    rows = scores(model, at)[0].flatten(0, 1)
     return changes, (joint.flatten()[:, None] * rows.square()).T @ rows
 
 

@@ -77,9 +77,10 @@ def bartlett_matrices(minimisers: Minimisers, parameters: Float[Tensor, " P"]) -
     def loss(at: Tensor) -> Tensor:
         return -(distributions.joint * model.logits(at).log_softmax(dim=1)).sum()
 
-    rows = scores(model, parameters).flatten(0, 1)
+    found, predicted = scores(model, parameters)
+    rows = found.flatten(0, 1)
     of_distribution = distributions.joint.flatten()
-    of_model = (distributions.weight[:, None] * model.logits(parameters).softmax(dim=1)).flatten()
+    of_model = (distributions.weight[:, None] * predicted).flatten()
     mean = of_distribution @ rows
     covariance = (rows.T * of_distribution) @ rows - torch.outer(mean, mean)
     hessian: Tensor = jacrev(grad(loss))(parameters)

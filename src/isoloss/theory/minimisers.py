@@ -73,8 +73,7 @@ class Minimisers:
         )
 
     def _damped_step(self, parameters: Float[Tensor, " P"], damping: float) -> Float[Tensor, " P"]:
-        rows = self.whitened_scores(parameters)
-        predicted = self.model.logits(parameters).softmax(dim=1)
+        _, rows, predicted = self._whitened(parameters)
         residual = (
             (self.distributions.distribution - predicted)
             * (self.distributions.weight[:, None] / predicted).sqrt()
@@ -96,26 +95,27 @@ class Minimisers:
 
     def tangent(self, parameters: Float[Tensor, " P"], vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """The vector's component along the level set of the model's distribution through θ: on Γ, along Γ."""
-        rows = self.whitened_scores(parameters)
-        _, values, normals = torch.linalg.svd(rows, full_matrices=False)
-        normals = normals[values > RANK_CUT_OFF * values[0]]
-        tangent: Tensor = vector - normals.T @ (normals @ vector)
-        return tangent
+        return _without(self.whitened_scores(parameters), vector)
 
     def whitened_scores(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "CV P"]:
         """Rows √(w_c f_y) score_cy, whose Gram matrix AᵀA is the Fisher information."""
-        probabilities = self._model_joint(parameters).sqrt()[..., None]
-        return (probabilities * scores(self.model, parameters)).flatten(0, 1)
+        return self._whitened(parameters)[1]
 
     def fisher_trace(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, ""]:
         """Tr F = E_c E_{y ~ f} ||score||² (paper B.1), on Γ Tr ∇²L (Lemma 3.2); differentiable.
 
         The gradients of both traces along Γ agree, since the traces do.
         """
-        return (self._model_joint(parameters) * scores(self.model, parameters).square().sum(dim=2)).sum()
+        return self._whitened(parameters)[0]
 
-    def _model_joint(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        return self.distributions.weight[:, None] * self.model.logits(parameters).softmax(dim=1)
+    def _whitened(
+        self, parameters: Float[Tensor, " P"]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, "CV P"], Float[Tensor, "C V"]]:
+        """The trace, the whitened scores and the model's probabilities, of one Jacobian."""
+        found, probabilities = scores(self.model, parameters)
+        joint = self.distributions.weight[:, None] * probabilities
+        trace = (joint * found.square().sum(dim=2)).sum()
+        return trace, (joint.sqrt()[..., None] * found).flatten(0, 1), probabilities
 
     def trace(self, parameters: Float[Tensor, " P"]) -> float:
         """Tr ∇²L on Γ."""
@@ -127,8 +127,21 @@ class Minimisers:
 
     def trace_gradient(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """∇_Γ Tr ∇²L: the gradient of the trace, projected onto the tangent space."""
-        gradient: Tensor = grad(self.fisher_trace)(parameters)
-        return self.tangent(parameters, gradient)
+
+        def trace(at: Tensor) -> tuple[Tensor, Tensor]:
+            found, rows, _ = self._whitened(at)
+            return found, rows
+
+        gradient, rows = grad(trace, has_aux=True)(parameters)
+        return _without(rows, gradient)
+
+
+def _without(rows: Float[Tensor, "CV P"], vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
+    """The vector without its component in the space of the rows, whose rank is at `RANK_CUT_OFF`."""
+    _, values, normals = torch.linalg.svd(rows, full_matrices=False)
+    normals = normals[values > RANK_CUT_OFF * values[0]]
+    rest: Tensor = vector - normals.T @ (normals @ vector)
+    return rest
 
 
 def trace_flow(

@@ -147,11 +147,18 @@ class FactorTable:
         return rows[: self.contexts] @ rows[self.contexts :].T
 
 
-def scores(model: SoftmaxModel, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V P"]:
-    """∇_θ [-log f(context c)_y] = Σ_k f_k ∇z_k - ∇z_y, z the logits. Memory: C V P numbers, twice."""
-    jacobian: Tensor = jacrev(model.logits)(parameters)
-    probabilities = model.logits(parameters).softmax(dim=1)
-    return (probabilities[..., None] * jacobian).sum(dim=1, keepdim=True) - jacobian
+def scores(
+    model: SoftmaxModel, parameters: Float[Tensor, " P"]
+) -> tuple[Float[Tensor, "C V P"], Float[Tensor, "C V"]]:
+    """∇_θ [-log f(context c)_y] = Σ_k f_k ∇z_k - ∇z_y, z the logits, and f. Memory: C V P numbers, twice."""
+
+    def twice(at: Tensor) -> tuple[Tensor, Tensor]:
+        logits = model.logits(at)
+        return logits, logits
+
+    jacobian, logits = jacrev(twice, has_aux=True)(parameters)
+    probabilities = logits.softmax(dim=1)
+    return (probabilities[..., None] * jacobian).sum(dim=1, keepdim=True) - jacobian, probabilities
 
 
 class EnumeratedTransformer:
