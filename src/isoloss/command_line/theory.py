@@ -1,7 +1,7 @@
 """`isoloss theory`: the paper's lemmas and theorems, computed, on the site of the experiments beside them."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from isoloss.theory.statement_names import statements_named
 
 if TYPE_CHECKING:
     from isoloss.executors.job import Job, Notice, Outcome
+    from isoloss.experiments.experiment_result import Executor
     from isoloss.progress import Progress
     from isoloss.theory.finding import Entry
 
@@ -122,7 +123,7 @@ def _check(options: TheoryOptions) -> None:
 
 
 def _on_the_site(
-    whole: ReproduceOptions, execute: "Callable[[Sequence[Job], Progress], Outcome]", progress: "Progress"
+    whole: ReproduceOptions, execute: "Executor", progress: "Progress"
 ) -> "tuple[Path | None, Sequence[Notice]]":
     """Write the folder's site; its first page, None if experiments were begun and none is done; failures."""
     from isoloss.experiments.design import Changes, other_experiments

@@ -11,7 +11,7 @@ from isoloss.device import free_memory
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, deviation_of, mean_over_sentences
 from isoloss.results.record import Record, Setting
 from isoloss.results.store import ONLY_WHEN_CHANGED
 
@@ -44,8 +44,7 @@ class Accuracy:
     @property
     def deviation_over_seeds(self) -> Estimate:
         """Standard deviation over the seeds (the paper's error bar), with its own standard error."""
-        deviation, seeds = float(self.by_seed.std()), len(self.by_seed)
-        return Estimate(deviation, deviation / (2 * (seeds - 1)) ** 0.5, seeds)
+        return deviation_of(self.by_seed)
 
     def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
         """Per-sentence values of the accuracy among the `records`."""

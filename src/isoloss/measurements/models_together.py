@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from torch import dtype, nn
 from transformers import PreTrainedModel
@@ -103,7 +103,7 @@ def sampled_batches(
 ) -> SampledBatches:
     """What one text has for all models to predict; of a model of a task, what its table says.
 
-    Raises BadInput as `corpus_of`, `answered_corpus` and `predicting` do.
+    Raises BadInput as `corpus_of`, `read_answers` and `predicting` do.
     """
     corpus: Corpus
     if prediction == "masked" or prediction == "causal":
@@ -111,51 +111,44 @@ def sampled_batches(
         corpus = corpus_of(models, source)
     else:
         assert not isinstance(source, TextCorpus)
-        corpus = answered_corpus(models, prediction, source)
+        answers = read_answers(prediction, {name: model.config for name, model in models.items()}, source)
+        corpus = answers.read_by(_tokenizer_of(models), _longest(models))
     predicted = predicting(models, prediction, one_mask, mask_rate, mask_token)
     return SampledBatches(corpus, predicted, seed, pad_token_of(next(iter(models.values()))))
-
-
-@overload
-def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus) -> TextCorpus: ...
-
-
-@overload
-def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) -> Corpus: ...
 
 
 def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) -> Corpus:
     """The texts in the models' tokens, or a file of token numbers, as long as all models read.
 
-    Raises BadInput if there is no tokenizer for the texts, or not one that all models share.
+    Raises BadInput as `_tokenizer_of` does for texts.
     """
-    known = [longest for model in models.values() if (longest := longest_sentence(model)) is not None]
-    longest = min(known, default=None)
-    first = next(iter(models))
     if isinstance(source, Path):
-        numbers = read_token_corpus(source, number_of_tokens(models[first]), longest)
+        numbers = read_token_corpus(source, number_of_tokens(next(iter(models.values()))), _longest(models))
         refuse_single_sentence(numbers, source)
         return numbers
+    return source.read_by(_tokenizer_of(models), _longest(models))
+
+
+def _longest(models: Mapping[str, PreTrainedModel]) -> int | None:
+    """How many tokens all of the models read; None if any number."""
+    known = (longest_sentence(model) for model in models.values())
+    return min((longest for longest in known if longest is not None), default=None)
+
+
+def _tokenizer_of(models: Mapping[str, PreTrainedModel]) -> Any:
+    """Raises BadInput if there is no tokenizer for texts, or not one that all models share."""
+    first, *others = models
     try:
         tokenizer = load_tokenizer(first)
     except BadInput as error:
         raise BadInput(
             f"{error}; or put its tokenizer's files into the folder, or give token numbers with --token-ids"
         ) from error
-    for other in list(models)[1:]:
+    for other in others:
         if load_tokenizer(other).get_vocab() != tokenizer.get_vocab():
             raise BadInput(f"{first} and {other} have different vocabularies; compare models that share one")
     refuse_further_tokens(first, tokenizer, number_of_tokens(models[first]))
-    return source.read_by(tokenizer, longest)
-
-
-def answered_corpus(
-    models: Mapping[str, PreTrainedModel], head: Head, path: Path | None
-) -> "AnsweredCorpus | TaggedCorpus":
-    """A table's texts and what the models' head is to say of them, in their tokens; see `read_answers`."""
-    corpus = read_answers(head, {name: model.config for name, model in models.items()}, path)
-    encoded = corpus_of(models, TextCorpus([], []))
-    return corpus.read_by(encoded.tokenizer, encoded.longest)
+    return tokenizer
 
 
 def read_answers(

@@ -28,7 +28,7 @@ from isoloss.measurements.quantity import (
 from isoloss.measurements.task_sentences import features_of_splits, sentence_features
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, deviation_of, mean_over_sentences
 from isoloss.results.record import Record, Setting
 from isoloss.theory.one_layer_transformer import all_strings
 from isoloss.theory.theorem_5_1 import refitted_outputs
@@ -80,16 +80,10 @@ class SampleEfficiencyQuantity:
             right = torch.stack([self._right(whole, draw, number, progress) for draw in range(self.draws)])
             name = f"accuracy_of_{number}_examples"
             values[name] = right.mean(0)
-            deviation = float(right.mean(1).std())
-            error = deviation / (2 * (self.draws - 1)) ** 0.5
             told: dict[str, Setting] = {"task": self.task, "examples": number}
-            of_draws = Estimate(deviation, error, self.draws)
-            records += [
-                subject.record(name, mean_over_sentences(values[name]), "fraction", None, **told),
-                subject.record(
-                    f"deviation_over_draws_of_{number}_examples", of_draws, "fraction", None, **told
-                ),
-            ]
+            found = {name: mean_over_sentences(values[name])}
+            found[f"deviation_over_draws_of_{number}_examples"] = deviation_of(right.mean(1))
+            records += [subject.record(each, found[each], "fraction", None, **told) for each in found]
         return Measurement(records, values)
 
     @property

@@ -207,14 +207,21 @@ def deviation_over_subsets(values: Float[Tensor, " n"], subsets: int = 5) -> Est
     """Standard deviation of the means of disjoint subsets: the paper's error bar for a loss (A.5).
 
     Each subset consists of consecutive sentences. This is the spread of a mean over n / `subsets` sentences,
-    hence about √`subsets` times the standard error of the mean over all. The deviation's standard error is
-    that of a deviation of `subsets` normal numbers, s / √(2 (subsets - 1)); `n` counts the subsets.
+    hence about √`subsets` times the standard error of the mean over all; `n` counts the subsets.
 
     >>> deviation_over_subsets(torch.tensor([1.0, 3.0, 2.0, 6.0]), subsets=2).value
     1.4142135623730951
     """
     if subsets < 2 or len(values) < subsets:
         raise BadInput(f"{len(values)} sentences cannot be split into {subsets} subsets; measure on more")
-    means = torch.stack([part.mean() for part in values.double().tensor_split(subsets)])
-    deviation = float(means.std())
-    return Estimate(deviation, deviation / (2 * (subsets - 1)) ** 0.5, subsets)
+    return deviation_of(torch.stack([part.mean() for part in values.double().tensor_split(subsets)]))
+
+
+def deviation_of(values: Float[Tensor, " n"]) -> Estimate:
+    """The standard deviation s of n numbers, and its own standard error if they are normal, s / √(2 (n - 1)).
+
+    >>> deviation_of(torch.tensor([1.0, 2.0, 3.0])).standard_error
+    0.5
+    """
+    deviation, n = float(values.std()), len(values)
+    return Estimate(deviation, deviation / (2 * (n - 1)) ** 0.5, n)
