@@ -20,7 +20,7 @@ from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.quantity import AnyQuantity, Columns, Subject
+from isoloss.measurements.quantity import Columns, Quantity, Subject
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
@@ -31,7 +31,7 @@ from isoloss.pretraining.specification import Compute, Precision, PretrainingSpe
 from isoloss.progress import silent
 
 LANGUAGE, OBJECTIVE = second_grammar(), MaskedObjective()
-QUANTITIES: tuple[AnyQuantity, ...] = (
+QUANTITIES: tuple[Quantity, ...] = (
     ExactLossQuantity(1000, seed=1),
     TraceQuantity(500, seed=2),
     AccuracyQuantity(

@@ -29,7 +29,7 @@ from isoloss.measurements.on_sentences.gradient_norm import GradientNormQuantity
 from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenvalueQuantity
 from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity
 from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.measurements.task_texts import DrawnTask
@@ -72,7 +72,7 @@ def parts(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda quantity: type(quantity).__name__)
-def test_a_restored_set_is_the_drawn_one(quantity: AnyQuantity, tmp_path: Path) -> None:
+def test_a_restored_set_is_the_drawn_one(quantity: Quantity, tmp_path: Path) -> None:
     drawn = quantity.draw(LANGUAGE, MASKED, silent)
     path = tmp_path / "set.safetensors"
     write_tensors(path, tensors_of(drawn), "set")

@@ -21,7 +21,7 @@ from isoloss.measurements.accuracy import (
     gaussian_projection,
 )
 from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
-from isoloss.measurements.quantity import AnyQuantity, Measurement, Subject
+from isoloss.measurements.quantity import Measurement, Quantity, Subject
 from isoloss.measurements.references import BeforeTraining, ControlQuantity, Untrained, Words
 from isoloss.measurements.room_and_price import RoomSettings, measure_room
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
@@ -51,14 +51,14 @@ def adapted(features: FeatureAdaptation, column: str) -> AccuracyQuantity:
 STANDARDISED = adapted(Standardised(), "standardised_accuracy")
 
 
-def of_language(quantity: AnyQuantity) -> dict[str, object]:
+def of_language(quantity: Quantity) -> dict[str, object]:
     drawn, subject = quantity.draw(LANGUAGE, MaskedObjective(), silent), replace(SUBJECT, settings={})
     return quantity.columns(
         quantity.measure(nn.ParameterList([torch.empty(0)]), drawn, subject, silent).records
     )
 
 
-def measured(quantity: AnyQuantity) -> tuple[dict[str, object], Measurement]:
+def measured(quantity: Quantity) -> tuple[dict[str, object], Measurement]:
     drawn = quantity.draw(LANGUAGE, MaskedObjective(), silent)
     found = quantity.measure(MODEL, drawn, SUBJECT, silent)
     assert all(record.checkpoint == "a checkpoint" for record in found.records)

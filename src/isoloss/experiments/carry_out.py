@@ -21,7 +21,7 @@ from isoloss.experiments.planned_run import (
 )
 from isoloss.files import only_process_in
 from isoloss.languages.language import Language
-from isoloss.measurements.quantity import AnyQuantity, Subject
+from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.next_word import NextWordObjective
@@ -77,7 +77,7 @@ def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) ->
 
 
 def measured_records(
-    run: PlannedRun, quantity: AnyQuantity, step: int, output: Path, weights: Weights = "kept"
+    run: PlannedRun, quantity: Quantity, step: int, output: Path, weights: Weights = "kept"
 ) -> list[Record]:
     """The records of a quantity's measurement at a step; empty if it has not been made, or is damaged."""
     wanted = _Measurement(step, quantity, weights)
@@ -163,7 +163,7 @@ class _Measurement:
     """One quantity at one step, for one of the two sets of weights that a checkpoint may hold."""
 
     step: int
-    quantity: AnyQuantity
+    quantity: Quantity
     weights: Weights
 
 
@@ -199,7 +199,7 @@ def _measure_missing(
     """Make the missing measurements; returns a sentence for each damaged checkpoint."""
     damaged: list[str] = []
     missing = list(_missing(run, output))
-    sets: dict[AnyQuantity, Any] = {}
+    sets: dict[Quantity, Any] = {}
     model: PreTrainedModel | None = None
     loaded: tuple[int, Weights] | None = None
     unusable = 0

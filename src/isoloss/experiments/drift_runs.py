@@ -19,7 +19,7 @@ from isoloss.experiments.shared.language_runs import AnyRuns
 from isoloss.languages.language import Language
 from isoloss.measurements.derived_traces import StableRateQuantity, TraceDescentQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
-from isoloss.measurements.quantity import AnyQuantity, Subject
+from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.descent import SGD, GradientRule, plain_rule
 from isoloss.pretraining.update_rule import Training
@@ -204,10 +204,10 @@ class Measured:
     All of averaged weights, but for `raw_loss`, which is of SGD's own at every checkpoint.
     """
 
-    everywhere: tuple[AnyQuantity, ...]
+    everywhere: tuple[Quantity, ...]
     raw_loss: ExactLossQuantity
-    at_the_ends: tuple[AnyQuantity, ...] = ()
-    at_the_starts: tuple[AnyQuantity, ...] = ()
+    at_the_ends: tuple[Quantity, ...] = ()
+    at_the_starts: tuple[Quantity, ...] = ()
 
 
 def drift_runs(

@@ -9,7 +9,7 @@ from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
 from isoloss.languages.dyck import Dyck, dyck
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.sample_efficiency import CountErrorQuantity
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.pretraining.adversarial import Adversarial
@@ -65,7 +65,7 @@ class DyckRuns:
         """The downstream task."""
         return CountErrorQuantity(self.samples, self.draws, seed)
 
-    def runs(self, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
+    def runs(self, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
         """Each seed's runs, AdamW's first; `quantities` at every checkpoint, claims on the last only."""
         return tuple(
             run
@@ -77,7 +77,7 @@ class DyckRuns:
             )
         )
 
-    def _trunk(self, seed: int, quantities: Sequence[AnyQuantity]) -> PlannedRun:
+    def _trunk(self, seed: int, quantities: Sequence[Quantity]) -> PlannedRun:
         checkpoints = (1, self.parting, self.steps)
         return PlannedRun(
             name=f"{PLAIN.lower()}-seed-{seed}",
@@ -95,7 +95,7 @@ class DyckRuns:
         )
 
     def _further(
-        self, trunk: PlannedRun, continuation: Continuation, quantities: Sequence[AnyQuantity]
+        self, trunk: PlannedRun, continuation: Continuation, quantities: Sequence[Quantity]
     ) -> PlannedRun:
         steps = self.steps - self.parting
         return continued(

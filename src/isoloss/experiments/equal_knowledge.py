@@ -17,7 +17,7 @@ from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.statistics.along_runs import slope_within
 from isoloss.experiments.statistics.seed_bootstrap import Frames
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
@@ -125,7 +125,7 @@ class EqualKnowledge:
     descent_warm_up: float = 0.0
 
     def runs(
-        self, seeds: Sequence[int], followed: Sequence[AnyQuantity], downstream: Sequence[AnyQuantity]
+        self, seeds: Sequence[int], followed: Sequence[Quantity], downstream: Sequence[Quantity]
     ) -> tuple[PlannedRun, ...]:
         """For each size and seed the start, its branches, and each of them polished.
 
@@ -144,7 +144,7 @@ class EqualKnowledge:
         self,
         architecture: PreLayerNormTransformer | GPT2Transformer,
         seed: int,
-        followed: Sequence[AnyQuantity],
+        followed: Sequence[Quantity],
     ) -> PlannedRun:
         width, last = architecture.shape.width, (self.start_steps,)
         return PlannedRun(
@@ -162,7 +162,7 @@ class EqualKnowledge:
             objective=SoftLabels(self.predicted),
         )
 
-    def _branches(self, start: PlannedRun, followed: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
+    def _branches(self, start: PlannedRun, followed: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
         sgd: dict[str, Any] = {
             "update_rule": SGD(self.descent.learning_rate, warm_up_share=self.descent_warm_up),
             "batch_size": self.descent.batch_size,
@@ -175,7 +175,7 @@ class EqualKnowledge:
             _on(start, BRANCH, SHARPENED, further, followed, update_rule=self.sharpened),
         )
 
-    def _polished(self, branch: PlannedRun, measured: Sequence[AnyQuantity]) -> PlannedRun:
+    def _polished(self, branch: PlannedRun, measured: Sequence[Quantity]) -> PlannedRun:
         return _on(
             branch,
             POLISHED,
@@ -194,7 +194,7 @@ def _on(
     stage: str,
     branch: str,
     steps: int,
-    measured: Sequence[AnyQuantity],
+    measured: Sequence[Quantity],
     **changes: Any,
 ) -> PlannedRun:
     """A run on from another's end, named and labelled by its stage and branch, measured at its own end."""

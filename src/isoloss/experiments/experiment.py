@@ -19,7 +19,7 @@ from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import Labels, PlannedRun
 from isoloss.measurements.accuracy import AccuracyQuantity
-from isoloss.measurements.quantity import AnyQuantity, Subject
+from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.measurements.references import UNTRAINED, WORDS, ControlQuantity, Untrained, Words
 from isoloss.models.transformers import (
     Architecture,
@@ -41,7 +41,7 @@ class PlannedReference:
 
     name: str
     language: LanguagePlan | CorpusPlan
-    quantity: AnyQuantity
+    quantity: Quantity
     labels: Labels = ()
     judged: bool = False
 

@@ -14,14 +14,14 @@ from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import PlannedRun, drawn, quantity_digest
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 
 PREPARING_COST = 0.01
 """A language's or reference's cost as a share of a run's; only order and progress bar depend on it."""
 
-Drawing = tuple[AnyQuantity, PretrainingObjective]
+Drawing = tuple[Quantity, PretrainingObjective]
 
 
 def experiment_jobs(

@@ -10,7 +10,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Clock
 from isoloss.experiments.shared.grammar_and_hmm import Rules
 from isoloss.experiments.shared.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.update_rule import UpdateRuleSettings
@@ -50,7 +50,7 @@ class Start:
 
 
 def starts(
-    runs: AnyRuns, widths: Sequence[int], seeds: Sequence[int], quantities: Sequence[AnyQuantity]
+    runs: AnyRuns, widths: Sequence[int], seeds: Sequence[int], quantities: Sequence[Quantity]
 ) -> tuple[Start, ...]:
     """The models of these widths with each seed. Raises BadInput if no model has one of them."""
     chosen = tuple(model for model in runs.architectures if width_of(model) in widths)
@@ -115,8 +115,8 @@ def branched_runs(
     widths: Sequence[int],
     seeds: Sequence[int],
     branches: Sequence[Branch],
-    quantities: Sequence[AnyQuantity],
-    raw: Sequence[AnyQuantity] = (),
+    quantities: Sequence[Quantity],
+    raw: Sequence[Quantity] = (),
     language: str = HEADLINE,
 ) -> tuple[PlannedRun, ...]:
     """The starts and every continuation of each, on one language, with all `quantities` at every checkpoint.
@@ -151,7 +151,7 @@ def grammar_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[Planne
     return runs_of_sizes(scale.grammar, scale.seeds, measured)
 
 
-def adamw_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
+def adamw_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
     """The grammar's runs of the compared size, measured at every checkpoint.
 
     Claims use all checkpoints, because the loss at which runs are compared is found among them.
@@ -165,7 +165,7 @@ def adamw_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[Planned
     )
 
 
-def small_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
+def small_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
     """The small model to compare with the adversary's, trained like the grammar's and measured at its end."""
     small = replace(scale.grammar, architectures=(scale.compared.small,))
     measured = tuple(MeasuredAt(quantity, (small.steps,)) for quantity in quantities)
@@ -175,7 +175,7 @@ def small_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[Planned
     )
 
 
-def compared_runs(scale: Scale, quantities: Sequence[AnyQuantity], since: int = 0) -> tuple[PlannedRun, ...]:
+def compared_runs(scale: Scale, quantities: Sequence[Quantity], since: int = 0) -> tuple[PlannedRun, ...]:
     """AdamW's runs as long as other rules', measured at the checkpoints from step `since` on."""
     compared = scale.compared
     steps = tuple(step for step in compared.checkpoint_steps if step >= since)
@@ -191,7 +191,7 @@ def compared_runs(scale: Scale, quantities: Sequence[AnyQuantity], since: int = 
 
 
 def rule_runs(
-    scale: Scale, rules: Rules, quantities: Sequence[AnyQuantity], since: int = 0
+    scale: Scale, rules: Rules, quantities: Sequence[Quantity], since: int = 0
 ) -> tuple[PlannedRun, ...]:
     """Each rule with each seed at that size, measured at the checkpoints from step `since` on."""
     return tuple(
@@ -202,7 +202,7 @@ def rule_runs(
 
 
 def varied_runs(
-    scale: Scale, variants: Mapping[str, Mapping[str, Any]], quantities: Sequence[AnyQuantity]
+    scale: Scale, variants: Mapping[str, Mapping[str, Any]], quantities: Sequence[Quantity]
 ) -> tuple[PlannedRun, ...]:
     """The compared size with each seed, changed as each of the named `variants` says, such as {"steps": 9}.
 

@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import Architecture, parameter_count
 from isoloss.results.record import Setting
 
@@ -246,7 +246,7 @@ def _without_seed(run: PlannedRun) -> PlannedRun:
 
 
 @lru_cache(maxsize=8192)
-def _quantity(quantity: AnyQuantity, key: _RunKey) -> str:
+def _quantity(quantity: Quantity, key: _RunKey) -> str:
     return quantity_digest(quantity, key.run.language.digest, key.run.objective)
 
 

@@ -17,7 +17,7 @@ from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.languages import LanguagePlan, ReadyLanguage
 from isoloss.files import file_digest, write_atomically
 from isoloss.languages.language import Language, WritesItself
-from isoloss.measurements.quantity import AnyQuantity, Columns
+from isoloss.measurements.quantity import Columns, Quantity
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
@@ -41,7 +41,7 @@ class MeasuredAt:
     For raw weights, its columns have the prefix "raw_".
     """
 
-    quantity: AnyQuantity
+    quantity: Quantity
     steps: tuple[int, ...]
     weights: Weights = "kept"
 
@@ -57,12 +57,12 @@ class MeasuredAt:
         return columns if self.weights == "kept" else {f"raw_{name}": columns[name] for name in columns}
 
 
-def measured_at(steps: tuple[int, ...], *quantities: AnyQuantity) -> tuple[MeasuredAt, ...]:
+def measured_at(steps: tuple[int, ...], *quantities: Quantity) -> tuple[MeasuredAt, ...]:
     """Each of the quantities at all of these steps."""
     return tuple(MeasuredAt(quantity, steps) for quantity in quantities)
 
 
-def named_as_planned(quantity: AnyQuantity, records: Sequence[Record]) -> Columns:
+def named_as_planned(quantity: Quantity, records: Sequence[Record]) -> Columns:
     """The records as columns. Raises TypeError if the quantity did not announce a column's name."""
     columns = quantity.columns(records)
     if unsaid := [name for name in columns if name not in quantity.column_names]:
@@ -75,7 +75,7 @@ def weights_setting(weights: Weights) -> dict[str, str]:
     return {} if weights == "kept" else {"weights": weights}
 
 
-def quantity_digest(quantity: AnyQuantity, language_digest: str, objective: PretrainingObjective) -> str:
+def quantity_digest(quantity: Quantity, language_digest: str, objective: PretrainingObjective) -> str:
     """A short hexadecimal digest: equal digests mean comparable numbers."""
     settings = [settings_as_json(quantity), language_digest, settings_as_json(objective)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
@@ -86,7 +86,7 @@ def silently(sentence: str) -> None:
 
 
 def drawn(
-    quantity: AnyQuantity,
+    quantity: Quantity,
     source: Language | PackedCorpus,
     source_digest: str,
     objective: PretrainingObjective,
@@ -159,7 +159,7 @@ class PlannedRun:
                     'measure those that it keeps (weights="kept"), or give it an averaging_horizon'
                 )
 
-    def _refuse_what_cannot_be_measured(self, quantity: AnyQuantity) -> None:
+    def _refuse_what_cannot_be_measured(self, quantity: Quantity) -> None:
         of_text = isinstance(self.language, CorpusPlan)
         if (PackedCorpus if of_text else Language) not in quantity.sources:
             trained_on = (

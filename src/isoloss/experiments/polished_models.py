@@ -21,7 +21,7 @@ from isoloss.experiments.equal_knowledge import (
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, LOG_KL, TRACE, trace_bars
 from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.robustness import (
     SecondLanguageQuantity,
     WeightDamageQuantity,
@@ -238,7 +238,7 @@ def polished_models(
     )
 
 
-def _downstream(scale: Scale, models: EqualKnowledge, tasks: tuple[str, str]) -> tuple[AnyQuantity, ...]:
+def _downstream(scale: Scale, models: EqualKnowledge, tasks: tuple[str, str]) -> tuple[Quantity, ...]:
     """What is measured of polished models: probes, damaged weights and, but at laptop, a second language."""
     sizes, (task, other) = scale.sizes, tasks
     _, *from_few = sizes.probes_beside(task)

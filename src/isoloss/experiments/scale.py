@@ -28,7 +28,7 @@ from isoloss.measurements.accuracy import (
 from isoloss.measurements.exact_loss import MASKED, ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.measurements.task_sentences import TaskSentences
@@ -83,7 +83,7 @@ class MeasurementSizes:
         """Numbers of labelled sentences below `probe_train`, the number for the main probes."""
         return tuple(number for number in FEWER_EXAMPLES if number < self.probe_train)
 
-    def probes_beside(self, task: str) -> tuple[AnyQuantity, ...]:
+    def probes_beside(self, task: str) -> tuple[Quantity, ...]:
         """Alternatives to the paper's probe: standardised features, and fewer labelled sentences.
 
         Its learning rate is fixed, whatever the scale of the features; accuracy from few examples is what

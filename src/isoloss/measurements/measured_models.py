@@ -15,7 +15,7 @@ from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences import quantity_named, short_name
-from isoloss.measurements.quantity import AnyQuantity, Measurement, Running, StopsAnywhere, Subject
+from isoloss.measurements.quantity import Measurement, Quantity, Running, StopsAnywhere, Subject
 from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
 from isoloss.objectives.batch import Batch, NonFiniteScores
 from isoloss.objectives.evaluation import device_of
@@ -152,7 +152,7 @@ def _until(
 
 def _of_fixed_set(
     name: str,
-    quantity: AnyQuantity,
+    quantity: Quantity,
     models: Mapping[str, nn.Module],
     batches: SampledBatches,
     subjects: Mapping[str, Subject[SampledBatches]],

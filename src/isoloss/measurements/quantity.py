@@ -18,9 +18,7 @@ from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, Setting, Values
 
-Drawn = TypeVar("Drawn")
 Source = TypeVar("Source", covariant=True)
-SourceOf = TypeVar("SourceOf", contravariant=True)
 AnySource = Language | PackedCorpus | SampledBatches | None
 """What a model was trained on, or where nobody knows that, a text to measure it on."""
 LANGUAGES_AND_TEXT: tuple[type, ...] = (Language, PackedCorpus, SampledBatches)
@@ -77,7 +75,7 @@ class Measurement:
 
 
 @runtime_checkable
-class Quantity(Protocol[SourceOf, Drawn]):
+class Quantity(Protocol):
     """A frozen dataclass of everything a number depends on besides the model and its source.
 
     `sources` are the supported types of source, for example `LANGUAGES_AND_TEXT`. The drawn data have the
@@ -99,12 +97,12 @@ class Quantity(Protocol[SourceOf, Drawn]):
         """The type of the drawn data; mostly a class variable."""
         ...
 
-    def draw(self, source: SourceOf, objective: PretrainingObjective, progress: Progress) -> Drawn:
+    def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
         """Draw the data, the same for all models compared; a pure function of its arguments."""
         ...
 
     def measure(
-        self, model: PreTrainedModel, drawn: Drawn, subject: Subject[SourceOf], progress: Progress
+        self, model: PreTrainedModel, drawn: Any, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """Measure the quantity for one model, which is left as found."""
         ...
@@ -117,9 +115,6 @@ class Quantity(Protocol[SourceOf, Drawn]):
     def columns(self, records: Sequence[Record]) -> Columns:
         """The records of one checkpoint as columns of an experiment's table."""
         ...
-
-
-AnyQuantity = Quantity[Any, Any]
 
 
 class Running(RunningEstimate, Protocol):

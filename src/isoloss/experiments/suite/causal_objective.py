@@ -18,7 +18,7 @@ from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, A
 from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.experiments.statistics.seed_bootstrap import once_per_frames
 from isoloss.measurements.exact_loss import ExactLossQuantity
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.panels import Colour, Dots, Lines, Panel
@@ -108,7 +108,7 @@ def causal_objective(scale: Scale) -> Experiment:
     )
 
 
-def causal_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
+def causal_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
     """One causal run per seed, of the compared size."""
     like = compared_model(scale)
     return tuple(

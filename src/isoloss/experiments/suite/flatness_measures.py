@@ -28,7 +28,7 @@ from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQu
 from isoloss.measurements.on_sentences.gradient_norm import GradientNormQuantity
 from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenvalueQuantity
 from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.panels import Axis, Categories, Colour, Dots, Panel, Table
 from isoloss.results.verdict import above
 
@@ -58,7 +58,7 @@ class FlatnessSettings:
     ascent_sentences: int
     radii: tuple[float, ...] = RADII
 
-    def competitors(self, seed: int) -> tuple[AnyQuantity, ...]:
+    def competitors(self, seed: int) -> tuple[Quantity, ...]:
         """The measures of flatness to which the trace is compared."""
         return (
             NormalisedTraceQuantity(self.trace_sentences, seed),
@@ -133,7 +133,7 @@ def _runs(scale: Scale, flatness: FlatnessSettings) -> tuple[PlannedRun, ...]:
     """The grammar's runs and the rules', labelled by rule and width, measured after saturation."""
     grammar, compared, sizes = scale.grammar, scale.compared, scale.sizes
     probe, competitors = sizes.probe_of(grammar.tasks[1]), flatness.competitors(sizes.seed + 2)
-    quantities: tuple[AnyQuantity, ...] = (sizes.loss(), sizes.trace(), probe, *competitors)
+    quantities: tuple[Quantity, ...] = (sizes.loss(), sizes.trace(), probe, *competitors)
     steps = tuple(step for step in grammar.checkpoint_steps if step >= grammar.saturated_from)
     width = grammar.architectures[compared.size].shape.width
     own = grammar_runs(scale, measured_at(steps, *quantities))

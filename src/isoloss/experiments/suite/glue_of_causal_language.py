@@ -20,7 +20,7 @@ from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_seed
 from isoloss.experiments.teacher import TeachersLanguage
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.references import BeforeTraining, ControlQuantity, TextControls
 from isoloss.measurements.student_task_texts import Policy, StudentTaskTexts
 from isoloss.panels import Axis, Categories, Lines, Panel
@@ -95,7 +95,7 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
     for task in tasks:
         probe = _probe(scale, task)
         measured.append(MeasuredAt(probe, saturated))
-        beside: list[AnyQuantity] = [_probe(scale, task, policy) for policy in OTHER_POLICIES]
+        beside: list[Quantity] = [_probe(scale, task, policy) for policy in OTHER_POLICIES]
         beside.append(ControlQuantity(probe, BeforeTraining(), f"{task.column}_untrained"))
         measured += [MeasuredAt(quantity, saturated[-1:]) for quantity in beside]
         controls = TextControls(probe, task.column)

@@ -31,7 +31,7 @@ from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.accuracy import AccuracyQuantity
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.task_sentences import Shift
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.results.verdict import above, below
@@ -112,7 +112,7 @@ def other_distributions(scale: Scale) -> Experiment:
         AccuracyQuantity(replace(examples, shift=shift), probe.head, column) for shift, column in SHIFTS
     )
     dots = tuple(step for step in scale.grammar.checkpoint_steps if step >= scale.grammar.saturated_from)
-    quantities: tuple[AnyQuantity, ...] = (sizes.loss(), sizes.trace(), probe, *shifted)
+    quantities: tuple[Quantity, ...] = (sizes.loss(), sizes.trace(), probe, *shifted)
     measured = measured_at(dots, *quantities)
     return Experiment(
         name="other-distributions",

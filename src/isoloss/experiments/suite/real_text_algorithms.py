@@ -22,7 +22,7 @@ from isoloss.experiments.statistics.same_loss import (
     percentage_points,
     rows_at_same_loss,
 )
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.panels import Axis, Panel, Table
 from isoloss.results.verdict import above, below, within
 
@@ -55,7 +55,7 @@ def real_text_algorithms(scale: Scale) -> Experiment:
     """The runs, claims and panels at a scale."""
     settings = scale.real_text
     runs, sizes, tasks = settings.compared, settings.sizes, settings.tasks
-    quantities: list[AnyQuantity] = [sizes.loss(), sizes.trace()]
+    quantities: list[Quantity] = [sizes.loss(), sizes.trace()]
     quantities += [sizes.accuracy_of(task.source, task.column) for task in tasks]
     measured = (
         *(MeasuredAt(quantity, runs.measured_steps) for quantity in quantities),

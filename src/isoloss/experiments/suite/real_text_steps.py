@@ -13,7 +13,7 @@ from isoloss.experiments.shared.real_text import TextSizes, followed_runs, major
 from isoloss.experiments.shared.real_text_settings import SEEDS
 from isoloss.experiments.statistics.along_runs import RANGE_OF_LOSS
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
-from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.quantity import Quantity
 from isoloss.panels import Axis, Dots, Lines, Panel
 from isoloss.results.verdict import below
 
@@ -53,7 +53,7 @@ def real_text_steps(scale: Scale) -> Experiment:
     """The runs, claims and panel at a scale."""
     settings = scale.real_text
     runs, sizes, task = settings.followed, settings.sizes, settings.sentiment
-    quantities: list[AnyQuantity] = [sizes.loss(), sizes.trace(), sizes.probe_of(task, ACCURACY)]
+    quantities: list[Quantity] = [sizes.loss(), sizes.trace(), sizes.probe_of(task, ACCURACY)]
     if sizes.fine_tuning is not None:
         quantities.append(sizes.accuracy_of(task, FINE_TUNED))
     measured = measured_at(runs.measured_steps, *quantities)

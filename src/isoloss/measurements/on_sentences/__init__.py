@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from isoloss.errors import BadInput, did_you_mean
 
 if TYPE_CHECKING:  # the commands' options list the names, and need not wait for torch
-    from isoloss.measurements.quantity import AnyQuantity
+    from isoloss.measurements.quantity import Quantity
 
 EXPORTED = "on_sentences"
 
@@ -71,7 +71,7 @@ def refuse_unknown_quantities(names: Iterable[str]) -> None:
             raise BadInput(f"there is no quantity {name!r}{near or choices}")
 
 
-def quantity_named(name: str, sentences: int, seed: int) -> "AnyQuantity":
+def quantity_named(name: str, sentences: int, seed: int) -> "Quantity":
     """The quantity of that name, or of the Python file at that path, on `sentences` sentences.
 
     The name may end with =VALUE, of a quantity that takes one. Raises BadInput for an unknown name, for a
@@ -81,7 +81,7 @@ def quantity_named(name: str, sentences: int, seed: int) -> "AnyQuantity":
     called, value = name_and_value(name)
     module = _module_at(Path(called)) if called.endswith(".py") else _module_named(called)
     make = getattr(module, EXPORTED)
-    found: AnyQuantity
+    found: Quantity
     if value is None:
         found = make(sentences, seed)
     elif "value" not in inspect.signature(make).parameters:
