@@ -15,12 +15,12 @@ from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences import quantity_named, short_name
-from isoloss.measurements.quantity import Measurement, Quantity, Running, StopsAnywhere, Subject
+from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject
 from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
-from isoloss.objectives.batch import Batch, NonFiniteScores
+from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
-from isoloss.progress import Progress, Share, silent, unheard
+from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import Record, Setting
 
@@ -129,10 +129,13 @@ def _until(
     running = {
         called: quantity.running(model, batches.objective, memory_bytes) for called, model in models.items()
     }
-    each = [_OfModel(called, estimate) for called, estimate in running.items()]
-    task, expected = name.replace("_", " "), len(batches.corpus)
+    each, task, expected = list(running.values()), name.replace("_", " "), len(batches.corpus)
     try:
         stopped = measure_until(each, batches, stopping, task=task, expected=expected, progress=progress)
+    except NonFiniteScores as error:
+        # Batches are added to one after the other: the first that lacks this one refused it.
+        error.model = min(running, key=lambda called: running[called].sentences)
+        raise
     except KeyboardInterrupt:
         if any(estimate.estimate is None for estimate in each):
             raise
@@ -167,20 +170,13 @@ def _of_fixed_set(
         own, way = apart_throughout(model, batches.objective, drawn.batches)
         apart |= {called: way} if way is not None else {}
         subject = replace(subjects[called], objective=own)
-        with _naming(called):
+        try:
             measurements[called] = quantity.measure(model, drawn, subject, progress_of(called, progress))
+        except NonFiniteScores as error:
+            error.model = called
+            raise
     stopped = f"a fixed set of {sentences} sentences was measured"
     return MeasuredModels(name, measurements, stopped, batches.reading, apart=apart)
-
-
-@contextmanager
-def _naming(model: str) -> Iterator[None]:
-    """Name the model in errors about scores that are not finite."""
-    try:
-        yield
-    except NonFiniteScores as error:
-        error.model = model
-        raise
 
 
 @contextmanager
@@ -191,26 +187,6 @@ def _naming_the_line(batches: SampledBatches) -> Iterator[None]:
     except NonFiniteScores as error:
         line = batches.reading.lines[error.sentence - 1]
         raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
-
-
-@dataclass(frozen=True)
-class _OfModel:
-    """The running estimate of a model, which names the model in its errors."""
-
-    name: str
-    running: Running
-
-    @property
-    def sentences(self) -> int:
-        return self.running.sentences
-
-    @property
-    def estimate(self) -> Estimate | None:
-        return self.running.estimate
-
-    def add(self, batch: Batch, share: Share = unheard) -> None:
-        with _naming(self.name):
-            self.running.add(batch, share)
 
 
 def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:
