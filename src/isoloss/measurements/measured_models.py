@@ -1,8 +1,7 @@
 """A quantity of one or several models on the same sentences, masks and draws of a text."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -102,11 +101,14 @@ def measure(
         raise BadInput(f"{name} cannot be measured on a text; choose another quantity")
     refuse_unusable(models, batches)
     subjects = {each: Subject(each, batches.objective, settings, batches) for each in models}
-    with _naming_the_line(batches):
+    try:
         if isinstance(found, StopsAnywhere):
             measured = _until(name, found, models, batches, stopping, subjects, progress, memory_bytes)
         else:
             measured = _of_fixed_set(name, found, models, batches, subjects, progress)
+    except NonFiniteScores as error:
+        line = batches.reading.lines[error.sentence - 1]
+        raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
     return measured.with_differences(subjects, batches.seed)
 
 
@@ -177,16 +179,6 @@ def _of_fixed_set(
             raise
     stopped = f"a fixed set of {sentences} sentences was measured"
     return MeasuredModels(name, measurements, stopped, batches.reading, apart=apart)
-
-
-@contextmanager
-def _naming_the_line(batches: SampledBatches) -> Iterator[None]:
-    """Name the model and the line of the text in errors about scores that are not finite."""
-    try:
-        yield
-    except NonFiniteScores as error:
-        line = batches.reading.lines[error.sentence - 1]
-        raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
 
 
 def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:
