@@ -129,9 +129,14 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
     (models / "diverged" / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
     # Equally long, since padding would let non-finite values reach the other sentences.
     (models / "named.txt").write_text("a b a\n" * 20 + "h h h\n" + "a b a\n" * 5)
-    code, _, error = run("diverged", "--text", "named.txt")
-    assert code == 2
-    assert "the model's scores for diverged, the sentence of line 21, are not finite" in error
+    for asked in (
+        ("diverged",),
+        ("bert", "diverged", "other"),
+        ("bert", "diverged", "--quantity", "unit_trace"),
+    ):
+        code, _, error = run(*asked, "--text", "named.txt")
+        assert code == 2
+        assert "the model's scores for diverged, the sentence of line 21, are not finite" in error
 
 
 @pytest.mark.parametrize(
