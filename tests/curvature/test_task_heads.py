@@ -18,10 +18,14 @@ from transformers import (
     FSMTForConditionalGeneration,
     GPT2Config,
     GPT2ForSequenceClassification,
+    LEDConfig,
+    LEDForConditionalGeneration,
     LongformerConfig,
     LongformerForTokenClassification,
     MixtralConfig,
     MixtralForSequenceClassification,
+    PegasusXConfig,
+    PegasusXForConditionalGeneration,
     ProphetNetConfig,
     ProphetNetForConditionalGeneration,
     T5Config,
@@ -252,6 +256,32 @@ LONGFORMER = LongformerConfig(
     pad_token_id=0,
     **SMALL,
 )
+
+
+TWO_LAYERS = {
+    "vocab_size": TOKENS,
+    "d_model": 8,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 12,
+    "decoder_ffn_dim": 12,
+}
+LED = LEDConfig(attention_window=4, max_encoder_position_embeddings=16, **TWO_LAYERS)
+PEGASUS_X = PegasusXConfig(block_size=4, num_global_tokens=3, stagger_local_blocks=True, **TWO_LAYERS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"), [(LEDForConditionalGeneration, LED), (PegasusXForConditionalGeneration, PEGASUS_X)]
+)
+def test_encoders_that_fill_sentences_up_to_whole_blocks_are_measured_in_batch(kind, config):
+    model = built(kind, config).float()
+    batch = target_batch(TEXTS, [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]], 2, pad=config.pad_token_id)
+    together = fisher_trace(model, [batch], TargetToken())
+    alone = fisher_trace(model, [batch.part(each, each + 1).narrowed() for each in range(4)], TargetToken())
+    torch.testing.assert_close(together.values, alone.values, rtol=1e-4, atol=0)
+    assert "per-sentence gradients" not in together.ways.values()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ class SentenceRows:
 
     `sentence[j]` is the sentence of prediction j, `place[j]` its index among that sentence's predictions.
     `positions` is 0 for arrays that have rows for selected words only (see `routed`). Words are looked up as
-    [n, S], or as [S, n] if `positions_first`.
+    [n, S], or as [S, n] if `positions_first`. `other_widths` are those of further arrays that have a
+    sentence's rows together, as of words padded to whole windows beside a decoder's; none is n.
     """
 
     sentences: int
@@ -25,6 +26,12 @@ class SentenceRows:
     sentence: Int[Tensor, " m"]
     place: Int[Tensor, " m"]
     positions_first: bool = False
+    other_widths: tuple[int, ...] = ()
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many rows a sentence may have."""
+        return self.positions, *self.other_widths
 
     @staticmethod
     def of(batch: Batch) -> "SentenceRows":
@@ -45,15 +52,30 @@ class SentenceRows:
         True
         """
         n, width = words.shape
-        if n == 1 or any(each.shape == words.shape for each in lookups):
+        if n == 1:
             return self
+        as_given = any(each.shape == words.shape for each in lookups)
+        rows = self
         for each in lookups:
             for found, first in ((each, False), (each.mT, True)) if each.ndim == 2 else ():
                 padded = found.shape[1]
-                fits = found.shape[0] == n and padded >= width and padded != n
-                if fits and (found.is_meta or torch.equal(found[:, :width], words)):
-                    return replace(self, positions=padded, positions_first=first)
-        return self
+                fits = found.shape[0] == n and padded != n and padded >= width + as_given
+                if fits and (_has_no_values(found) or torch.equal(found[:, :width], words)):
+                    if not as_given:
+                        return replace(self, positions=padded, positions_first=first)
+                    rows = rows if first else rows.also_of_width(padded)
+        return rows
+
+    def also_of_width(self, width: int) -> "SentenceRows":
+        """Where the number of sentences cannot be taken for it, nor it for that of rows summed over.
+
+        >>> rows = SentenceRows(3, 2, torch.arange(3), torch.zeros(3).long())
+        >>> rows.also_of_width(4).also_of_width(3).widths
+        (2, 4)
+        """
+        if width in (1, self.sentences, *self.widths):
+            return self
+        return replace(self, other_widths=(*self.other_widths, width))
 
     def routed(self, words: Int[Tensor, " k"]) -> "SentenceRows":
         """For arrays with one row for each of these words, in any order; word s of sentence i is i S + s.
@@ -68,27 +90,27 @@ class SentenceRows:
         first = counts.cumsum(0) - counts
         place, order = torch.empty_like(sentence), sentence.argsort(stable=True)
         place[order] = torch.arange(len(words), device=words.device) - first[sentence[order]]
-        return replace(self, positions=0, sentence=sentence, place=place)
+        return replace(self, positions=0, other_widths=(), sentence=sentence, place=place)
 
     def are_words(self, shape: tuple[int, ...]) -> bool:
         """Whether an array with these leading dimensions has an entry for each position of each sentence."""
-        size = (self.sentences, self.positions)
-        return shape[:2] == (size[::-1] if self.positions_first else size)
+        sizes = [(self.sentences, width) for width in self.widths]
+        return shape[:2] in ([size[::-1] for size in sizes] if self.positions_first else sizes)
 
     def by_sentence(self, array: Float[Tensor, "... d"], shape: tuple[int, ...]) -> Tensor | None:
         """[n, T, d]: the array's rows, sentence by sentence, padded with zeros.
 
         `shape` is the leading dimensions before anything flattened them. Recognised are [n, ..., S, ...] and
-        [S, n, ...], and one row per prediction, [m] or [m, 1]. None for any other array, which the sentences
-        may share.
+        [S, n, ...] for any of the `widths` S, and one row per prediction, [m] or [m, 1]. None for any other
+        array, which the sentences may share.
         """
-        n, positions, m, d = self.sentences, self.positions, len(self.sentence), array.shape[-1]
+        n, m, d = self.sentences, len(self.sentence), array.shape[-1]
         if n == 1:
             return array.reshape(1, -1, d)
-        if len(shape) > 1 and shape[0] == n and positions in shape[1:]:
+        if len(shape) > 1 and shape[0] == n and not set(self.widths).isdisjoint(shape[1:]):
             return array.reshape(n, -1, d)
-        if shape[:2] == (positions, n):
-            return array.reshape(positions, n, -1, d).transpose(0, 1).flatten(1, 2)
+        if shape[1:2] == (n,) and shape[0] in self.widths:
+            return array.reshape(shape[0], n, -1, d).transpose(0, 1).flatten(1, 2)
         return self._predictions(array.reshape(m, d)) if shape in ((m,), (m, 1)) else None
 
     def _predictions(self, array: Float[Tensor, "m d"]) -> Float[Tensor, "n M d"]:
@@ -99,6 +121,11 @@ class SentenceRows:
         padded = array.new_zeros(self.sentences, most, array.shape[1])
         padded[self.sentence, self.place] = array
         return padded
+
+
+def _has_no_values(tensor: Tensor) -> bool:
+    """Whether it is without storage, as where costs are foreseen."""
+    return tensor.is_meta or type(tensor) is not Tensor
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def _lookups(operation: Node, gradient: Tensor, rows: SentenceRows) -> Lookups |
             return None
         if rows.positions_first:
             ids, gradient = ids.mT, gradient.transpose(0, 1)
-        ids = ids.expand(rows.sentences, rows.positions)
+        ids = ids.expand(rows.sentences, gradient.shape[1])
     ids = ids.reshape(rows.sentences, -1)
     # The padding row itself is never trained.
     is_padding = ids == operation._saved_padding_idx
@@ -93,7 +93,8 @@ def _before_flattening(operation: Node, operand: int, flat: int, rows: SentenceR
     Read off the view that flattened it, below operations that keep rows in place; one row per prediction
     stays that. () if the order of the words is not known.
     """
-    if flat != rows.sentences * rows.positions:
+    width = flat // rows.sentences
+    if flat % rows.sentences or width not in rows.widths:
         return (flat,)
     flattened = _flattened(operation.next_functions[operand][0], flat, _FARTHEST, set())
     if flattened is None:
@@ -102,8 +103,8 @@ def _before_flattening(operation: Node, operand: int, flat: int, rows: SentenceR
         return (flat,) if flat == len(rows.sentence) else ()
     first = flattened._saved_self_sym_sizes[0]
     if first == rows.sentences:
-        return rows.sentences, rows.positions
-    return (rows.positions, rows.sentences) if first == rows.positions else ()
+        return rows.sentences, width
+    return (width, rows.sentences) if first == width else ()
 
 
 def _flattened(node: Node | None, flat: int, left: int, tried: set[Node]) -> Node | None:

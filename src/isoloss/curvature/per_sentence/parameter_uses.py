@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from isoloss.curvature.per_sentence.factors import SentenceRows
+from isoloss.curvature.per_sentence.row_widths import with_filling
 from isoloss.errors import BadInput
 
 Node = Any
@@ -145,7 +146,8 @@ class ParameterUses:
     def within(graph: AutogradGraph, rows: SentenceRows, words: Int[Tensor, "n S"]) -> "ParameterUses":
         """A node differs between sentences if it is computed from an embedding of their own words."""
         embeddings = [node for node in graph.children if node.name() == "EmbeddingBackward0"]
-        rows = rows.as_looked_up(words, [node._saved_indices for node in embeddings])
+        indices = [node._saved_indices for node in embeddings]
+        rows = with_filling(rows.as_looked_up(words, indices), graph.children, embeddings)
         lookups = {node for node in embeddings if rows.are_words(node._saved_indices.shape)}
         picked = {
             node for node in graph.children if node.name() in ("IndexBackward0", "IndexSelectBackward0")
@@ -210,10 +212,11 @@ class ParameterUses:
     def _lookup(self, operation: Node) -> Use | None:
         if operation._saved_scale_grad_by_freq or operation._saved_sparse:
             return None
-        shape, positions = operation._saved_indices.shape, self.rows.positions
+        shape = operation._saved_indices.shape
         if self.rows.sentences == 1 or self.rows.are_words(shape):
             return Use("embedding", operation, 0, watched=operation)
-        watched = self._meets_the_words(operation) if shape in ((positions,), (1, positions)) else None
+        shared = shape in [each for width in self.rows.widths for each in ((width,), (1, width))]
+        watched = self._meets_the_words(operation) if shared else None
         return None if watched is None else Use("embedding", operation, 0, watched)
 
     def _meets_the_words(self, node: Node) -> Node | None:
