@@ -39,9 +39,9 @@ def squared_norms_by_sentence(
         model, objective, batch, cotangents, parameters, memory_bytes
     ):
         for name, gradient in gradients.items():
-            norms[name][sentences] = (
-                gradient.reshape(len(gradient), -1).square().sum(dim=1, dtype=torch.float64)
-            )
+            squares = gradient.to(torch.promote_types(gradient.dtype, torch.float32)).square()
+            rows = squares.sum(dim=-1) if squares.ndim > 1 else squares  # a sum in float64 would copy them
+            norms[name][sentences] = rows.reshape(len(gradient), -1).sum(dim=1, dtype=torch.float64)
     return norms
 
 

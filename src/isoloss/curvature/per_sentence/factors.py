@@ -229,24 +229,29 @@ def _by_gram(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, 
     left, right = products.left, products.right
     norms = products.mean
     if norms is None:
-        norms = ((left @ left.mT) * (right @ right.mT)).sum(dim=(1, 2), dtype=torch.float64)
+        norms = _sums((left @ left.mT) * (right @ right.mT))
     if lookups is None:
         return norms
     words = lookups.ids[:, None, :].expand(-1, left.shape[1], -1)
     cross = left.gather(2, words) * (right @ lookups.right.mT)
-    return norms + 2 * cross.sum(dim=(1, 2), dtype=torch.float64) + _of_lookups(lookups)
+    return norms + 2 * _sums(cross) + _of_lookups(lookups)
 
 
 def _by_matrix(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, " n"]:
     matrices = products.left.mT @ products.right
     correction: Tensor | float = 0.0
     if products.mean is not None:
-        correction = products.mean - matrices.square().sum(dim=(1, 2), dtype=torch.float64)
+        correction = products.mean - _sums(matrices.square())
     if lookups is not None:
         n, rows, columns = matrices.shape
         which = lookups.ids + rows * torch.arange(n, device=lookups.ids.device)[:, None]
         matrices.view(n * rows, columns).index_add_(0, which.flatten(), lookups.right.flatten(0, 1))
-    return matrices.square().sum(dim=(1, 2), dtype=torch.float64) + correction
+    return _sums(matrices.square()) + correction
+
+
+def _sums(values: Float[Tensor, "n a b"]) -> Float[Tensor, " n"]:
+    """Of each sentence's numbers, float64; of each row in its own precision, the copy of which is spared."""
+    return values.sum(dim=2).sum(dim=1, dtype=torch.float64)
 
 
 def _of_lookups(lookups: Lookups) -> Float[Tensor, " n"]:
