@@ -255,3 +255,13 @@ def test_a_list_with_an_entry_for_each_layer_is_shortened_with_them() -> None:
     assert (few.num_hidden_layers, len(few.layer_types)) == (2, 2)
     few = timing.of_layers(CONFIGURATIONS["t5"][0], 2)
     assert (few.num_layers, few.num_decoder_layers) == (2, 2)
+
+
+def test_it_warms_up_on_one_sentence_on_all_and_on_what_a_batch_leaves_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passed: list[int] = []
+    monkeypatch.setattr(timing._Pass, "_pass", lambda _, batch, __: passed.append(len(batch)))
+    config = of_layers(BERT, 1)
+    timing._Pass(config, "masked", torch.float32, 8, 6, "cpu").warm_up(1 << 30)
+    assert passed == [1, 8 % 6, 64 % 6, 6]

@@ -21,7 +21,7 @@ from isoloss.device import free_memory
 from isoloss.errors import is_failure, reason_of
 from isoloss.measurements.counted_passes import Counted, class_of, counted_passes, without_storage
 from isoloss.measurements.inspected_model import asked
-from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH
+from isoloss.measurements.sampled_batches import FIRST_SENTENCES, SENTENCES_A_BATCH
 from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import Prediction, configuration_of, longest_sentence, number_of_tokens
 from isoloss.models.stored_weights import HALVES
@@ -198,24 +198,40 @@ class _Pass:
         self.objective: Objective = objective
         self.batch: Batch = batch.to(torch.device(device))
 
+    def warm_up(self, memory_bytes: int) -> None:
+        """Pass as many sentences as measurements do: one alone, all, and what is left over of a batch.
+
+        By the sizes freed, the C library learns how much to keep. Without those below 32 MiB, it would return
+        all to the system after each pass, and ask for it again.
+        """
+        at_once = len(self.batch)
+        for sentences in (1, FIRST_SENTENCES % at_once, SENTENCES_A_BATCH % at_once, at_once):
+            if sentences:
+                self._pass(self.batch.part(0, sentences), memory_bytes)
+
     def seconds(self, memory_bytes: int) -> float:
         """How long it takes, without what is done once for many passes."""
-        numbers, predictions = torch.arange(len(self.batch)), torch.bincount(self.batch.rows).cpu()
+        begun = perf_counter()
+        self._pass(self.batch, memory_bytes)
+        return perf_counter() - begun
+
+    def _pass(self, batch: Batch, memory_bytes: int) -> None:
+        numbers, predictions = torch.arange(len(batch)), torch.bincount(batch.rows).cpu()
 
         def draw(logits: Tensor) -> Directions:
             return drawn_directions(logits, sign_bits(numbers, predictions, logits.shape[1], seed=0))
 
-        begun = perf_counter()
-        norms = norms_along(self.model, self.objective, self.batch, draw, memory_bytes=memory_bytes)
+        norms = norms_along(self.model, self.objective, batch, draw, memory_bytes=memory_bytes)
         for values in norms.groups.values():
             values.cpu()  # waits for the device
-        return perf_counter() - begun
 
 
 def _fastest(passes: list[_Pass], memory_bytes: int) -> list[float]:
-    """The shortest time of each, in turns, after one that warms up."""
-    turns = [[each.seconds(memory_bytes) for each in passes] for _ in range(1 + _TURNS)]
-    return [min(spent) for spent in zip(*turns[1:], strict=True)]
+    """The shortest time of each, in turns."""
+    for each in passes:
+        each.warm_up(memory_bytes)
+    turns = [[each.seconds(memory_bytes) for each in passes] for _ in range(_TURNS)]
+    return [min(spent) for spent in zip(*turns, strict=True)]
 
 
 def of_layers(config: Any, layers: int) -> Any:
