@@ -18,6 +18,7 @@ from isoloss.command_line.options import (
     Share,
     refuse_below,
     refuse_no_memory,
+    refuse_no_model,
     refuse_no_page,
     refuse_several_sources,
     refuse_unknown_device,
@@ -169,8 +170,7 @@ def _check(options: FlatnessOptions) -> None:
     from isoloss.models.hub_names import refuse_absent
     from isoloss.results.checkpoint import refuse_named_twice
 
-    if not options.models:
-        raise BadInput("no model is named; name a model's folder, or its name on a hub")
+    refuse_no_model(options.models)
     refuse_named_twice(options.models)
     refuse_unknown_quantities(options.quantity)
     refuse_unknown_device(options.device)

@@ -19,6 +19,7 @@ from isoloss.command_line.options import (
     Precision,
     refuse_below,
     refuse_no_memory,
+    refuse_no_model,
     refuse_unknown_device,
 )
 from isoloss.command_line.terminal import duration, in_lines, starting
@@ -70,8 +71,7 @@ def inspect(options: InspectOptions) -> int:
 
     if options.length is not None:
         refuse_below(2, options.length, "--length")
-    if not options.models:
-        raise BadInput("no model is named; name a model's folder, or its name on a hub")
+    refuse_no_model(options.models)
     refuse_unknown_device(options.device)
     refuse_no_memory(options.memory)
     if options.budget is not None:

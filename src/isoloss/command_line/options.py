@@ -121,6 +121,12 @@ def refuse_no_page(output: Path, example: str) -> None:
     refuse_unwritable(output)
 
 
+def refuse_no_model(models: tuple[str, ...]) -> None:
+    """Raise BadInput where no model is named."""
+    if not models:
+        raise BadInput("no model is named; name a model's folder, or its name on a hub")
+
+
 def refuse_no_memory(gibibytes: float) -> None:
     """Raise BadInput for what --memory cannot be."""
     if not 0 < gibibytes < float("inf"):

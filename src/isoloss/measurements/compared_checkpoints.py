@@ -23,7 +23,6 @@ from isoloss.models.loading import (
 from isoloss.models.task_heads import Head, first_of_decoder, head_of
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 from isoloss.progress import Progress, silent
-from isoloss.results.checkpoint import refuse_named_twice
 from isoloss.results.tensors import tensors_digest
 
 LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
@@ -117,13 +116,9 @@ def read_checkpoints(
 
     All configurations and tokenizers are read before any weights, which may take minutes.
 
-    Raises BadInput for fewer than two names, a duplicate name, two checkpoints with the same weights,
-    anything that is not a language model or has no matching tokenizer, and a masked model whose tokenizer has
-    no mask token.
+    Raises BadInput for two checkpoints with the same weights, anything that is not a language model or has no
+    matching tokenizer, and a masked model whose tokenizer has no mask token.
     """
-    if len(names) < 2:
-        raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")
-    refuse_named_twice(names)
     for name in names:
         _check_configuration(name, models)
     found: list[Checkpoint] = []

@@ -265,6 +265,16 @@ def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> 
     ]
 
 
+def refuse_non_finite(features: Float[Tensor, "n D"], what: str) -> None:
+    """Raise BadInput for a feature that is not finite, naming its row: a sentence, for example."""
+    bad = (~features.isfinite().all(dim=1)).nonzero()
+    if len(bad):
+        raise BadInput(
+            f"the model's features of {what} {int(bad[0]) + 1} are not finite; its weights have diverged: "
+            "measure an earlier checkpoint"
+        )
+
+
 def _with_one(features: Float[Tensor, "n D"]) -> Float[Tensor, "n D_1"]:
     """The features and a column of ones, whose weight is the bias."""
     return torch.cat([features, features.new_ones(len(features), 1)], dim=1)

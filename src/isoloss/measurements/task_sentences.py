@@ -21,7 +21,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.linear_probe import LabelledFeatures
+from isoloss.measurements.linear_probe import LabelledFeatures, refuse_non_finite
 from isoloss.measurements.quantity import Subject
 from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.objectives.batch import PretrainingObjective
@@ -147,10 +147,5 @@ def sentence_features(
     with evaluation_mode(model), torch.inference_mode():
         features = [word_vectors(model, ids).cpu() for ids in torch.split(sentences.ids, at_once)]
     whole = torch.cat(features)
-    bad = (~whole.isfinite().all(dim=1)).nonzero()
-    if len(bad):
-        raise BadInput(
-            f"the model's features of sentence {int(bad[0]) + 1} are not finite; its weights have diverged: "
-            "measure an earlier checkpoint"
-        )
+    refuse_non_finite(whole, "sentence")
     return whole

@@ -18,7 +18,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune_text
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import LONGEST, TextInputs, text_inputs
-from isoloss.measurements.linear_probe import LabelledFeatures
+from isoloss.measurements.linear_probe import LabelledFeatures, refuse_non_finite
 from isoloss.measurements.quantity import Subject
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
@@ -150,12 +150,7 @@ def features_of_inputs(
             done += len(some)
             progress("features of texts", done, len(inputs))
     features = torch.cat(found)[order.argsort()]
-    bad = (~features.isfinite().all(dim=1)).nonzero()
-    if len(bad):
-        raise BadInput(
-            f"the model's features of example {int(bad[0]) + 1} are not finite; its weights have diverged: "
-            "measure an earlier checkpoint"
-        )
+    refuse_non_finite(features, "example")
     return features
 
 
