@@ -1,7 +1,7 @@
 """Accuracy on a task: of a head on a checkpoint's features, or of the fine-tuned checkpoint (A.4, A.5)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
@@ -149,6 +149,15 @@ class FineTuning:
 
 Head = LinearProbe | FineTuning
 
+STORED_NAMES: Mapping[tuple[str, str], str] = {
+    ("TaskSentences", "LinearProbe"): "ProbeQuantity",
+    ("TaskSentences", "FineTuning"): "FineTuningQuantity",
+    ("TaskTexts", "LinearProbe"): "TextProbeQuantity",
+    ("TaskTexts", "FineTuning"): "TextFineTuningQuantity",
+    ("StudentTaskTexts", "LinearProbe"): "GeneratedWordsProbe",
+}
+"""What plans and stored measurements call an accuracy, by its examples and its head."""
+
 
 @dataclass(frozen=True)
 class AccuracyQuantity:
@@ -176,8 +185,25 @@ class AccuracyQuantity:
 
     @property
     def stored_as(self) -> dict[str, Any]:
-        """See `stored_settings`."""
-        return stored_settings(self.examples, self.head)
+        """The settings under which an accuracy is stored, which are older than this class.
+
+        Every kind of examples and head has a name and the fields of both; adapted features, and the shift of
+        a test's sentences, are settings around those.
+        """
+        examples: Any = self.examples  # a dataclass
+        head = self.head
+        if isinstance(head, LinearProbe) and not isinstance(head.features, AsTheyAre):
+            plain = AccuracyQuantity(examples, LinearProbe(head.settings))
+            return {"is": "AdaptedProbeQuantity", "revision": 1, "of": plain, "features": head.features}
+        if shift := getattr(examples, "shift", None):
+            plain = AccuracyQuantity(replace(examples, shift=None), head)
+            return {"is": "ShiftedProbeQuantity", "revision": 1, "of": plain, "shift": shift}
+        setting = "probe" if isinstance(head, LinearProbe) else "settings"
+        name = STORED_NAMES.get((type(examples).__name__, type(head).__name__))
+        if name is None:
+            return {"is": "AccuracyQuantity", "revision": 1, "examples": examples, setting: head.settings}
+        kept = {each: value for each, value in vars(examples).items() if each != "shift"}
+        return {"is": name, "revision": 1, **kept, setting: head.settings}
 
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
         return self.examples.draw(source, objective, progress)
@@ -221,34 +247,3 @@ class AccuracyQuantity:
             f"{self.column}_deviation": deviation.value,
             f"{self.column}_sentences": accuracy.n,
         }
-
-
-STORED_NAMES: Mapping[tuple[str, str], str] = {
-    ("TaskSentences", "LinearProbe"): "ProbeQuantity",
-    ("TaskSentences", "FineTuning"): "FineTuningQuantity",
-    ("TaskTexts", "LinearProbe"): "TextProbeQuantity",
-    ("TaskTexts", "FineTuning"): "TextFineTuningQuantity",
-    ("StudentTaskTexts", "LinearProbe"): "GeneratedWordsProbe",
-}
-"""What plans and stored measurements call an accuracy, by its examples and its head."""
-
-
-def stored_settings(examples: Any, head: Head) -> dict[str, Any]:
-    """The settings under which an accuracy is stored, which are older than its class.
-
-    Every kind of examples and head has a name and the fields of both; adapted features, and the shift of a
-    test's sentences, are settings around those.
-    """
-    if isinstance(head, LinearProbe) and not isinstance(head.features, AsTheyAre):
-        plain = AccuracyQuantity(examples, LinearProbe(head.settings))
-        return {"is": "AdaptedProbeQuantity", "revision": 1, "of": plain, "features": head.features}
-    if shift := getattr(examples, "shift", None):
-        plain = AccuracyQuantity(replace(examples, shift=None), head)
-        return {"is": "ShiftedProbeQuantity", "revision": 1, "of": plain, "shift": shift}
-    kind = type(examples).__name__
-    setting = "probe" if isinstance(head, LinearProbe) else "settings"
-    name = STORED_NAMES.get((kind, type(head).__name__))
-    if name is None:
-        return {"is": "AccuracyQuantity", "revision": 1, "examples": examples, setting: head.settings}
-    own = {each.name: getattr(examples, each.name) for each in fields(examples) if each.name != "shift"}
-    return {"is": name, "revision": 1, **own, setting: head.settings}
