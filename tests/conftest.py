@@ -1,6 +1,7 @@
 """Shapes and types are enforced at run time throughout the tests."""
 
 import gc
+import logging
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py"]
 """Run separately: see `test_torture.py`."""
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # tables are small: threads would only wake one another
+
+logging.getLogger().addHandler(logging.NullHandler())  # else what libraries log would be on stderr
 
 gc.disable()  # imported modules stay: searching all of them for garbage takes seconds
 gc.set_threshold(10_000)  # and collecting as often as Python does by default takes a twentieth of the time
