@@ -16,6 +16,7 @@ from isoloss.command_line.options import (
     Precision,
     Quantities,
     Share,
+    precision_of,
     refuse_below,
     refuse_no_memory,
     refuse_no_model,
@@ -114,22 +115,15 @@ def flatness(options: FlatnessOptions) -> int:
 
 def _measured(options: FlatnessOptions) -> "Shown":
     """Every quantity of every model, as far as measured if it is interrupted."""
-    import torch
-
     from isoloss.command_line.flatness_table import Shown
-    from isoloss.device import usable_device
     from isoloss.measurements import models_together as together
     from isoloss.models.hub import quiet
-    from isoloss.models.stored_weights import precision_that_fits
 
     memory = int(options.memory * GIBIBYTE)
     texts = together.source_for(
         options.models[0], options.objective, options.text, options.token_ids, options.dataset
     )
-    if options.dtype is None:
-        precision = precision_that_fits(options.models, usable_device(options.device), memory)
-    else:
-        precision = getattr(torch, options.dtype)
+    precision = precision_of(options.models, options.dtype, options.device, memory)
     models, prediction = together.load_together(
         options.models, options.objective, precision, options.device, options.parameters
     )

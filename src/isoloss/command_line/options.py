@@ -4,6 +4,7 @@ import re
 import shlex
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,6 +15,8 @@ from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences import quantity_names
 
 if TYPE_CHECKING:
+    import torch
+
     from isoloss.curvature.stopping import Stopping
     from isoloss.languages.grammar import Grammar
     from isoloss.languages.language import Language
@@ -131,6 +134,19 @@ def refuse_no_memory(gibibytes: float) -> None:
     """Raise BadInput for what --memory cannot be."""
     if not 0 < gibibytes < float("inf"):
         raise BadInput(f"--memory must be above 0 gibibytes, not {gibibytes}; 1 is what is usual")
+
+
+def precision_of(models: Sequence[str], dtype: str | None, device: str, memory: int) -> "torch.dtype":
+    """The precision that is asked for, or else what fits beside `memory` bytes; see `precision_that_fits`."""
+    import torch
+
+    from isoloss.device import usable_device
+    from isoloss.models.stored_weights import precision_that_fits
+
+    if dtype is None:
+        return precision_that_fits(models, usable_device(device), memory)
+    asked: torch.dtype = getattr(torch, dtype)
+    return asked
 
 
 def refuse_below(least: int, number: int, option: str) -> None:

@@ -15,6 +15,7 @@ from isoloss.command_line.options import (
     Objective,
     Precision,
     Share,
+    precision_of,
     refuse_below,
     refuse_existing,
     refuse_no_memory,
@@ -29,7 +30,7 @@ from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
-    from torch import dtype, nn
+    from torch import nn
     from transformers import PreTrainedModel
 
     from isoloss.curvature.weight_changes import Rounding, WeightChange
@@ -114,8 +115,10 @@ def sensitivity(options: SensitivityOptions) -> int:
     texts = together.source_for(
         options.model, options.objective, options.text, options.token_ids, options.dataset
     )
+    memory = int(options.memory * GIBIBYTE)
+    precision = precision_of([options.model], options.dtype, options.device, memory)
     models, prediction = together.load_together(
-        [options.model], options.objective, _precision(options), options.device, None
+        [options.model], options.objective, precision, options.device, None
     )
     changes = _changes(options, models[options.model])
     batches = together.sampled_batches(
@@ -177,18 +180,6 @@ def _predicted(
         found = engine.under([*roundings, *others], part_of, progress)
         best = None if options.bits is None else allocated(engine, found, roundings, part_of, options.bits)
         return found, best
-
-
-def _precision(options: SensitivityOptions) -> "dtype":
-    import torch
-
-    from isoloss.device import usable_device
-    from isoloss.models.stored_weights import precision_that_fits
-
-    if options.dtype is not None:
-        named: dtype = getattr(torch, options.dtype)
-        return named
-    return precision_that_fits([options.model], usable_device(options.device), int(options.memory * GIBIBYTE))
 
 
 def _changes(
