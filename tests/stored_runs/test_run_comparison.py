@@ -116,6 +116,21 @@ def test_the_error_at_one_loss_is_the_spread_over_repetitions(tmp_path: Path) ->
     assert errors.mean(axis=1) == pytest.approx(spread, rel=0.3)
 
 
+@pytest.mark.parametrize(("loss", "expected"), [(1.6, 0.8), (None, 1.0)])
+def test_at_one_loss_errors_are_of_the_same_sentences(
+    loss: float | None, expected: float, tmp_path: Path
+) -> None:
+    drawn = draw(np.random.default_rng(2))
+    runs = [stored_run(write_run(tmp_path, name, **drawn[name])) for name in ("first", "second")]
+    matched, (trace,) = differences_at_loss(*runs, loss)
+    assert trace.paired
+    assert trace.steps == tuple(point.step for point in matched.points)
+    assert trace.difference.n == N
+    error = trace.difference.standard_error
+    assert abs(trace.difference.value - expected) < 4 * error
+    assert 0 < error < 0.1 * 1.5 * 4 / N**0.5  # deviations by the slope of the trace in the loss
+
+
 def test_at_one_loss_without_kept_values(tmp_path: Path) -> None:
     drawn = draw(np.random.default_rng(2))
     runs = [stored_run(write_run(tmp_path, name, kept=False, **drawn[name])) for name in ("first", "second")]

@@ -60,7 +60,6 @@ class OneLine:
         if completed < total and now - self._shown < SECONDS_BETWEEN_LINES:
             return
         self._shown = now
-        share = completed / total if total else 1.0
-        said = "" if completed >= total else f"{task}: {share:.0%}  {message}"[:100]
-        sys.stderr.write(f"\r{said:<100}" if said else f"\r{said:<100}\r")
+        said = "" if completed >= total else f"{task}: {completed / total:.0%}  {message}"[:100]
+        sys.stderr.write(f"\r{said:<100}" + "\r" * (not said))
         sys.stderr.flush()

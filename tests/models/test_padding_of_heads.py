@@ -1,0 +1,25 @@
+"""What fills up texts for a classifier of the last token, whose configuration may not say."""
+
+from pathlib import Path
+
+import pytest
+from transformers import GPT2Config
+
+from isoloss.errors import BadInput
+from isoloss.models.task_heads import configuration_with_head
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [({"pad_token_id": 3, "eos_token_id": 5}, 3), ({"eos_token_id": 5}, 5)]
+)
+def test_texts_are_filled_up_with_the_end_where_nothing_is_named(
+    said: dict[str, int], expected: int, tmp_path: Path
+) -> None:
+    GPT2Config(vocab_size=11, n_layer=1, bos_token_id=None, **said).save_pretrained(tmp_path)
+    assert configuration_with_head(str(tmp_path), "text classes").pad_token_id == expected
+
+
+def test_a_configuration_without_either_is_refused(tmp_path: Path) -> None:
+    GPT2Config(vocab_size=11, n_layer=1, bos_token_id=None, eos_token_id=None).save_pretrained(tmp_path)
+    with pytest.raises(BadInput, match="says nothing of padding; add pad_token_id"):
+        configuration_with_head(str(tmp_path), "text classes")
