@@ -102,6 +102,34 @@ def test_an_adapter_computes_what_peft_merges(adapter):
     assert torch.allclose(ours(input_ids=ids).logits, merged(input_ids=ids).logits, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"use_dora": True, "target_modules": ["query", "dense"]},
+        {"use_rslora": True, "target_modules": ["word_embeddings", "query"]},
+    ],
+    ids=["magnitudes", "embeddings"],
+)
+def test_magnitudes_are_read_and_embeddings_stored_beside_what_was_trained_are_frozen(settings, tmp_path):
+    model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(8, 8, 0)
+    model.save_pretrained(tmp_path / "base")
+    adapted = get_peft_model(model, LoraConfig(r=2, **settings))
+    generator = torch.Generator().manual_seed(0)
+    trained = [each for each in adapted.parameters() if each.requires_grad]
+    with torch.no_grad():
+        for each in trained:
+            each += 0.3 * torch.randn(each.shape, generator=generator)
+    adapted.save_pretrained(tmp_path / "adapter")
+    path = tmp_path / "adapter" / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
+    loaded, _ = load_any_language_model(str(tmp_path / "adapter"))
+    ids = torch.tensor([[3, 4, 5, 6]])
+    torch.testing.assert_close(loaded(input_ids=ids).logits, adapted.eval()(input_ids=ids).logits)
+    named = {name: each for name, each in loaded.named_parameters() if each.requires_grad}
+    assert all("lora_" in name for name in named)
+    assert sum(each.numel() for each in named.values()) == sum(each.numel() for each in trained)
+
+
 def test_an_adapter_has_the_prediction_and_the_tokenizer_of_its_base(adapter):
     assert what_is_predicted(str(adapter)) == what_is_predicted(str(adapter.parent / "base"))
     assert len(load_tokenizer(str(adapter))) == 11

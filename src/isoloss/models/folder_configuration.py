@@ -258,13 +258,24 @@ def add_adapter(model: PreTrainedModel, name: str) -> None:
     """
     with refusing("adapter", name), quiet():
         try:
-            import peft  # noqa: F401 - `transformers` needs it for adapters
+            from peft import load_peft_weights, set_peft_model_state_dict
         except ImportError as error:
             raise BadInput(
                 f"{name} is an adapter, which needs the package peft: pip install 'isoloss[peft]'"
             ) from error
-        found = model.load_adapter(str(Path(name).resolve()), is_trainable=True)
-    if found is not None and found.missing_keys:
-        raise BadInput(f"the adapter {name} lacks {min(found.missing_keys)}; fetch or copy its folder again")
+        folder = str(Path(name).resolve())
+        found = model.load_adapter(folder, is_trainable=True)
+        missing: set[str] = set() if found is None else set(found.missing_keys)
+        if missing:  # `transformers` does not know what files call DoRA's magnitudes, and peft does
+            weights = {
+                key.removeprefix("base_model.model."): each
+                for key, each in load_peft_weights(folder, device="cpu").items()
+            }
+            missing &= set(set_peft_model_state_dict(model, weights).missing_keys)
+    if missing:
+        raise BadInput(f"the adapter {name} lacks {min(missing)}; fetch or copy its folder again")
+    for each, parameter in model.named_parameters():
+        if ".base_layer." in each:  # embeddings, which peft stores beside what was trained of them
+            parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise BadInput(f"the adapter {name} has no weights to measure; merge it into its base model")
