@@ -126,6 +126,7 @@ def test_what_is_foreseen_is_what_is_alive_when_it_is_measured(
     assert counted.bytes_of_gradients == pytest.approx(of_gradients, rel=0.02)
     assert counted.bytes_of_pass == pytest.approx(of_pass, rel=0.02)
     assert counted.peak_bytes > counted.bytes_of_weights
+    assert 0 <= counted.bytes_kept < counted.peak_bytes
 
 
 def test_the_budget_bounds_the_sentences_of_a_pass_as_it_does_when_they_are_measured() -> None:

@@ -19,6 +19,7 @@ from isoloss.curvature.per_sentence.directions import Directions, drawn_directio
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import a_gradient_at_a_time, sentences_at_once
 from isoloss.errors import BadInput
+from isoloss.measurements.freed_memory import Heap
 from isoloss.measurements.inspected_model import asked
 from isoloss.models.hub import quiet, refusing, sized_as_published
 from isoloss.models.loading import Prediction, longest_sentence
@@ -31,7 +32,8 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Within the block, follows what is alive, on any thread: `bytes` now, and at most `peak` so far.
 
     Counts the storages of `alive`, and of the result of every operation, once each, until the last tensor
-    that views one is freed. What an operation takes and frees within itself is not seen.
+    that views one is freed. What an operation takes and frees within itself is not seen. A `heap` is told of
+    all but `alive`.
 
     >>> import torch
     >>> weight = torch.zeros(100)
@@ -43,12 +45,14 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
     (800, 600)
     """
 
-    def __init__(self, alive: Iterable[Tensor] = ()) -> None:
+    def __init__(self, alive: Iterable[Tensor] = (), heap: Heap | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.bytes = self.peak = 0
         self._storages: dict[int, weakref.ref[Any]] = {}
+        self._heap = None
         for tensor in alive:
             self._meet(tensor)
+        self._heap = heap
 
     def __torch_dispatch__(
         self,
@@ -69,9 +73,13 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if place in self._storages:
             return
 
+        in_heap = None if self._heap is None else self._heap.allocate(size)
+
         def free(_: Any) -> None:
             del self._storages[place]
             self.bytes -= size
+            if self._heap is not None and in_heap is not None:
+                self._heap.free(in_heap)
 
         self._storages[place] = weakref.ref(storage, free)
         self.bytes += size
@@ -115,8 +123,9 @@ class Counted:
 
     `at_once` is how many sentences share a pass. `bytes_of_pass` is the most that is alive at any time of
     such a pass, and `bytes_of_gradients` that of the pass before, forward and backward over one sentence, in
-    which every gradient is looked at; both with the weights. `operations` are those of a pass's products,
-    forward and backward, for each of its sentences.
+    which every gradient is looked at; both with the weights. `bytes_kept` is what the GNU C library holds
+    beside that in both, of arrays that were freed. `operations` are those of a pass's products, forward and
+    backward, for each of its sentences.
     """
 
     parameters: int
@@ -124,6 +133,7 @@ class Counted:
     at_once: int
     bytes_of_pass: int
     bytes_of_gradients: int
+    bytes_kept: int
     operations: float
 
     @property
@@ -207,9 +217,9 @@ def count_passes(model: PreTrainedModel, objective: Objective, batch: Batch, mem
     The passes are those of `refuse_without_gradient` and of `sentence_fisher_traces`, without what they do
     with values.
     """
-    of_model = [*model.parameters(), *model.buffers()]
+    of_model, heap = [*model.parameters(), *model.buffers()], Heap()
     sentence = batch.part(0, 1)
-    with LiveMemory(of_model) as memory, evaluation_mode(model), torch.enable_grad():
+    with LiveMemory(of_model, heap) as memory, evaluation_mode(model), torch.enable_grad():
         scores = objective.logits(model, sentence)
         a_gradient_at_a_time(scores.mean(), model, lambda _: None)
         del scores
@@ -226,13 +236,15 @@ def count_passes(model: PreTrainedModel, objective: Objective, batch: Batch, mem
             first.append((logits[of_first], drawn.at(of_first)))
         return drawn
 
-    with LiveMemory(of_model) as memory, ProductOperations() as counter:
+    with LiveMemory(of_model, heap) as memory, ProductOperations() as counter:
         norms_along(model, objective, piece, draw, memory_bytes=memory_bytes)
+    weights = sum(each.numel() * each.element_size() for each in of_model)
     return Counted(
         sum(each.numel() for each in model.parameters()),
-        sum(each.numel() * each.element_size() for each in of_model),
+        weights,
         at_once,
         memory.peak,
         of_gradients,
+        max(0, weights + heap.peak - max(memory.peak, of_gradients)),
         counter.operations / at_once,
     )

@@ -33,9 +33,9 @@ from isoloss.objectives.batch import Batch, Objective
 class ForeseenCost:
     """The cost of a model's flatness on sentences of `length` tokens; bytes are of the whole process.
 
-    `process_bytes` is what the interpreter and its libraries take on this machine's processor, and is part of
-    `peak_bytes`; 0 for another device. `seconds_a_sentence` is of this machine: None if it is not known, for
-    the reason `untimed`.
+    `process_bytes` is what the interpreter and its libraries take on this machine's processor, freed memory
+    that they keep included, and is part of `peak_bytes`; 0 for another device. `seconds_a_sentence` is of
+    this machine: None if it is not known, for the reason `untimed`.
     """
 
     architecture: str
@@ -77,13 +77,14 @@ def foreseen_cost(
     for each in tried:
         model, used = without_storage(name, config, prediction, each, length)
         counted = counted_passes(name, model, prediction, used, SENTENCES_A_BATCH, memory_bytes)
-        if process + counted.peak_bytes <= limit:
+        kept = counted.bytes_kept if process and _keeps_freed_memory() else 0
+        if process + kept + counted.peak_bytes <= limit:
             break
     before = _resident_bytes()
     seconds, why = timed_layers(config, prediction, each, used, counted, device, memory_bytes)
     if process:  # What the libraries have taken for themselves on their first pass stays
         _give_freed_memory_back()
-        process += max(0, _resident_bytes() - before)
+        process += kept + max(0, _resident_bytes() - before)
     return ForeseenCost(
         type(model).__name__,
         config.model_type,
@@ -123,12 +124,16 @@ def _process_bytes() -> int:
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+def _keeps_freed_memory() -> bool:
+    """Whether memory is that of the GNU C library."""
+    return hasattr(ctypes.CDLL(None), "malloc_trim")
+
+
 def _give_freed_memory_back() -> None:
     """Return what is freed to the system, as glibc otherwise does with large arrays only."""
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    if _keeps_freed_memory():
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 TOKENS_TIMED = 2048
