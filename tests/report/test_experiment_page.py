@@ -1,0 +1,55 @@
+"""Sections of an experiment's page that only results at a judged scale have."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from isoloss.executors.job import Outcome
+from isoloss.experiments.checks import Range
+from isoloss.experiments.claims import Judgement
+from isoloss.experiments.design import builtin_designs
+from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.made_up_runs import World
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shipped_results import shipped_result
+from isoloss.report import experiment_page
+from isoloss.report.experiment_page import ExperimentPage
+from isoloss.results.estimate import Estimate
+
+SHIPPED = shipped_result("figure-1", "laptop")
+
+
+@pytest.fixture
+def sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Those of the shipped runs of Figure 1; one claim is far from its shipped effect, and one withdrawn."""
+    figure = replace(builtin_designs()["figure-1"].at(scale_named("laptop")), panels=lambda _: ())
+    near, far, gone = [claim for claim in figure.claims if claim.name in SHIPPED.claims][:3]
+    alike = Range(near.claimed, dict.fromkeys(World, (0.25,)))  # simulations of it would take seconds
+    monkeypatch.setattr(experiment_page, "claim_ranges", lambda _: {near.name: alike})
+    gone = replace(gone, withdrawn="it cannot be decided")
+    effects = {near: SHIPPED.claims[near.name].effect, far: SHIPPED.claims[far.name].high + 9, gone: 1.25}
+    judgements = tuple(Judgement(each, Estimate(effects[each], 0.1, 7), 0.95, 0.5, 14) for each in effects)
+    table = pl.DataFrame(SHIPPED.rows, infer_schema_length=None)
+    result = ExperimentResult(replace(figure, settings=()), table, judgements, Outcome((), ()))
+    page = ExperimentPage("laptop", tmp_path, lambda *_: "", {}).of(result)
+    return {section.title: str(section.markup) for section in page.sections}
+
+
+def test_effects_stand_beside_the_shipped_ones(sections: dict[str, str]) -> None:
+    _, _, near, far, *_ = sections["Comparison with the shipped results"].split("<tr>")
+    assert "within" in near
+    assert "outside" in far
+
+
+def test_what_was_withdrawn_has_its_number_and_the_reason(sections: dict[str, str]) -> None:
+    told = sections["Withdrawn claims"]
+    assert told.count("<tr>") == 2
+    assert "it cannot be decided" in told
+
+
+def test_a_claim_that_is_the_same_in_every_world_cannot_be_decided(sections: dict[str, str]) -> None:
+    _, _, claim = sections["What the claims could have said"].split("<tr>")
+    assert claim.count(">0.25<") == 3
+    assert "undecidable by design: " in claim
