@@ -5,6 +5,8 @@ from functools import partial
 import pytest
 import torch
 from dense_derivatives import dense_hessian, flat
+from unusual_models import Model, Whole
+from unusual_models import batch_of as batch_of_few
 
 from isoloss.curvature import predicted_kl as module
 from isoloss.curvature.derivatives import hessian_vector_product, normal_probe, trainable_parameters
@@ -43,6 +45,21 @@ def test_the_quadratic_form_is_that_of_the_dense_hessian_of_the_kl():
     delta = flat(change.values())
     found = predicted_kl(model, objective, [batch], change)
     torch.testing.assert_close(found.quadratic.mean(), 0.5 * delta @ hessian @ delta, rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("way", ["forwards", "twice backwards"])
+def test_what_training_holds_constant_moves_the_scores_too(way, monkeypatch):
+    class NormHeldConstant(Model):
+        def inner(self, x):
+            return x @ (self.layer.weight / self.layer.weight.norm(dim=1, keepdim=True).detach()).T
+
+    if way == "twice backwards":
+        monkeypatch.setattr(module, "_forward_mode", module._twice_backward)
+    model, batch = NormHeldConstant(layer=lambda: torch.nn.Linear(4, 4)), batch_of_few(3, 4, 2)
+    change = {"layer.weight": 1e-4 * torch.arange(16.0, dtype=torch.float64).view(4, 4)}
+    found = predicted_kl(model, Whole(), [batch], change)
+    true = measured_kl(model, Whole(), [batch], change)
+    torch.testing.assert_close(found.quadratic, true, rtol=1e-2, atol=0)
 
 
 @pytest.mark.parametrize("name", [*MASKED, *CAUSAL])

@@ -5,14 +5,16 @@ KL(p || softmax(z + z')) is to second order ½ δᵀFδ = ½ Var_p(z'), F the Fi
 the vocabulary, without any sampling of labels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.per_sentence.every_other_parameter import Scores
@@ -121,13 +123,13 @@ def measured_kl(
 def _forward_mode(
     model: nn.Module, objective: Objective, batch: Batch, change: Mapping[str, Tensor]
 ) -> tuple[Float[Tensor, "m v"], Float[Tensor, "m v"]]:
-    """The logits, and their derivative along the change."""
+    """The logits, and their derivative along the change, also of what training would hold constant."""
     scores, weights = Scores(model, objective), trainable_parameters(model)
 
     def logits(values: dict[str, Tensor]) -> Tensor:
-        found: Tensor = functional_call(
-            scores, {f"model.{name}": each for name, each in values.items()}, batch
-        )
+        renamed = {f"model.{name}": each for name, each in values.items()}
+        with _NothingConstant():
+            found: Tensor = functional_call(scores, renamed, batch)
         return found
 
     at = {name: weights[name].detach() for name in change}
@@ -143,7 +145,8 @@ def _twice_backward(
     """The same by two backward passes: Jᵀu is linear in u, and its derivative along δ in u is J δ."""
     weights = trainable_parameters(model)
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-        z = objective.logits(model, batch)
+        with _NothingConstant():
+            z = objective.logits(model, batch)
         u = torch.zeros_like(z, requires_grad=True)
         back = torch.autograd.grad(
             z, [weights[name] for name in change], u, create_graph=True, materialize_grads=True
@@ -153,6 +156,19 @@ def _twice_backward(
         if inner.requires_grad:  # otherwise no scores depend on these parameters
             (along,) = torch.autograd.grad(inner.sum(), u, materialize_grads=True)
     return z.detach(), along
+
+
+class _NothingConstant(TorchFunctionMode):
+    """Within the block, `detach` cuts off no derivative, as DoRA's training does that of norms of weights."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return args[0] if func is Tensor.detach else func(*args, **(kwargs or {}))
 
 
 def _pieces(model: nn.Module, batches: Sequence[Batch], memory_bytes: int) -> list[Batch]:
