@@ -11,24 +11,26 @@ Words = tuple[int, ...]
 
 
 class PathEnumeration:
-    """Sums and maxima of Pr(z, x) over all S^T paths z of states."""
+    """Sums of Pr(z, x) over all possible paths z of states."""
 
     def __init__(
         self, initial: Distribution, transition: Sequence[Distribution], emission: Sequence[Distribution]
     ) -> None:
         self.initial, self.transition, self.emission = initial, transition, emission
 
-    def joint(self, path: Words, words: Words) -> float:
-        weight = self.initial[path[0]]
-        for before, after in itertools.pairwise(path):
-            weight *= self.transition[before][after]
-        for state, word in zip(path, words, strict=True):
-            weight *= self.emission[state][word]
-        return weight
-
     def paths(self, words: Words) -> dict[Words, float]:
-        all_paths = itertools.product(range(len(self.initial)), repeat=len(words))
-        return {path: self.joint(path, words) for path in all_paths}
+        """Those that are possible with the words, each with its probability together with them."""
+        found = {
+            (state,): weight * self.emission[state][words[0]] for state, weight in enumerate(self.initial)
+        }
+        for word in words[1:]:
+            found = {
+                (*path, state): weight * self.transition[path[-1]][state] * self.emission[state][word]
+                for path, weight in found.items()
+                if weight > 0
+                for state in range(len(self.initial))
+            }
+        return found
 
     def sentences(self, length: int) -> dict[Words, float]:
         """Every possible sentence with its probability."""
