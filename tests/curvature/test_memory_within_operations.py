@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+import pytest
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from isoloss.curvature.per_sentence import factors
 from isoloss.curvature.per_sentence.factors import OuterProducts, squared_norms
 from isoloss.curvature.per_sentence.traces import _gradients_are_finite
 
@@ -22,7 +24,13 @@ def test_looking_at_a_gradient_takes_no_more_than_the_gradient() -> None:
     assert largest_allocation(lambda: _gradients_are_finite(scores, layer)) == layer.weight.nbytes
 
 
-def test_norms_through_matrices_take_no_copy_of_them_in_double_precision() -> None:
+@pytest.mark.parametrize("most_copied", [3000, 2999])  # a sentence's matrix, and not even that
+def test_norms_through_matrices_copy_few_of_them_into_double_precision(
+    most_copied: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(factors, "MOST_COPIED", most_copied)
     products = OuterProducts(torch.ones(3, 200, 60), torch.ones(3, 200, 50))
+    norms = torch.full((3,), 3000 * 200.0**2, dtype=torch.float64)
+    assert torch.equal(squared_norms([products], (60, 50), 1 << 30), norms)
     found = largest_allocation(lambda: squared_norms([products], (60, 50), 1 << 30))
     assert found == 3 * 60 * 50 * 4

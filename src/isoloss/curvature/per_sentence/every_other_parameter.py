@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from isoloss.curvature.per_sentence.factors import sums_by_sentence
 from isoloss.device import is_out_of_memory
 from isoloss.objectives.batch import Batch, Objective, sentences_of
 
@@ -40,8 +41,7 @@ def squared_norms_by_sentence(
     ):
         for name, gradient in gradients.items():
             squares = gradient.to(torch.promote_types(gradient.dtype, torch.float32)).square()
-            rows = squares.sum(dim=-1) if squares.ndim > 1 else squares  # a sum in float64 would copy them
-            norms[name][sentences] = rows.reshape(len(gradient), -1).sum(dim=1, dtype=torch.float64)
+            norms[name][sentences] = sums_by_sentence(squares)
     return norms
 
 

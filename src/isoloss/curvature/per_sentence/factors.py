@@ -10,6 +10,9 @@ from torch import Tensor
 from isoloss.device import products_on_tensor_cores
 from isoloss.objectives.batch import Batch
 
+MOST_COPIED = 1 << 22
+"""How many numbers are copied into double precision at a time: 32 MiB."""
+
 
 @dataclass(frozen=True)
 class SentenceRows:
@@ -229,29 +232,42 @@ def _by_gram(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, 
     left, right = products.left, products.right
     norms = products.mean
     if norms is None:
-        norms = _sums((left @ left.mT) * (right @ right.mT))
+        norms = sums_by_sentence((left @ left.mT) * (right @ right.mT))
     if lookups is None:
         return norms
     words = lookups.ids[:, None, :].expand(-1, left.shape[1], -1)
     cross = left.gather(2, words) * (right @ lookups.right.mT)
-    return norms + 2 * _sums(cross) + _of_lookups(lookups)
+    return norms + 2 * sums_by_sentence(cross) + _of_lookups(lookups)
 
 
 def _by_matrix(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, " n"]:
     matrices = products.left.mT @ products.right
     correction: Tensor | float = 0.0
     if products.mean is not None:
-        correction = products.mean - _sums(matrices.square())
+        correction = products.mean - sums_by_sentence(matrices.square())
     if lookups is not None:
         n, rows, columns = matrices.shape
         which = lookups.ids + rows * torch.arange(n, device=lookups.ids.device)[:, None]
         matrices.view(n * rows, columns).index_add_(0, which.flatten(), lookups.right.flatten(0, 1))
-    return _sums(matrices.square()) + correction
+    return sums_by_sentence(matrices.square()) + correction
 
 
-def _sums(values: Float[Tensor, "n a b"]) -> Float[Tensor, " n"]:
-    """Of each sentence's numbers, float64; of each row in its own precision, the copy of which is spared."""
-    return values.sum(dim=2).sum(dim=1, dtype=torch.float64)
+def sums_by_sentence(values: Float[Tensor, "n ..."]) -> Float[Tensor, " n"]:
+    """Of each sentence's numbers, in double precision: those of a few sentences at a time are copied into it.
+
+    Larger matrices are summed by rows in their own precision first.
+
+    >>> sums_by_sentence(torch.ones(2, 3, 4))
+    tensor([12., 12.], dtype=torch.float64)
+    """
+    of_one = max(1, values.numel() // len(values))
+    if values.ndim == 1:
+        return values.double()
+    if of_one > MOST_COPIED and values.ndim > 2:
+        return sums_by_sentence(values.sum(dim=-1))
+    dimensions = tuple(range(1, values.ndim))
+    pieces = torch.split(values, max(1, MOST_COPIED // of_one))
+    return torch.cat([piece.sum(dim=dimensions, dtype=torch.float64) for piece in pieces])
 
 
 def _of_lookups(lookups: Lookups) -> Float[Tensor, " n"]:
