@@ -191,8 +191,10 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
             line(told)
         if result.not_judged and judged:
             console.print(result.not_judged, highlight=False)
-    for shipped in filter(None, beside):
-        console.print(shipped.sentence, highlight=False)
+    for result, shipped in zip(results.experiments, beside, strict=True):
+        if shipped is not None:
+            said = f"{result.experiment.name}: {shipped.sentence[:1].lower()}{shipped.sentence[1:]}"
+            console.print(said if len(beside) > 1 else shipped.sentence, markup=False, highlight=False)
     print_failures(failures)
     for notice in results.outcome.notices:
         console.print(f"{notice.job}: {notice.text}", markup=False, highlight=False)
