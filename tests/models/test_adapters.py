@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import AdaLoraConfig, LoraConfig, get_peft_model
 from torch.func import functional_call
 
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
@@ -157,3 +157,15 @@ def test_without_peft_the_extra_is_named(adapter, monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(BadInput, match="needs the package peft: pip install 'isoloss"):
         load_any_language_model(str(adapter))
+
+
+def test_an_adapter_that_does_not_store_its_ranks_is_refused(tmp_path: Path) -> None:
+    architecture, modules, transposed = KINDS["gpt2"]
+    model = architecture(Shape(8, 2, 1, 8)).build(8, 8, 0)
+    model.save_pretrained(tmp_path / "base")
+    settings = AdaLoraConfig(target_modules=modules, fan_in_fan_out=transposed, total_step=10)
+    get_peft_model(model, settings).save_pretrained(tmp_path / "adapter")
+    path = tmp_path / "adapter" / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
+    with pytest.raises(BadInput, match="of AdaLoRA, which does not store how many ranks are left; merge it"):
+        load_any_language_model(str(tmp_path / "adapter"))

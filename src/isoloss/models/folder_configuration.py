@@ -272,6 +272,11 @@ def add_adapter(model: PreTrainedModel, name: str) -> None:
                 for key, each in load_peft_weights(folder, device="cpu").items()
             }
             missing &= set(set_peft_model_state_dict(model, weights).missing_keys)
+    if missing and all("ranknum" in each for each in missing):
+        raise BadInput(
+            f"{name} is an adapter of AdaLoRA, which does not store how many ranks are left; "
+            "merge it into its base model"
+        )
     if missing:
         raise BadInput(f"the adapter {name} lacks {min(missing)}; fetch or copy its folder again")
     for each, parameter in model.named_parameters():
