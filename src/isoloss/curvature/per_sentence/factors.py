@@ -253,19 +253,22 @@ def _by_matrix(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor
 
 
 def sums_by_sentence(values: Float[Tensor, "n ..."]) -> Float[Tensor, " n"]:
-    """Of each sentence's numbers, in double precision: those of a few sentences at a time are copied into it.
+    """Of each sentence's numbers, in double precision.
 
-    Larger matrices are summed by rows in their own precision first.
+    A processor copies them into it, hence those of a few sentences at a time; larger matrices are summed by
+    rows in their own precision first. Other devices convert each number as it is added.
 
     >>> sums_by_sentence(torch.ones(2, 3, 4))
     tensor([12., 12.], dtype=torch.float64)
     """
-    of_one = max(1, values.numel() // len(values))
     if values.ndim == 1:
         return values.double()
+    dimensions = tuple(range(1, values.ndim))
+    if values.device.type != "cpu":
+        return values.sum(dim=dimensions, dtype=torch.float64)
+    of_one = max(1, values.numel() // len(values))
     if of_one > MOST_COPIED and values.ndim > 2:
         return sums_by_sentence(values.sum(dim=-1))
-    dimensions = tuple(range(1, values.ndim))
     pieces = torch.split(values, max(1, MOST_COPIED // of_one))
     return torch.cat([piece.sum(dim=dimensions, dtype=torch.float64) for piece in pieces])
 
