@@ -1,7 +1,7 @@
 """Accuracy on a task: of a head on a checkpoint's features, or of the fine-tuned checkpoint (A.4, A.5)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
@@ -202,7 +202,7 @@ class AccuracyQuantity:
         name = STORED_NAMES.get((type(examples).__name__, type(head).__name__))
         if name is None:
             return {"is": "AccuracyQuantity", "revision": 1, "examples": examples, setting: head.settings}
-        kept = {each: value for each, value in vars(examples).items() if each != "shift"}
+        kept = {each.name: getattr(examples, each.name) for each in fields(examples) if each.name != "shift"}
         return {"is": name, "revision": 1, **kept, setting: head.settings}
 
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
