@@ -3,6 +3,7 @@ import json
 import pytest
 from frozen_plans import FROZEN, SCALES, every_plan
 
+from isoloss.errors import BadInput
 from isoloss.experiments.experiment_names import refuse_unseeded_runs
 from planned_suite import planned_suite
 
@@ -16,5 +17,14 @@ def test_plans_and_claims_are_those_of_the_stored_results(scale: str) -> None:
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_name_of_every_run_has_a_seed(scale: str) -> None:
     """The command line refuses others before it reads the plans."""
-    for experiment in planned_suite(scale):
-        refuse_unseeded_runs(experiment.name, [run.name for run in experiment.runs])
+
+    def is_refused(experiment: str, run: str) -> bool:
+        try:
+            refuse_unseeded_runs(experiment, [run])
+        except BadInput:
+            return True
+        return False
+
+    planned = [(each.name, run.name) for each in planned_suite(scale) for run in each.runs]
+    assert [names for names in planned if is_refused(*names)] == []
+    assert is_refused(planned[0][0], "width-16")

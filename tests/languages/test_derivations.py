@@ -9,6 +9,7 @@ import torch
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_names import prefixes_of_scale
 from isoloss.experiments.languages import grammar_of_scale, headline_grammar, second_grammar
+from isoloss.languages import outside
 from isoloss.languages.constituent_task import constituent_task, constituent_tasks
 from isoloss.languages.derivations import first_misplaced_word
 from isoloss.languages.grammar import Grammar
@@ -46,12 +47,19 @@ def test_every_sentence_drawn_is_one(grammar: Grammar) -> None:
     language = pcfg(grammar)
     drawn = language.sample(20, torch.Generator().manual_seed(0))
     for ids in drawn.ids.tolist():
-        refuse_underivable(" ".join(language.vocabulary[word] for word in ids), grammar)
+        words = [language.vocabulary[word] for word in ids]
+        assert first_misplaced_word(grammar, words) is None
+        assert refuse_underivable(" ".join(words), grammar) is None
 
 
-def test_a_large_grammar_is_left_to_its_language() -> None:
+def test_a_large_grammar_is_left_to_its_language(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_for: list[int] = []
+    monkeypatch.setattr(outside, "first_misplaced_word", lambda _, words: looked_for.append(len(words)))
     grammar = grammar_of_scale("paper").grammar
     refuse_underivable(" ".join([grammar.words[0]] * 32), grammar)
+    assert looked_for == []
+    refuse_underivable("b", parse_grammar(GRAMMARS[0]))
+    assert looked_for == [1]
 
 
 @pytest.mark.parametrize("scale", ["night", "paper"])
@@ -83,4 +91,4 @@ def test_of_a_recursive_grammar_any_prefix_may_be_a_task(name: str) -> None:
 
 def test_a_file_that_is_not_understood_is_left_to_its_parser() -> None:
     for content in ([], {"dyck": {}}, {"words": "ab", "length": 2}, {"causal_language_model": "x"}):
-        refuse_outside_file("a b c", content)
+        assert refuse_outside_file("a b c", content) is None
