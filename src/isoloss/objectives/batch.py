@@ -57,15 +57,25 @@ class Batch:
         )
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on `device`; returned as is if it is there already."""
+        """The same batch on `device`; returned as is if it is there already.
+
+        The copy onto a GPU is not waited for, so that the next batch can be drawn meanwhile.
+        """
         if self.input_ids.device == device:
             return self
+
+        def copied(array: Tensor) -> Tensor:
+            if device.type != "cuda" or not array.is_cpu:
+                return array.to(device)
+            # From memory that is not pinned, a copy waits for all the work that the GPU was given before.
+            return array.pin_memory().to(device, non_blocking=True)
+
         return Batch(
-            **self.per_sentence(lambda array: array.to(device)),
-            rows=self.rows.to(device),
-            positions=self.positions.to(device),
-            targets=self.targets.to(device),
-            soft_targets=None if self.soft_targets is None else self.soft_targets.to(device),
+            **self.per_sentence(copied),
+            rows=copied(self.rows),
+            positions=copied(self.positions),
+            targets=copied(self.targets),
+            soft_targets=None if self.soft_targets is None else copied(self.soft_targets),
         )
 
     def narrowed(self) -> "Batch":
