@@ -85,8 +85,9 @@ $(DOCS_STAMP): $(STAMP)
 claims: $(STAMP) ## docs/claims.md anew, where claims were changed on purpose
 	$(BIN)/python docs/extensions/claims_page.py
 
-results: $(STAMP) ## docs/what-we-found.md and README's numbers anew, from reference/
+results: $(STAMP) ## docs/what-we-found.md and README's numbers anew, from reference/ and records/
 	$(BIN)/python docs/extensions/results_page.py
+	$(BIN)/python docs/extensions/results_on_a_card.py
 
 laboratory: $(STAMP) ## docs/laboratory.ipynb anew: its cells carried out, their outputs stored
 	$(BIN)/python docs/extensions/laboratory.py

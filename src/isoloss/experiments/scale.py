@@ -166,7 +166,7 @@ def scale_named(name: ScaleName) -> Scale:
     of four, ten seeds, three times the laptop's steps: ten hours on two cores. gpu: the paper's grammar and
     hidden Markov model, batches and rates, in bfloat16 and compiled, its sizes from 2M to 41M, ten seeds of
     the small and three of the large, planned for four hours of one card of 80 GB (`--device cuda --processes
-    5`); its steps have been timed on a card, and no run finished. paper: the paper's own settings.
+    5`); the ten runs of its smallest size have been finished on a card. paper: the paper's own settings.
     """
     return Scale(
         name=name,
