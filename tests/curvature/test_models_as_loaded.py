@@ -80,3 +80,50 @@ def test_of_a_quantised_model_all_that_has_gradients_is_measured(kind, bits, ada
     expected = dense_squared_norms(model, objective.logits(model, BATCH), BATCH.rows, cotangents)
     for group, norms in expected.items():
         torch.testing.assert_close(found.groups[group], norms, rtol=2e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("doubly", [False, True])
+@pytest.mark.parametrize("numbers", ["nf4", "fp4"])
+@pytest.mark.parametrize("kind", [gpt2, llama])
+def test_an_adapter_of_a_4_bit_model_is_measured_as_beside_its_weights_in_double_precision(
+    kind, numbers, doubly, tmp_path
+):
+    pytest.importorskip("bitsandbytes")
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    built(kind).save_pretrained(tmp_path)
+    quantised = BitsAndBytesConfig(
+        load_in_4bit=True, bnb_4bit_quant_type=numbers, bnb_4bit_use_double_quant=doubly
+    )
+    base = AutoModelForCausalLM.from_pretrained(tmp_path, quantization_config=quantised, device_map="cpu")
+    named = ["c_attn", "c_proj"] if kind is gpt2 else ["q_proj", "down_proj"]
+    adapter = peft.LoraConfig(r=2, target_modules=named, init_lora_weights=False)
+    model = peft.get_peft_model(base, adapter).eval()
+    twin = peft.get_peft_model(built(kind), adapter).double().eval()
+    read_back_into(twin, model)
+
+    objective = PretrainedCausal()
+    cotangents = torch.randn(len(BATCH.rows), TOKENS, generator=torch.Generator().manual_seed(4))
+    found = norms_of_cotangents(model, objective, BATCH, lambda _: cotangents)
+    scores = objective.logits(twin, BATCH)
+    expected = dense_squared_norms(twin, scores, BATCH.rows, cotangents.double())
+    torch.testing.assert_close(objective.logits(model, BATCH).double(), scores, rtol=1e-5, atol=1e-5)
+    for group, norms in expected.items():
+        torch.testing.assert_close(found.groups[group], norms, rtol=1e-4, atol=1e-8)
+
+
+def read_back_into(twin, model):
+    """Copy the model's weights, those of 4 bits as the numbers that they stand for."""
+    import bitsandbytes
+    from transformers.pytorch_utils import Conv1D
+
+    transposed = {f"{name}.weight" for name, part in twin.named_modules() if isinstance(part, Conv1D)}
+    there = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, weight in twin.named_parameters():
+            read = there[name]
+            if isinstance(read, bitsandbytes.nn.Params4bit):
+                read = bitsandbytes.functional.dequantize_4bit(read.data, read.quant_state)
+                read = read.T if name in transposed else read
+            weight.copy_(read)
