@@ -1,5 +1,6 @@
 """Help is as wide as the terminal, never wider, and its paragraphs are filled."""
 
+import io
 import re
 from itertools import pairwise
 
@@ -42,3 +43,22 @@ def test_a_line_of_prose_ends_where_the_next_word_would_not_fit(
     assert followed
     for line, after in followed:
         assert line.end(1) + 1 + len(after[1].split()[0]) > width - 2, line[0]
+
+
+class Terminal(io.StringIO):
+    """What is printed to a terminal, with colours."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_usage_is_folded_in_colour_as_it_is_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Terminal()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout", shown)
+    with pytest.raises(SystemExit):
+        main(["runs", "--help"])
+    assert "\x1b[" in shown.getvalue()
+    usage, rest, *_ = re.sub("\x1b\\[[0-9;]*m", "", shown.getvalue()).splitlines()
+    assert usage == "usage: isoloss runs [-h] [PATH] [--where CONDITION] [--sort KEY] [--descending]"
+    assert rest == "[--wide] [--json]"

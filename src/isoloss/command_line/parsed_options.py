@@ -113,10 +113,14 @@ def _join_lines(options: type[Any]) -> None:
 def _folded(text: str) -> str:
     """The text with every line that is wider than the terminal folded between words."""
     width = shutil.get_terminal_size().columns
-    return "\n".join(
-        line if len(re.sub(COLOUR, "", line)) <= width else textwrap.fill(line, width)
-        for line in text.split("\n")
-    )
+    return "\n".join(_folded_line(line, width) for line in text.split("\n"))
+
+
+def _folded_line(line: str, width: int) -> str:
+    plain = re.sub(COLOUR, "", line)  # textwrap would take the codes of colours for letters
+    if len(plain) <= width:
+        return line
+    return textwrap.fill(plain, width, break_on_hyphens=False)
 
 
 @contextmanager
