@@ -11,8 +11,9 @@ import vl_convert
 from markupsafe import Markup
 
 from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
-from isoloss.report.charts import BAND, SLOPE, draw, explained
+from isoloss.report.charts import draw
 from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, on_dark_ground, plotted
+from isoloss.report.over_runs import BAND, SLOPE, explained
 
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
 TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)

@@ -1,7 +1,7 @@
 """Drawing every kind of chart that a panel can have."""
 
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 import altair as alt
 import polars as pl
@@ -21,9 +21,8 @@ from isoloss.report.marks import (
     plotted,
     specification,
 )
-from isoloss.report.over_runs import Slope, mean_and_band, slope_within
+from isoloss.report.over_runs import fitted_line, mean_and_band, mean_over_band, slope_within
 from isoloss.report.table import draw_table, tree_picture
-from isoloss.results.record import as_text
 
 MEASURED = "measured"
 ROW_HEIGHT = 26
@@ -52,13 +51,7 @@ def _drawn(chart: Chart, data: pl.DataFrame, name: str) -> alt.LayerChart | Mark
         case Tree():
             return tree_picture(chart.root)
         case Landscape():
-            axes = {"x": chart.x.column, "y": chart.y.column, "height": chart.height.column}
-            columns = axes | {"colour": chart.series.column}
-            if not set(columns.values()) <= set(data.columns):
-                return NOTHING
-            frame = data.select(**{name: pl.col(column) for name, column in columns.items()})
-            known = frame["height"].is_not_null().any()
-            return _landscape(chart, frame, name) if known else NOTHING
+            return _landscape(chart, data, name)
         case Dots():
             others = {"joined": chart.joined} if chart.joined else {}
             frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour, **others)
@@ -69,9 +62,8 @@ def _drawn(chart: Chart, data: pl.DataFrame, name: str) -> alt.LayerChart | Mark
             return NOTHING if frame.is_empty() else _lines(chart, frame, key_of(data, chart.colour), name)
         case Categories():
             frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
-            return (
-                NOTHING if frame.is_empty() else _categories(chart, frame, key_of(data, chart.colour), name)
-            )
+            key = key_of(data, chart.colour)
+            return NOTHING if frame.is_empty() else _categories(chart, frame, key, name)
         case Bars():
             frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
             return NOTHING if frame.is_empty() else _bars(chart, frame, key_of(data, chart.colour), name)
@@ -159,7 +151,7 @@ def _dots(chart: Dots, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerCha
         layers.append(bar.encode(x=alt.X("x:Q"), y=marks.y(chart.y, frame, "y_low"), y2=alt.Y2("y_high")))
     fitted = slope_within(frame, joined, chart.x, chart.y) if joined is not None else None
     if fitted is not None:
-        layers += _fitted(fitted, chart, frame)
+        layers += fitted_line(fitted, chart, frame)
     titles = marks.of_place(frame) | _titles(chart)
     placed = base.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame))
     points = marks.dots(placed, key, hover, titles, size=70)
@@ -176,23 +168,6 @@ def _joined(frame: pl.DataFrame) -> str | None:
         if {group, others} <= set(frame.columns) and frame[group].n_unique() < len(frame):
             return group
     return None
-
-
-def _fitted(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart]:
-    """The mean slope as a line through the middle, with its number and error above the chart's right end."""
-    ends = pl.DataFrame(fitted.ends, schema=["x", "y"], orient="row")
-    line = alt.Chart(ends).mark_line(color=marks.INK, strokeWidth=2.5, interpolate="linear", clip=True)
-    per = "a doubling" if chart.x.logarithmic else "a nat" if "(nats)" in chart.x.title else "per unit"
-    unit = " doublings" if chart.y.logarithmic else ""
-    number = as_text(fitted.slope.value, fitted.slope.standard_error)
-    said = f"slope within a {chart.joined or fitted.group}: {number}{unit} {per}"
-    label = alt.Chart(pl.DataFrame({"said": [said]})).mark_text(
-        align="right", baseline="bottom", color=marks.INK, fontSize=12, x="width", y=-3, clip=False
-    )
-    return [
-        line.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame)),
-        label.encode(text=alt.Text("said:N")),
-    ]
 
 
 def _titles(chart: Dots | Lines) -> dict[str, str]:
@@ -228,20 +203,11 @@ def _lines(chart: Lines, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerC
     series = {} if chart.series in place else {"series": chart.series}
     titles = place | series | _titles(chart)
     shown = placed.transform_filter(measured)
-    points = (
-        marks.dots(shown, key, hover, titles, size=45)
-        if alone
-        else marks.dots(shown, key, hover, titles, size=16, opacity=marks.FAINT)
-    )
+    size, opacity = (45, marks.PLAIN) if alone else (16, marks.FAINT)
+    points = marks.dots(shown, key, hover, titles, size, opacity)
     layers.append(points.add_params(hover, marks.zoom(name)))
     if not alone:
-        of_mean = alt.Chart(means).encode(
-            x=marks.x(chart.x, frame), color=colour(key), detail=alt.Detail("runs:N")
-        )
-        ends = {"y": marks.y(chart.y, frame, "low"), "y2": alt.Y2("high")}
-        band = of_mean.mark_area(opacity=0.18, clip=True).encode(**ends, fill=colour(key))
-        layers.insert(0, band.encode(color=alt.ColorValue("transparent")))
-        layers.append(of_mean.mark_line(strokeWidth=2.8).encode(y=marks.y(chart.y, frame, "mean")))
+        layers = mean_over_band(means, chart, frame, key, layers)
     return alt.LayerChart(
         layer=layers,
         height=CHART_HEIGHT,
@@ -254,25 +220,28 @@ def _rules(chart: Lines, frame: pl.DataFrame) -> list[alt.Chart]:
     drawn: list[alt.Chart] = []
     if chart.marked is not None:
         at = alt.Chart(pl.DataFrame({"x": [chart.marked], "said": [chart.marked_as]}))
-        at = at.encode(x=marks.x(chart.x, frame))
-        label = at.mark_text(align="left", baseline="top", dx=4, y=2, fontSize=12, color=marks.SOFT_INK)
-        drawn += [
-            at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK),
-            label.encode(text=alt.Text("said:N")),
-        ]
+        drawn += _dashed(at.encode(x=marks.x(chart.x, frame)), baseline="top", dx=4, y=2)
     if chart.level is not None:
         at = alt.Chart(pl.DataFrame({"y": [chart.level], "said": [chart.level_as]}))
-        at = at.encode(y=marks.y(chart.y, frame))
-        label = at.mark_text(align="left", baseline="bottom", dy=-2, x=4, fontSize=12, color=marks.SOFT_INK)
-        drawn += [
-            at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK),
-            label.encode(text=alt.Text("said:N")),
-        ]
+        drawn += _dashed(at.encode(y=marks.y(chart.y, frame)), baseline="bottom", dy=-2, x=4)
     return drawn
 
 
-def _landscape(chart: Landscape, frame: pl.DataFrame, name: str) -> alt.LayerChart:
+def _dashed(at: alt.Chart, **placed: Any) -> list[alt.Chart]:
+    label = at.mark_text(align="left", fontSize=12, color=marks.SOFT_INK, **placed)
+    return [at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK), label.encode(text=alt.Text("said:N"))]
+
+
+def _landscape(chart: Landscape, data: pl.DataFrame, name: str) -> alt.LayerChart | Markup:
+    """The heights as a heat map, with what has no height as dots and paths; NOTHING without heights."""
+    axes = {"x": chart.x.column, "y": chart.y.column, "height": chart.height.column}
+    columns = axes | {"colour": chart.series.column}
+    if not set(columns.values()) <= set(data.columns):
+        return NOTHING
+    frame = data.select(**{name: pl.col(column) for name, column in columns.items()})
     cells, points = frame.filter(pl.col("height").is_not_null()), frame.filter(pl.col("height").is_null())
+    if cells.is_empty():
+        return NOTHING
     layers = [_heat_map(chart, cells).add_params(marks.zoom(name))]
     if not points.is_empty():
         layers += _paths(chart, points)
@@ -326,15 +295,3 @@ def _paths(chart: Landscape, points: pl.DataFrame) -> list[alt.Chart]:
     dots = base.transform_filter(single).mark_point(filled=True, size=130, clip=True, opacity=1)
     # The legend of the paths names dots too.
     return [paths.mark_line(strokeWidth=1.5, clip=True), dots.encode(color=by.legend(None))]
-
-
-BAND = "Thick: the mean over seeds; band: one standard deviation over them. "
-SLOPE = "Straight line: the mean slope there, with its standard error over seeds. "
-
-
-def explained(drawing: Drawing) -> str:
-    """What a caption has to say of the lines and bands that are not the data's own."""
-    drawn = [] if isinstance(drawing, Markup) else [layer["mark"] for layer in drawing["layer"]]
-    bands = any(mark["type"] == "area" for mark in drawn)
-    fitted = any(mark["type"] == "line" and mark.get("color") == marks.INK for mark in drawn)
-    return BAND * bands + SLOPE * fitted

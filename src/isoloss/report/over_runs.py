@@ -3,11 +3,16 @@
 import math
 from dataclasses import dataclass
 
+import altair as alt
 import numpy as np
 import polars as pl
+from markupsafe import Markup
 
-from isoloss.panels import Axis
+from isoloss.panels import Axis, Dots, Lines
+from isoloss.report import marks
+from isoloss.report.marks import Drawing, Key, colour
 from isoloss.results.estimate import Estimate
+from isoloss.results.record import as_text
 
 LEAST_SEEDS = 2
 """Seeds from which a spread over them is known at all."""
@@ -44,6 +49,17 @@ def mean_and_band(frame: pl.DataFrame, axis: Axis) -> pl.DataFrame:
     }
     shown = {name: bound.exp() if axis.logarithmic else bound for name, bound in bounds.items()}
     return grouped.select("colour", "runs", "x", **shown)
+
+
+def mean_over_band(
+    means: pl.DataFrame, chart: Lines, frame: pl.DataFrame, key: Key, runs: list[alt.Chart]
+) -> list[alt.Chart]:
+    """`mean_and_band` drawn, with what is drawn of the `runs` themselves between the band and the mean."""
+    base = alt.Chart(means).encode(x=marks.x(chart.x, frame), color=colour(key), detail=alt.Detail("runs:N"))
+    ends = {"y": marks.y(chart.y, frame, "low"), "y2": alt.Y2("high")}
+    band = base.mark_area(opacity=0.18, clip=True).encode(**ends, fill=colour(key))
+    mean = base.mark_line(strokeWidth=2.8).encode(y=marks.y(chart.y, frame, "mean"))
+    return [band.encode(color=alt.ColorValue("transparent")), *runs, mean]
 
 
 @dataclass(frozen=True)
@@ -93,3 +109,32 @@ def slope_within(frame: pl.DataFrame, group: str, x: Axis, y: Axis) -> Slope | N
 
 def _shown(value: float, axis: Axis) -> float:
     return float(2.0**value) if axis.logarithmic else value
+
+
+def fitted_line(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart]:
+    """The mean slope as a line through the middle, with its number and error above the chart's right end."""
+    ends = pl.DataFrame(fitted.ends, schema=["x", "y"], orient="row")
+    line = alt.Chart(ends).mark_line(color=marks.INK, strokeWidth=2.5, interpolate="linear", clip=True)
+    per = "a doubling" if chart.x.logarithmic else "a nat" if "(nats)" in chart.x.title else "per unit"
+    unit = " doublings" if chart.y.logarithmic else ""
+    number = as_text(fitted.slope.value, fitted.slope.standard_error)
+    said = f"slope within a {chart.joined or fitted.group}: {number}{unit} {per}"
+    label = alt.Chart(pl.DataFrame({"said": [said]})).mark_text(
+        align="right", baseline="bottom", color=marks.INK, fontSize=12, x="width", y=-3, clip=False
+    )
+    return [
+        line.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame)),
+        label.encode(text=alt.Text("said:N")),
+    ]
+
+
+BAND = "Thick: the mean over seeds; band: one standard deviation over them. "
+SLOPE = "Straight line: the mean slope there, with its standard error over seeds. "
+
+
+def explained(drawing: Drawing) -> str:
+    """What a caption has to say of the lines and bands that are not the data's own."""
+    drawn = [] if isinstance(drawing, Markup) else [layer["mark"] for layer in drawing["layer"]]
+    bands = any(mark["type"] == "area" for mark in drawn)
+    fitted = any(mark["type"] == "line" and mark.get("color") == marks.INK for mark in drawn)
+    return BAND * bands + SLOPE * fitted

@@ -13,9 +13,10 @@ from markupsafe import Markup
 from isoloss.experiments.claims import Judgement, Kind
 from isoloss.files import write_atomically
 from isoloss.panels import Bars, Categories, Dots, Layout, Lines, Panel
-from isoloss.report.charts import draw, explained
+from isoloss.report.charts import draw
 from isoloss.report.frame import Frame, alone, as_script_data, rendered
 from isoloss.report.marks import STACKED_HEIGHT, Drawing, Key, key_of
+from isoloss.report.over_runs import explained
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.pictures import (
     KINDS,
