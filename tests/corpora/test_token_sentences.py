@@ -49,6 +49,16 @@ def test_words_that_the_tokenizer_does_not_know_are_refused(tmp_path):
         corpus.sentences([0, 1])
 
 
+def test_texts_that_only_together_cannot_be_encoded_are_said_to_be_such():
+    def tokenizer(texts, **settings):
+        if not isinstance(texts, str):
+            raise RuntimeError("There is no memory.")
+
+    corpus = TextCorpus(["the cat", "a dog"], [1, 2], tokenizer)
+    with pytest.raises(BadInput, match=r"cannot encode the texts together \(There is no memory\); write"):
+        corpus.sentences([0, 1])
+
+
 def test_token_numbers_are_taken_as_they_are(tmp_path):
     path = tmp_path / "ids.jsonl"
     path.write_text("[1, 0, 2]\n\n[5]\n")

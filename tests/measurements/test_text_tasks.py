@@ -5,6 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from transformers import (
+    ByT5Tokenizer,
+    CodeGenConfig,
+    CodeGenForCausalLM,
+    FunnelConfig,
+    FunnelForMaskedLM,
+)
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
@@ -208,6 +215,31 @@ def test_only_models_with_several_token_types_are_given_them():
     causal = text_inputs(text_model(causal=True), text_tokenizer(causal=True), TEXTS)
     assert causal.types is None
     assert padding_token(text_tokenizer(causal=True)) == 2
+
+
+def test_a_tokenizer_that_does_not_say_where_its_tokens_are_from_is_refused():
+    with pytest.raises(BadInput, match="ByT5Tokenizer does not say which text a token is from"):
+        text_inputs(text_model(), ByT5Tokenizer(), TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "said"),
+    [
+        (
+            CodeGenForCausalLM,
+            CodeGenConfig(vocab_size=9, n_positions=8, n_embd=16, n_layer=1, n_head=4, rotary_dim=2),
+            "CodeGenForCausalLM has no classifier in transformers",
+        ),
+        (
+            FunnelForMaskedLM,
+            FunnelConfig(vocab_size=9, block_sizes=[1], d_model=8, n_head=1, d_head=8, d_inner=8),
+            r"another backbone \(decoder\.\S+ differs\)",
+        ),
+    ],
+)
+def test_a_model_without_a_classifier_of_its_backbone_is_not_fine_tuned(kind, config, said):
+    with pytest.raises(BadInput, match=f"{said}.*so it cannot be fine-tuned; .* keep the linear probe"):
+        classifier_of(kind(config), ("x", "y"), seed=0, padding=0)
 
 
 def test_texts_without_tokens_and_weights_that_diverged_are_refused():

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from isoloss.errors import BadInput, is_failure, reason_of
+from isoloss.errors import BadInput, is_failure
 from isoloss.files import read_text
+from isoloss.models.tokenizer import naming_the_text
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,14 @@ class TextCorpus:
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
         """See `Corpus.sentences`. Raises BadInput for a text for which the tokenizer has no tokens."""
         wanted = [[self._beginning(column[number]) for number in numbers] for column in self._columns]
-        try:
+        places = [f"line {self.lines[number]}" for number in numbers]
+        advice = "write it in words that the tokenizer knows, or give token numbers"
+
+        def alone(place: int) -> None:
+            self.tokenizer(*(column[numbers[place]] for column in self._columns), verbose=False)
+
+        with naming_the_text(places, alone, "the model's", advice):
             encoded = self.tokenizer(*wanted, verbose=False)
-        except BaseException as error:
-            if not is_failure(error):
-                raise
-            raise self._refusal(numbers) from error
         kept, whole = encoded, encoded["input_ids"]
         if self.longest is not None and any(len(ids) > self.longest for ids in whole):
             # The tokenizer truncates before it adds an end-of-sentence token.
@@ -120,21 +123,6 @@ class TextCorpus:
     @property
     def _columns(self) -> list[Sequence[str]]:
         return [self.texts] if self.seconds is None else [self.texts, self.seconds]
-
-    def _refusal(self, numbers: Sequence[int]) -> BadInput:
-        """Name the text in errors: tokenizers raise all kinds of bare exceptions, which do not."""
-        for number in numbers:
-            try:
-                self.tokenizer(*(column[number] for column in self._columns), verbose=False)
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                return BadInput(
-                    f"line {self.lines[number]}: the model's tokenizer cannot encode the text "
-                    f"({reason_of(error)}); "
-                    "write it in words that the tokenizer knows, or give token numbers"
-                )
-        return BadInput("the model's tokenizer cannot encode these texts together; give token numbers")
 
 
 @dataclass(frozen=True, eq=False)

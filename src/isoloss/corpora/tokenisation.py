@@ -29,6 +29,7 @@ from isoloss.corpora.packed_corpus import (
 )
 from isoloss.errors import BadInput
 from isoloss.files import writable
+from isoloss.models.tokenizer import naming_the_text
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 from isoloss.progress import Progress
 from isoloss.results.store import json_digest, read_sealed, write_sealed
@@ -171,10 +172,10 @@ def _encoded(
 ) -> tuple[Integer[np.ndarray, " w"], Integer[np.ndarray, " d"]]:
     """The documents' words end to end, and the number of words of each."""
     texts = [document.text for document in documents]
-    try:
+    places = [document.place for document in documents]
+    advice = "choose one that knows all words or has a token for unknown ones"
+    with naming_the_text(places, lambda number: tokenizer.encode(texts[number]), "the", advice):
         encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-    except Exception as error:  # `tokenizers` raises bare exceptions, which do not say where
-        raise _refusal(tokenizer, documents) from error
     lengths = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
     words = np.fromiter(chain.from_iterable(e.ids for e in encodings), kind, int(lengths.sum()))
     special = words < FIRST_WORD
@@ -182,19 +183,6 @@ def _encoded(
         owners = np.repeat(np.arange(len(lengths)), lengths)[~special]
         words, lengths = words[~special], np.bincount(owners, minlength=len(lengths))
     return words, lengths
-
-
-def _refusal(tokenizer: Tokenizer, documents: list[Document]) -> BadInput:
-    for document in documents:
-        try:
-            tokenizer.encode(document.text)
-        except Exception as error:
-            reason = str(error).strip().rstrip(".")
-            return BadInput(
-                f"{document.place}: the tokenizer cannot encode the text ({reason}); choose one that knows "
-                "all words or has a token for unknown ones"
-            )
-    return BadInput("the tokenizer cannot encode the texts together; choose another")
 
 
 class _PartWriter:

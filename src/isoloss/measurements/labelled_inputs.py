@@ -13,6 +13,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences, TaskSplits
+from isoloss.models.tokenizer import naming_the_text
 from isoloss.models.transformers import longest_input
 from isoloss.objectives.tokens import FIRST_WORD, PAD, tokens_of_words
 
@@ -118,10 +119,13 @@ class _Row:
 
 def _encoded(tokenizer: Any, columns: list[list[str]], longest: int, first: int) -> list[_Row]:
     """The encoded examples, numbered from `first`: one column of texts, or two."""
-    try:
+
+    def alone(number: int) -> None:
+        tokenizer(*(column[number] for column in columns))
+
+    places = [f"example {number}" for number in range(first + 1, first + 1 + len(columns[0]))]
+    with naming_the_text(places, alone, "the model's", "write it in words that the tokenizer knows"):
         encodings = tokenizer(*columns, truncation=True, max_length=longest).encodings
-    except Exception as error:  # tokenizers raise all kinds of bare exceptions
-        raise _refusal(tokenizer, columns, first) from error
     rows = []
     for number, encoding in enumerate(encodings, start=first + 1):
         if not encoding.ids:
@@ -129,19 +133,6 @@ def _encoded(tokenizer: Any, columns: list[list[str]], longest: int, first: int)
         parts = [-1 if part is None else part for part in encoding.sequence_ids]
         rows.append(_Row(encoding.ids, parts, encoding.type_ids, bool(encoding.overflowing)))
     return rows
-
-
-def _refusal(tokenizer: Any, columns: list[list[str]], first: int) -> BadInput:
-    for number, texts in enumerate(zip(*columns, strict=True), start=first + 1):
-        try:
-            tokenizer(*texts)
-        except Exception as error:
-            reason = str(error).strip().rstrip(".") or type(error).__name__
-            return BadInput(
-                f"example {number}: the model's tokenizer cannot encode the text ({reason}); write it in "
-                "words that the tokenizer knows"
-            )
-    return BadInput(f"the model's tokenizer cannot encode examples from {first + 1} on; give other texts")
 
 
 def _separates(tokenizer: Any) -> bool:

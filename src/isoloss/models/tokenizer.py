@@ -3,14 +3,15 @@
 import json
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
 from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.languages.language import SentenceSource
 from isoloss.models.folder_configuration import base_of_adapter, configuration_in, states_type
 from isoloss.models.hub import quiet, refuse_irregular, refusing
@@ -55,6 +56,41 @@ def word_tokenizer(vocabulary: Sequence[str], maximum_length: int) -> PreTrained
         mask_token="[MASK]",
         model_max_length=maximum_length + 1,
     )
+
+
+@contextmanager
+def naming_the_text(
+    places: Sequence[str], alone: Callable[[int], object], whose: str, advice: str
+) -> Iterator[None]:
+    """Within, texts are encoded together; where that fails, raise BadInput naming one of the `places`.
+
+    It is that of the first text that `alone`, called with its number, cannot encode: tokenizers raise all
+    kinds of bare exceptions, which do not say where.
+
+    >>> tokenizer, texts = word_tokenizer(["the", "cat"], maximum_length=8), ["the cat", "the dog"]
+    >>> places = ["line 1", "line 2"]
+    >>> with naming_the_text(places, lambda number: tokenizer(texts[number]), "a", "write others"):
+    ...     tokenizer(texts)
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: line 2: a tokenizer cannot encode the text (WordLevel error: ...); write others
+    """
+    try:
+        yield
+    except BaseException as together:
+        if not is_failure(together):
+            raise
+        for number, place in enumerate(places):
+            try:
+                alone(number)
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
+                raise BadInput(
+                    f"{place}: {whose} tokenizer cannot encode the text ({reason_of(error)}); {advice}"
+                ) from error
+        raise BadInput(
+            f"{whose} tokenizer cannot encode the texts together ({reason_of(together)}); {advice}"
+        ) from together
 
 
 def tokenizer_of(source: SentenceSource) -> PreTrainedTokenizerFast:
