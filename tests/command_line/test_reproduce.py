@@ -1,10 +1,13 @@
 import json
+import os
+import re
+import stat
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
-from called import run
+from called import answer, run
 
 from isoloss.cli import main
 from isoloss.command_line import cost_table, reproduction
@@ -67,6 +70,45 @@ def test_a_mistake_is_one_sentence_before_any_work(
     assert len(told.err.strip().splitlines()) == 1 or "huge" in arguments
     assert told.out == ""
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        (("ray", "--address", "127.0.0.1:1"), r"isoloss\[ray\]|no Ray cluster answers at 127.0.0.1:1"),
+        (("slurm",), "SLURM is not to be found here .*; submit from a node that has `sbatch`"),
+    ],
+)
+def test_runs_go_to_the_cluster_that_is_named(
+    where: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("reproduce", "figure-1", "--scale", "smoke", "--output", tmp_path, "--on", *where)
+    code, out, told = answer(capsys, *asked)
+    assert (code, out) == (2, "")
+    assert re.search(says, told.splitlines()[-1])
+
+
+def test_slurm_is_asked_for_what_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("sbatch", "srun"):
+        (tmp_path / name).write_text(
+            f'#!/bin/sh\ncp "$1" {tmp_path}/script; echo no such partition >&2; exit 1'
+        )
+        (tmp_path / name).chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    asked = ("--partition", "short", "--account", "lab", "--hours", "2", "--memory", "3")
+    output = tmp_path / "results"
+    code, _, told = answer(
+        capsys, "reproduce", "figure-1", "--scale", "smoke", "--output", output, "--on", "slurm", *asked
+    )
+    assert code == 2
+    assert "SLURM refuses the job" in told
+    assert "no such partition" in told
+    script = (tmp_path / "script").read_text()
+    for flag in ("--partition=short", "--account=lab", "--time=120", "--mem=3GB", "--cpus-per-task=1"):
+        assert f"#SBATCH {flag}" in script
+    assert "--gpus" not in script
 
 
 def test_one_name_asks_for_all_of_the_paper() -> None:

@@ -290,6 +290,12 @@ def test_another_runs_folder_and_what_holds_no_model_are_refused(tmp_path):
         fine_tune(tmp_path / "none", SPLITS, CLASSES, tmp_path / "other", SHORT)
 
 
+def test_a_model_that_transformers_cannot_read_is_refused(tmp_path):
+    (write(tmp_path / "model") / "config.json").write_text('{"model_type": "bort"}')
+    with pytest.raises(BadInput, match=r"no model to fine-tune can be read from .*model: .*bort"):
+        load_classifier(tmp_path / "model", CLASSES, seed=0)
+
+
 def test_an_incomplete_backbone_is_refused(tmp_path):
     checkpoint = write(tmp_path / "model")
     weights = load_file(checkpoint / "model.safetensors")
