@@ -5,8 +5,7 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-from tyro.conf import subcommand
+from tyro.conf import arg, subcommand
 
 from isoloss.command_line.options import Folder, Name, refuse_below, refuse_existing, usable_seed
 from isoloss.command_line.terminal import heavy_imports, progress_display, starting
@@ -26,6 +25,22 @@ NOT_SIZES = ("output", "most_rules", "most_numbers", "seed", "json")
 """The options of a random language that are not its sizes."""
 
 
+# What several kinds of language are asked for.
+GrammarFile = Annotated[
+    Path, arg(help="File to write, in NLTK's notation; one that is there is never overwritten.")
+]
+JSONFile = Annotated[Path, arg(help="File to write, JSON; one that is there is never overwritten.")]
+MostRules = Annotated[
+    int, arg(help="Refuse sizes that give more rules than this; each takes about a kilobyte.")
+]
+Seed = Annotated[int, arg(help="Seed of the draw.")]
+AsJSON = Annotated[bool, arg(help="Print what was made as JSON.")]
+Words = Annotated[int, arg(help="Words of the language.")]
+Levels = Annotated[int, arg(help="Binary levels above the words; sentences have 2 to this power words.")]
+SymbolsPerLevel = Annotated[int, arg(help="Symbols of each level.")]
+Length = Annotated[int, arg(help="Words of every sentence.")]
+
+
 @dataclass(frozen=True)
 class GrammarOptions:
     """Write a random layered grammar; the defaults are the paper's sizes.
@@ -33,20 +48,13 @@ class GrammarOptions:
     Example: isoloss language grammar --output my.pcfg --levels 3 --seed 1
     """
 
-    output: Path
-    """File to write, in NLTK's notation; one that is there is never overwritten."""
-    most_rules: int = 1_000_000
-    """Refuse sizes that give more rules than this; each takes about a kilobyte."""
-    seed: int = 0
-    """Seed of the draw."""
-    json: bool = False
-    """Print what was made as JSON."""
-    words: int = 200
-    """Words of the language."""
-    levels: int = 5
-    """Binary levels above the words; sentences have 2 to this power words."""
-    symbols_per_level: int = 8
-    """Symbols of each level."""
+    output: GrammarFile
+    most_rules: MostRules = 1_000_000
+    seed: Seed = 0
+    json: AsJSON = False
+    words: Words = 200
+    levels: Levels = 5
+    symbols_per_level: SymbolsPerLevel = 8
     roots: int = 10
     """Symbols that the start symbol rewrites to."""
     rules_per_symbol: int = 10
@@ -62,20 +70,14 @@ class HierarchyOptions:
     Example: isoloss language hierarchy --output my.pcfg --concentration 4 --seed 1
     """
 
-    output: Path
-    """File to write, in NLTK's notation; one that is there is never overwritten."""
-    most_rules: int = 1_000_000
-    """Refuse sizes that give more rules than this; each takes about a kilobyte."""
-    seed: int = 0
-    """Seed of the draw."""
-    json: bool = False
-    """Print what was made as JSON."""
-    symbols_per_level: int = 3
-    """Symbols of each level."""
+    output: GrammarFile
+    most_rules: MostRules = 1_000_000
+    seed: Seed = 0
+    json: AsJSON = False
+    symbols_per_level: SymbolsPerLevel = 3
     words_per_preterminal: int = 2
     """Words of each symbol of the last level, which no other has."""
-    levels: int = 3
-    """Binary levels above the words; sentences have 2 to this power words."""
+    levels: Levels = 3
     rules_per_symbol: int = 3
     """Right sides of each symbol, which no other has."""
     roots: int = 3
@@ -91,22 +93,17 @@ class HMMOptions:
     Example: isoloss language hmm --output my.json --states 20 --blocks 1
     """
 
-    output: Path
-    """File to write, JSON; one that is there is never overwritten."""
+    output: JSONFile
     most_numbers: int = 100_000_000
     """Refuse transition and emission tables with more numbers than this; each takes about 30 bytes."""
-    seed: int = 0
-    """Seed of the draw."""
-    json: bool = False
-    """Print what was made as JSON."""
-    words: int = 200
-    """Words of the language."""
+    seed: Seed = 0
+    json: AsJSON = False
+    words: Words = 200
     states: int = 100
     """Hidden states."""
     blocks: int = 10
     """Equal blocks of states and words that never mix; 1 is dense."""
-    length: int = 16
-    """Words of every sentence."""
+    length: Length = 16
     transition_concentration: float = 1.0
     """Dirichlet parameter of the transitions; less than 1 makes few likely."""
     emission_concentration: float = 1.0
@@ -120,14 +117,12 @@ class DyckOptions:
     Example: isoloss language dyck --output my.json --length 8
     """
 
-    output: Path
-    """File to write, JSON; one that is there is never overwritten."""
+    output: JSONFile
     length: int = 16
     """Brackets per string, an even number."""
-    balanced_share: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 1.0
+    balanced_share: Annotated[float, arg(metavar="SHARE")] = 1.0
     """Probability that a string is drawn from the balanced strings rather than from all strings."""
-    json: bool = False
-    """Print what was made as JSON."""
+    json: AsJSON = False
 
 
 @dataclass(frozen=True)
@@ -145,14 +140,12 @@ class CausalLMOptions:
     """A GGUF file in that folder."""
     words: int = 2000
     """Number of words: the most frequent tokens in sentences that the model generates."""
-    length: int = 24
-    """Words of every sentence."""
+    length: Length = 24
     precision: Literal["float32", "float64"] = "float32"
     """Precision of the weights, and hence of the distributions."""
     seed: int = 0
     """Seed of the sentences from which the tokens are ranked."""
-    json: bool = False
-    """Print what was made as JSON."""
+    json: AsJSON = False
 
 
 @dataclass(frozen=True)
@@ -172,17 +165,22 @@ class TeacherOptions:
     """Where the books are cached; ~/.cache/isoloss by default."""
     words: int = 2000
     """Size of the vocabulary trained on the books; every word piece is a word of the language."""
-    length: int = 24
-    """Words of every sentence."""
+    length: Length = 24
     steps: int = 2000
     """Pre-training steps, of 64 sentences each."""
     seed: int = 0
     """Seed of the pre-training."""
-    json: bool = False
-    """Print what was made as JSON."""
+    json: AsJSON = False
 
 
-Kind = GrammarOptions | HierarchyOptions | HMMOptions | DyckOptions | CausalLMOptions | TeacherOptions
+Kind = (
+    Annotated[GrammarOptions, subcommand("grammar")]
+    | Annotated[HierarchyOptions, subcommand("hierarchy")]
+    | Annotated[HMMOptions, subcommand("hmm")]
+    | Annotated[DyckOptions, subcommand("dyck")]
+    | Annotated[CausalLMOptions, subcommand("causal-lm")]
+    | Annotated[TeacherOptions, subcommand("teacher")]
+)
 
 
 @dataclass(frozen=True)
@@ -192,14 +190,7 @@ class LanguageOptions:
     Example: isoloss language hmm --output my.json
     """
 
-    kind: (
-        Annotated[GrammarOptions, subcommand("grammar")]
-        | Annotated[HierarchyOptions, subcommand("hierarchy")]
-        | Annotated[HMMOptions, subcommand("hmm")]
-        | Annotated[DyckOptions, subcommand("dyck")]
-        | Annotated[CausalLMOptions, subcommand("causal-lm")]
-        | Annotated[TeacherOptions, subcommand("teacher")]
-    )
+    kind: Kind
 
 
 def language(options: LanguageOptions) -> None:
@@ -209,13 +200,10 @@ def language(options: LanguageOptions) -> None:
     with starting("language"):
         from isoloss.languages.language import kind_of
 
-    match kind:
-        case GrammarOptions() | HierarchyOptions() | HMMOptions() | DyckOptions():
-            made = _small_language(kind)
-        case CausalLMOptions():
-            made = _causal_lm(kind)
-        case TeacherOptions():
-            made = _teacher(kind)
+    if isinstance(kind, CausalLMOptions | TeacherOptions):
+        made = _causal_language(kind)
+    else:
+        made = _small_language(kind)
     facts = {
         "file": str(kind.output),
         "kind": kind_of(made),
@@ -223,10 +211,8 @@ def language(options: LanguageOptions) -> None:
         "maximum_length": made.maximum_length,
         "digest": made.digest,
     }
-    if kind.json:
-        print(dumps(facts))
-    else:
-        print(f"{kind.output}: {facts['kind']}, {facts['words']:,} words, sentences of {made.maximum_length}")
+    text = f"{kind.output}: {facts['kind']}, {facts['words']:,} words, sentences of {made.maximum_length}"
+    print(dumps(facts) if kind.json else text)
 
 
 def _check(kind: Kind) -> None:
@@ -236,13 +222,10 @@ def _check(kind: Kind) -> None:
             upper = (kind.roots + kind.symbols_per_level * (kind.levels - 1)) * kind.rules_per_symbol
             rules = upper + kind.symbols_per_level * kind.words_per_preterminal
             _refuse_more("rules", rules, kind.most_rules, "--most-rules")
-            _refuse_none(kind)
-            if isinstance(kind, HierarchyOptions):
-                refuse_impossible_hierarchy(**_sizes(kind))
-            else:
-                refuse_impossible_grammar(**_sizes(kind))
+            of_trees = isinstance(kind, HierarchyOptions)
+            refuse = refuse_impossible_hierarchy if of_trees else refuse_impossible_grammar
+            refuse(**_sizes(kind))
         case HMMOptions():
-            _refuse_none(kind)
             refuse_impossible_hmm(**_sizes(kind))
             numbers = kind.states * (kind.states + kind.words)
             _refuse_more("numbers", numbers, kind.most_numbers, "--most-numbers")
@@ -256,15 +239,12 @@ def _check(kind: Kind) -> None:
 
 
 def _sizes(options: GrammarOptions | HierarchyOptions | HMMOptions) -> dict[str, Any]:
-    """The sizes of a random language, by name."""
-    return {name: value for name, value in vars(options).items() if name not in NOT_SIZES}
-
-
-def _refuse_none(options: GrammarOptions | HierarchyOptions | HMMOptions) -> None:
-    """Raise BadInput for a number of words, states, ... below 1."""
-    for name, value in _sizes(options).items():
+    """The sizes of a random language, by name. Raises BadInput for a number of words, ... below 1."""
+    sizes = {name: value for name, value in vars(options).items() if name not in NOT_SIZES}
+    for name, value in sizes.items():
         if isinstance(value, int):
             refuse_below(1, value, f"--{name.replace('_', '-')}")
+    return sizes
 
 
 def _small_language(options: GrammarOptions | HierarchyOptions | HMMOptions | DyckOptions) -> "Language":
@@ -298,30 +278,22 @@ def _refuse_more(things: str, needed: int, most: int, option: str) -> None:
         )
 
 
-def _causal_lm(options: CausalLMOptions) -> "Language":
-    """The language of a pre-trained causal model, restricted to its most frequent tokens."""
+def _causal_language(options: CausalLMOptions | TeacherOptions) -> "Language":
+    """The language of a causal model, whose file refers to it."""
     with heavy_imports():
-        from isoloss.models.causal_language import ModelSource, load_causal_language, write_causal_language
-
-    place = str(Path(options.model).resolve()) if Path(options.model).is_dir() else options.model
-    source = ModelSource(place, options.gguf_file, options.precision)
-    with progress_display() as progress:
-        made = load_causal_language(source, options.words, options.length, options.seed, progress)
-    write_causal_language(made, source, options.output)
-    return made
-
-
-def _teacher(options: TeacherOptions) -> "Language":
-    """The language of a small causal model, pre-trained here on public-domain prose."""
-    with heavy_imports():
-        from isoloss.corpora.fetched_package import default_cache
         from isoloss.experiments.teacher import Teacher, teacher_language
-        from isoloss.models.causal_language import ModelSource, write_causal_language
+        from isoloss.models.causal_language import ModelSource, load_causal_language, write_causal_language
         from isoloss.results.checkpoint import checkpoint_folders
 
-    chosen = Teacher(words=options.words, length=options.length, steps=options.steps, seed=options.seed)
     with progress_display() as progress:
-        made = teacher_language(chosen, options.cache or default_cache(), options.folder, progress)
-    source = ModelSource(str(checkpoint_folders(options.folder)[-1].resolve()))
+        if isinstance(options, CausalLMOptions):
+            place = str(Path(options.model).resolve()) if Path(options.model).is_dir() else options.model
+            source = ModelSource(place, options.gguf_file, options.precision)
+            made = load_causal_language(source, options.words, options.length, options.seed, progress)
+        else:
+            words, length, steps, seed = options.words, options.length, options.steps, options.seed
+            chosen = Teacher(words=words, length=length, steps=steps, seed=seed)
+            made = teacher_language(chosen, options.cache, options.folder, progress)
+            source = ModelSource(str(checkpoint_folders(options.folder)[-1].resolve()))
     write_causal_language(made, source, options.output)
     return made

