@@ -5,20 +5,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isoloss.command_line.options import (
+from isoloss.command_line.language_argument import (
     LONGEST,
-    File,
     LanguageFile,
     Longest,
     MaximumLength,
-    Number,
     language_argument,
     language_in,
     refuse_no_error_bar,
-    refuse_unwritable,
     report_cost,
-    usable_seed,
 )
+from isoloss.command_line.options import File, Number, refuse_unwritable, usable_seed
 from isoloss.command_line.terminal import heavy_imports, in_lines, progress_display, starting
 from isoloss.errors import BadInput
 

@@ -5,18 +5,17 @@ from dataclasses import asdict, dataclass
 
 from rich.table import Table
 
-from isoloss.command_line.options import (
+from isoloss.command_line.language_argument import (
     LONGEST,
     LanguageFile,
     Longest,
     MaximumLength,
-    Number,
     language_argument,
     language_in,
     refuse_no_error_bar,
     report_cost,
-    usable_seed,
 )
+from isoloss.command_line.options import Number, usable_seed
 from isoloss.command_line.terminal import progress_display, starting, table_console
 
 

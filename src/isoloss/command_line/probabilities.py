@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from isoloss.command_line.options import (
+from isoloss.command_line.language_argument import (
     LONGEST,
     LanguageFile,
     Longest,

@@ -1,6 +1,7 @@
 """`isoloss reproduce`: the paper's figures and tables, and the extensions."""
 
-from isoloss.command_line.options import language_in, refuse_below, refuse_unknown_device
+from isoloss.command_line.language_argument import language_in
+from isoloss.command_line.options import refuse_below, refuse_unknown_device
 from isoloss.command_line.reproduce_request import ReproduceOptions
 from isoloss.command_line.terminal import starting
 from isoloss.errors import BadInput

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from isoloss.command_line.options import (
+from isoloss.command_line.language_argument import (
     LONGEST,
     LanguageFile,
     Longest,
@@ -15,8 +15,8 @@ from isoloss.command_line.options import (
     language_argument,
     language_in,
     refuse_too_many,
-    usable_seed,
 )
+from isoloss.command_line.options import usable_seed
 from isoloss.command_line.terminal import starting
 from isoloss.errors import BadInput
 from isoloss.languages.grammar import Grammar
