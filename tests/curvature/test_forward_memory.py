@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from isoloss.curvature.per_sentence import every_other_parameter
-from isoloss.curvature.per_sentence.traces import refuse_without_gradient
 from isoloss.errors import BadInput
+from isoloss.objectives.evaluation import refuse_without_gradient
 from isoloss.objectives.pretrained import next_token_batch
 
 

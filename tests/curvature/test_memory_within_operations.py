@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from isoloss.curvature.per_sentence import factors
 from isoloss.curvature.per_sentence.factors import OuterProducts, squared_norms
-from isoloss.curvature.per_sentence.traces import _gradients_are_finite
+from isoloss.objectives.evaluation import _gradients_are_finite
 
 
 def largest_allocation(work: Callable[[], object]) -> int:

@@ -32,7 +32,6 @@ from transformers import (
 
 from isoloss.curvature.per_sentence.traces import (
     bytes_kept_for_backward,
-    refuse_without_gradient,
     sentence_fisher_traces,
     sentences_at_once,
 )
@@ -46,6 +45,7 @@ from isoloss.measurements.counted_passes import (
 )
 from isoloss.measurements.foreseen_cost import _give_freed_memory_back, foreseen_cost, of_layers
 from isoloss.measurements.inspected_model import asked
+from isoloss.objectives.evaluation import refuse_without_gradient
 
 FORESEEN = "isoloss.measurements.foreseen_cost"
 SIZE = {"vocab_size": 600, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedM
 
 from isoloss.curvature.per_sentence.directions import Directions, drawn_directions
 from isoloss.curvature.per_sentence.norms import norms_along
-from isoloss.curvature.per_sentence.traces import a_gradient_at_a_time, sentences_at_once
+from isoloss.curvature.per_sentence.traces import sentences_at_once
 from isoloss.errors import BadInput
 from isoloss.measurements.freed_memory import Heap
 from isoloss.measurements.inspected_model import asked
@@ -25,7 +25,7 @@ from isoloss.models.hub import quiet, refusing, sized_as_published
 from isoloss.models.loading import Prediction, longest_sentence
 from isoloss.models.task_heads import Head, class_of_head
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import evaluation_mode
+from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode
 
 
 class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -11,11 +11,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedModel
 
 from isoloss.curvature.fisher_trace import RunningFisherTrace
-from isoloss.curvature.per_sentence.traces import (
-    bytes_kept_for_backward,
-    refuse_without_gradient,
-    sentence_fisher_traces,
-)
+from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward, sentence_fisher_traces
 from isoloss.curvature.stopping import FEWEST, refuse_too_few
 from isoloss.errors import BadInput
 from isoloss.measurements.models_together import (
@@ -32,7 +28,7 @@ from isoloss.models.loading import Prediction, longest_sentence, number_of_token
 from isoloss.models.task_heads import Head, first_of_decoder
 from isoloss.models.tokenizer import highest_token, load_tokenizer, lost_capitals
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import device_of
+from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import (
     EqualLengths,
     choose_places,

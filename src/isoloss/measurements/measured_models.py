@@ -9,7 +9,6 @@ from typing import Any
 from torch import nn
 
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
-from isoloss.curvature.per_sentence.traces import refuse_without_gradient
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
@@ -17,7 +16,7 @@ from isoloss.measurements.on_sentences import quantity_named, short_name
 from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject
 from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
 from isoloss.objectives.batch import NonFiniteScores
-from isoloss.objectives.evaluation import device_of
+from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, paired_difference

@@ -3,17 +3,19 @@
 No dropout, bounded memory, temporary changes of weights.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
 from transformers import PreTrainedModel
 
-from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch
+from isoloss.device import is_out_of_memory
+from isoloss.errors import BadInput, IsolossError
+from isoloss.objectives.batch import Batch, Objective, sentences_of
 from isoloss.objectives.chosen_positions import last_block_at, states_at
 
 FORWARD_MEMORY_BYTES = 1 << 26
@@ -90,6 +92,83 @@ def displaced(weights: list[Tensor], by: list[Tensor], times: float = 1.0) -> It
     finally:
         with torch.no_grad():
             torch._foreach_copy_(weights, found)
+
+
+def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch) -> None:
+    """Raise BadInput if the batch's shortest sentence, alone, cannot be run forward and backward.
+
+    Any exception from the model's own code becomes a one-sentence BadInput, except running out of memory;
+    gradients that are not finite are refused too.
+
+    >>> from isoloss.objectives.pretrained import PretrainedMasked
+    >>> ids = torch.tensor([[1, 2]])
+    >>> batch = PretrainedMasked().batch({"input_ids": ids, "labels": ids})
+    >>> refuse_without_gradient(nn.Linear(2, 2), PretrainedMasked(), batch)
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: Linear cannot be run forward and backward on a sentence of 2 tokens: ...
+    """
+    sentence = sentences_of(batch, batch.attention_mask.sum(dim=1).argmin()[None])
+    try:
+        with evaluation_mode(model), torch.enable_grad():
+            logits = objective.logits(model, sentence)
+            are_finite = _gradients_are_finite(logits.mean(), model)
+    except IsolossError:
+        raise
+    except Exception as error:
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise BadInput(
+            f"{type(model).__name__} cannot be run forward and backward on a sentence of "
+            f"{sentence.input_ids.shape[1]} tokens: {reason}; this is the model's own code, so try "
+            "another precision, longer sentences, or another version of transformers"
+        ) from error
+    if are_finite or not logits.isfinite().all():  # scores are named later, with their line
+        return
+    for name, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            raise BadInput(
+                f"{name} of {type(model).__name__} holds numbers that are not finite: its training diverged, "
+                "or its file is damaged; measure an earlier checkpoint, or fetch or copy it again"
+            )
+    raise BadInput(
+        f"the gradients of {type(model).__name__} are not finite although its scores are; this is the "
+        "model's own code, so try longer sentences, or another version of transformers"
+    )
+
+
+def _gradients_are_finite(scores: Tensor, model: nn.Module) -> bool:
+    finite: list[bool] = []
+
+    def look(gradient: Tensor) -> None:
+        values = gradient.coalesce().values() if gradient.is_sparse else gradient
+        # The largest takes no memory to find; a sum in double precision would copy all of them into that.
+        finite.append(values.numel() == 0 or bool(torch.linalg.vector_norm(values, torch.inf).isfinite()))
+
+    a_gradient_at_a_time(scores, model, look)
+    return all(finite)
+
+
+def a_gradient_at_a_time(scores: Tensor, model: nn.Module, look: Callable[[Tensor], None]) -> None:
+    """Show each parameter's gradient of the number `scores`; none is kept: all take as much as the weights.
+
+    >>> layer, seen = nn.Linear(2, 1), []
+    >>> a_gradient_at_a_time(layer(torch.ones(2)).sum(), layer, seen.append)
+    >>> len(seen), layer.bias.grad is None
+    (2, True)
+    """
+
+    def shown(gradients: tuple[Tensor, ...]) -> tuple[None]:
+        look(gradients[0])
+        return (None,)  # and so nothing is accumulated
+
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    hooks = [get_gradient_edge(each).node.register_prehook(shown) for each in parameters]
+    try:
+        scores.backward()  # type: ignore[no-untyped-call]
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> Float[Tensor, "m v"]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.autograd.graph import get_gradient_edge, saved_tensors_hooks
+from torch.autograd.graph import saved_tensors_hooks
 
 from isoloss.curvature.derivatives import parameter_group
 from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
@@ -44,83 +44,6 @@ def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch
     with evaluation_mode(model), every_parameter_recorded(model), saved_tensors_hooks(count, give_back):
         logits = objective.logits(model, batch)
     return sum(saved.values()) + 4 * logits.nbytes
-
-
-def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch) -> None:
-    """Raise BadInput if the batch's shortest sentence, alone, cannot be run forward and backward.
-
-    Any exception from the model's own code becomes a one-sentence BadInput, except running out of memory;
-    gradients that are not finite are refused too.
-
-    >>> from isoloss.objectives.pretrained import PretrainedMasked
-    >>> ids = torch.tensor([[1, 2]])
-    >>> batch = PretrainedMasked().batch({"input_ids": ids, "labels": ids})
-    >>> refuse_without_gradient(nn.Linear(2, 2), PretrainedMasked(), batch)
-    Traceback (most recent call last):
-    isoloss.errors.BadInput: Linear cannot be run forward and backward on a sentence of 2 tokens: ...
-    """
-    sentence = sentences_of(batch, batch.attention_mask.sum(dim=1).argmin()[None])
-    try:
-        with evaluation_mode(model), torch.enable_grad():
-            logits = objective.logits(model, sentence)
-            are_finite = _gradients_are_finite(logits.mean(), model)
-    except IsolossError:
-        raise
-    except Exception as error:
-        if isinstance(error, RuntimeError) and is_out_of_memory(error):
-            raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise BadInput(
-            f"{type(model).__name__} cannot be run forward and backward on a sentence of "
-            f"{sentence.input_ids.shape[1]} tokens: {reason}; this is the model's own code, so try "
-            "another precision, longer sentences, or another version of transformers"
-        ) from error
-    if are_finite or not logits.isfinite().all():  # scores are named later, with their line
-        return
-    for name, parameter in model.named_parameters():
-        if not parameter.isfinite().all():
-            raise BadInput(
-                f"{name} of {type(model).__name__} holds numbers that are not finite: its training diverged, "
-                "or its file is damaged; measure an earlier checkpoint, or fetch or copy it again"
-            )
-    raise BadInput(
-        f"the gradients of {type(model).__name__} are not finite although its scores are; this is the "
-        "model's own code, so try longer sentences, or another version of transformers"
-    )
-
-
-def _gradients_are_finite(scores: Tensor, model: nn.Module) -> bool:
-    finite: list[bool] = []
-
-    def look(gradient: Tensor) -> None:
-        values = gradient.coalesce().values() if gradient.is_sparse else gradient
-        # The largest takes no memory to find; a sum in double precision would copy all of them into that.
-        finite.append(values.numel() == 0 or bool(torch.linalg.vector_norm(values, torch.inf).isfinite()))
-
-    a_gradient_at_a_time(scores, model, look)
-    return all(finite)
-
-
-def a_gradient_at_a_time(scores: Tensor, model: nn.Module, look: Callable[[Tensor], None]) -> None:
-    """Show each parameter's gradient of the number `scores`; none is kept: all take as much as the weights.
-
-    >>> layer, seen = nn.Linear(2, 1), []
-    >>> a_gradient_at_a_time(layer(torch.ones(2)).sum(), layer, seen.append)
-    >>> len(seen), layer.bias.grad is None
-    (2, True)
-    """
-
-    def shown(gradients: tuple[Tensor, ...]) -> tuple[None]:
-        look(gradients[0])
-        return (None,)  # and so nothing is accumulated
-
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    hooks = [get_gradient_edge(each).node.register_prehook(shown) for each in parameters]
-    try:
-        scores.backward()  # type: ignore[no-untyped-call]
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 KeptBytes = dict[tuple[int, int], int]
@@ -182,31 +105,46 @@ def sentence_fisher_traces(
     if isinstance(objective, EqualLengths):
         reads, groups = objective.objective, objective.groups(batch)
     at_once = sentences_at_once(model, reads, batch, memory_bytes, kept_bytes)
+    along = partial(norms_along, model, reads, part_of=part_of, memory_bytes=memory_bytes)
+    passes = _Passes(along, batch, seed, first_sentence, share, compare)
     values: dict[str, Tensor] = defaultdict(
         lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
     )
     ways: dict[str, str] = {}
-    along = partial(norms_along, model, reads, part_of=part_of, memory_bytes=memory_bytes)
-
-    compared, done = False, 0
-
-    def norms_of(sentences: Int[Tensor, " k"]) -> PerSentenceNorms:
-        nonlocal compared
-        also_alone = compare and not compared and len(sentences) > 1
-        piece = sentences_of(batch, sentences)
-        told = partial(along, share=lambda of_pass: share((done + of_pass * len(sentences)) / n))
-        norms = _drawn_norms(told, piece, seed, first_sentence + sentences, also_alone)
-        compared = compared or also_alone
-        return norms
-
-    for sentences, norms in _as_memory_allows(norms_of, groups, at_once, first_sentence):
+    for sentences, norms in _as_memory_allows(passes.norms, groups, at_once, first_sentence):
         predictions = torch.bincount(sentences_of(batch, sentences).rows)
         for name, of_each in norms.groups.items():
             values[name][sentences] = of_each / predictions
         ways |= norms.ways
-        done += len(sentences)
-        share(done / n)
-    return SentenceTraces(dict(values), ways, compared)
+    return SentenceTraces(dict(values), ways, passes.compared)
+
+
+@dataclass
+class _Passes:
+    """Passes over some of a batch's sentences at a time, of which the first of several is also compared."""
+
+    along: Callable[..., PerSentenceNorms]
+    batch: Batch
+    seed: int
+    first_sentence: int
+    share: Share
+    compare: bool
+    compared: bool = False
+    done: int = 0
+
+    def norms(self, sentences: Int[Tensor, " k"]) -> PerSentenceNorms:
+        """Those of these sentences."""
+        also_alone = self.compare and not self.compared and len(sentences) > 1
+        piece, numbers = sentences_of(self.batch, sentences), self.first_sentence + sentences
+        told = partial(self.along, share=partial(self._told, len(sentences)))
+        norms = _drawn_norms(told, piece, self.seed, numbers, also_alone)
+        self._told(len(sentences), 1.0)
+        self.compared |= also_alone
+        self.done += len(sentences)
+        return norms
+
+    def _told(self, sentences: int, of_pass: float) -> None:
+        self.share((self.done + of_pass * sentences) / len(self.batch))
 
 
 def _as_memory_allows(
