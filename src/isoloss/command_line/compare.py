@@ -1,15 +1,12 @@
 """`isoloss compare`: loss, flatness and accuracy of several models, and what may be said of them."""
 
-import json
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
-from rich.table import Table
 
 from isoloss.command_line.options import (
     File,
@@ -25,25 +22,14 @@ from isoloss.command_line.options import (
     usable_mask_rate,
     usable_seed,
 )
-from isoloss.command_line.terminal import broken, progress_display, starting, table_console
+from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
 if TYPE_CHECKING:
-    from isoloss.measurements.checkpoint_comparison import Comparison, Measured
+    from isoloss.measurements.checkpoint_comparison import Measured
     from isoloss.measurements.compared_checkpoints import Checkpoint, Stage
     from isoloss.measurements.comparison_plan import PlanSettings, Sources
-    from isoloss.measurements.verdicts import PairVerdict
-    from isoloss.results.estimate import Estimate
-    from isoloss.results.record import Record
-
-TITLES = {
-    "loss": "loss (nats)",
-    "trace": "Fisher trace",
-    "probe": "linear probe",
-    "fine-tuning": "fine-tuned",
-}
-"""Of columns; others are called by their quantities' names."""
 
 LOSS_SENTENCES = 10_000
 """The loss of a sentence has a standard deviation of about 1 nat, so ten thousand give the mean to about 0.01
@@ -121,6 +107,7 @@ def compare(options: CompareOptions) -> int:
     with starting("compare"):
         import torch
 
+        from isoloss.command_line.compare_table import print_comparison, print_json
         from isoloss.device import usable_device
         from isoloss.files import only_process_in, remove_unfinished
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
@@ -153,9 +140,9 @@ def compare(options: CompareOptions) -> int:
     found = verdicts(comparison, options.same_loss)
     if options.json:
         notes = (*sources.notes, *warnings_of(comparison.records))
-        print(_as_json(comparison, found, notes, options.output))
+        print_json(comparison, found, notes, options.output)
     else:
-        _print(comparison, found, options.same_loss, options.output)
+        print_comparison(comparison, found, options.same_loss, options.output)
     return 0
 
 
@@ -252,73 +239,3 @@ def _settings(options: CompareOptions, sources: "Sources") -> tuple[tuple[str, s
     if sources.corpus is not None:
         rows.append(("loss", f"on {options.sentences or LOSS_SENTENCES:,} sentences at most"))
     return tuple(rows)
-
-
-def _print(
-    comparison: "Comparison", verdicts: "Sequence[PairVerdict]", same_loss: float, report: Path
-) -> None:
-    """A row per checkpoint, the conclusions for each pair, and the location of the report."""
-    from isoloss.measurements.compared_checkpoints import ACCURACIES
-    from isoloss.measurements.measured_models import warnings_of
-    from isoloss.report.comparison_page import pair_sentences
-
-    console = table_console()
-    table = Table()
-    table.add_column("checkpoint", overflow="fold")
-    cells = {
-        name: [_cell(comparison, each, name) for each in comparison.checkpoints] for name in comparison.names
-    }
-    measured = [name for name, column in cells.items() if any(column)]
-    for name in measured:
-        table.add_column(TITLES.get(name, name.replace("_", " ")), justify="right")
-    for place, checkpoint in enumerate(comparison.checkpoints):
-        table.add_row(checkpoint.name, *(cells[name][place] for name in measured))
-    if (majority := comparison.majority) is not None:
-        table.add_row(
-            "the majority", *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured)
-        )
-    console.print(table)
-    for line in [*pair_sentences(verdicts, same_loss), *warnings_of(comparison.records)]:
-        console.print(broken(line), markup=False, soft_wrap=True)
-    console.print(f"page: {report}", markup=False, soft_wrap=True)
-
-
-def _as_json(
-    comparison: "Comparison", verdicts: "Sequence[PairVerdict]", notes: Sequence[str], report: Path
-) -> str:
-    """One JSON object: records, verdicts with their intervals, and descriptions of the checkpoints."""
-    content = {
-        "records": [asdict(record) for record in comparison.records],
-        "verdicts": [_verdict_as_json(verdict) for verdict in verdicts],
-        "models": [_checkpoint_as_json(checkpoint) for checkpoint in comparison.checkpoints],
-        "notes": list(notes),
-        "report": str(report),
-    }
-    return json.dumps(content, ensure_ascii=False, allow_nan=False)
-
-
-def _cell(comparison: "Comparison", checkpoint: "Checkpoint", name: str) -> str:
-    from isoloss.measurements.compared_checkpoints import ACCURACIES
-    from isoloss.results.record import as_text
-
-    found: Estimate | Record | None
-    if name in ACCURACIES:
-        found = comparison.estimate(checkpoint, name)
-    else:
-        measured = comparison.measurement(checkpoint, name)
-        found = None if measured is None else measured.records[0]
-    return "" if found is None else as_text(found.value, found.standard_error)
-
-
-def _verdict_as_json(verdict: "PairVerdict") -> dict[str, Any]:
-    known = asdict(verdict)
-    for name in ("low", "high", "needed"):
-        if not math.isfinite(known[name]):  # of a question not asked, or that nothing bounds or decides
-            known[name] = None
-    return known
-
-
-def _checkpoint_as_json(checkpoint: "Checkpoint") -> dict[str, Any]:
-    known = asdict(checkpoint)
-    del known["shapes"]
-    return known

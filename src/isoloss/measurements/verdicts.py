@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
 
 from isoloss.measurements.checkpoint_comparison import Comparison
@@ -69,6 +70,13 @@ def verdicts(comparison: Comparison, same_loss: float = SAME_LOSS) -> list[PairV
     confidence = 1 - (1 - CONFIDENCE) / max(1, counted)
     losses = {checkpoint.name: comparison.loss(checkpoint) for checkpoint in comparison.checkpoints}
     return [_answered(each, confidence, losses.get(each.first, math.nan), same_loss) for each in asked]
+
+
+def pair_sentences(verdicts: Sequence[PairVerdict], same_loss: float) -> list[str]:
+    """The conclusions for each pair, one paragraph each, and what would decide open questions."""
+    asked = [each for each in verdicts if each.first != MAJORITY]
+    pairs = [list(pair) for _, pair in groupby(asked, lambda each: (each.first, each.second))]
+    return [f"{in_words(pair, same_loss)} {what_would_decide(pair)}".rstrip() for pair in pairs]
 
 
 def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> str:

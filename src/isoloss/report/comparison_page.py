@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import polars as pl
 from markupsafe import Markup
@@ -21,7 +20,7 @@ from isoloss.measurements.compared_checkpoints import (
 from isoloss.measurements.flatter_verdict import SAME_LOSS
 from isoloss.measurements.measured_models import CONFIDENCE
 from isoloss.measurements.task_texts import DESCRIPTION
-from isoloss.measurements.verdicts import MAJORITY, PairVerdict, in_words, what_would_decide
+from isoloss.measurements.verdicts import MAJORITY, PairVerdict, pair_sentences
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table
@@ -68,13 +67,6 @@ def comparison_page(comparison: Comparison, verdicts: Sequence[PairVerdict], det
         sections=tuple(section for section in sections if section.markup or section.rows),
         notices=_notices(comparison, details),
     )
-
-
-def pair_sentences(verdicts: Sequence[PairVerdict], same_loss: float) -> list[str]:
-    """The conclusions for each pair, one paragraph each, and what would decide open questions."""
-    asked = [each for each in verdicts if each.first != MAJORITY]
-    pairs = [list(pair) for _, pair in groupby(asked, lambda each: (each.first, each.second))]
-    return [f"{in_words(pair, same_loss)} {what_would_decide(pair)}".rstrip() for pair in pairs]
 
 
 def comparison_panels(comparison: Comparison) -> list[Panel]:

@@ -1,0 +1,89 @@
+"""The output of `isoloss compare`: a table and conclusions for people, or JSON."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from isoloss.command_line.terminal import broken, table_console
+from isoloss.measurements.checkpoint_comparison import Comparison
+from isoloss.measurements.compared_checkpoints import ACCURACIES, Checkpoint
+from isoloss.measurements.measured_models import warnings_of
+from isoloss.measurements.verdicts import PairVerdict, pair_sentences
+from isoloss.results.estimate import Estimate
+from isoloss.results.record import Record, as_text
+
+TITLES = {
+    "loss": "loss (nats)",
+    "trace": "Fisher trace",
+    "probe": "linear probe",
+    "fine-tuning": "fine-tuned",
+}
+"""Of columns; others are called by their quantities' names."""
+
+
+def print_comparison(
+    comparison: Comparison, verdicts: Sequence[PairVerdict], same_loss: float, report: Path
+) -> None:
+    """A row per checkpoint, the conclusions for each pair, and the location of the report."""
+    console = table_console()
+    table = Table()
+    table.add_column("checkpoint", overflow="fold")
+    cells = {
+        name: [_cell(comparison, each, name) for each in comparison.checkpoints] for name in comparison.names
+    }
+    measured = [name for name, column in cells.items() if any(column)]
+    for name in measured:
+        table.add_column(TITLES.get(name, name.replace("_", " ")), justify="right")
+    for place, checkpoint in enumerate(comparison.checkpoints):
+        table.add_row(checkpoint.name, *(cells[name][place] for name in measured))
+    if (majority := comparison.majority) is not None:
+        table.add_row(
+            "the majority", *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured)
+        )
+    console.print(table)
+    for line in [*pair_sentences(verdicts, same_loss), *warnings_of(comparison.records)]:
+        console.print(broken(line), markup=False, soft_wrap=True)
+    console.print(f"page: {report}", markup=False, soft_wrap=True)
+
+
+def print_json(
+    comparison: Comparison, verdicts: Sequence[PairVerdict], notes: Sequence[str], report: Path
+) -> None:
+    """One JSON object: records, verdicts with their intervals, and descriptions of the checkpoints."""
+    content = {
+        "records": [asdict(record) for record in comparison.records],
+        "verdicts": [_verdict_as_json(verdict) for verdict in verdicts],
+        "models": [_checkpoint_as_json(checkpoint) for checkpoint in comparison.checkpoints],
+        "notes": list(notes),
+        "report": str(report),
+    }
+    print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+
+def _cell(comparison: Comparison, checkpoint: Checkpoint, name: str) -> str:
+    found: Estimate | Record | None
+    if name in ACCURACIES:
+        found = comparison.estimate(checkpoint, name)
+    else:
+        measured = comparison.measurement(checkpoint, name)
+        found = None if measured is None else measured.records[0]
+    return "" if found is None else as_text(found.value, found.standard_error)
+
+
+def _verdict_as_json(verdict: PairVerdict) -> dict[str, Any]:
+    known = asdict(verdict)
+    for name in ("low", "high", "needed"):
+        if not math.isfinite(known[name]):  # of a question not asked, or that nothing bounds or decides
+            known[name] = None
+    return known
+
+
+def _checkpoint_as_json(checkpoint: Checkpoint) -> dict[str, Any]:
+    known = asdict(checkpoint)
+    del known["shapes"]
+    return known
