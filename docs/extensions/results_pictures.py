@@ -5,18 +5,23 @@ today's experiment.
 """
 
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import polars as pl
 import vl_convert
 from results_kept import PIXELS, ROOT, picture_name, read_kept
+from results_quoted import conclusion
 
 from isoloss.experiments.claims import Judgement
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.scale import scale_named
 from isoloss.report.page import drawn
 from isoloss.results.verdict import Verdict
+
+TITLED = ("flatten-polish",)
+"""README's picture: its title is the finding, where its claims one after another would take three lines."""
 
 
 def picture(kept: dict[str, Any]) -> bytes | None:
@@ -32,6 +37,8 @@ def picture(kept: dict[str, Any]) -> bytes | None:
     except pl.exceptions.ColumnNotFoundError:
         return None
     shown = drawn(panels[design.picture.panel], _judged(result))
+    if result["name"] in TITLED:
+        shown = replace(shown, title=conclusion(kept) or shown.title)
     return vl_convert.svg_to_png(vl_convert.vegalite_to_svg(shown.picture), scale=PIXELS)
 
 

@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from results_kept import ROOT, largest_current, seeds_of, told
@@ -16,51 +17,62 @@ PLACES = {
 """Of what these pages say of the results, the line that each part stands below."""
 
 END = "<!-- until here -->\n"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a claim or two of one experiment say together.
+
+    `sentence` is said if the claims' answers are `needed`, with each claim's number under its place; if they
+    have become others, `about` heads the `questions` and their answers, one a claim.
+    """
+
+    experiment: str
+    claims: tuple[str, str]
+    needed: tuple[str, str]
+    sentence: str
+    about: str
+    questions: tuple[str, str]
+
+
 FINDINGS = (
-    (
-        "What accuracy follows",
-        "The loss converges before accuracy and KL do.",
-        ("Yes", "No"),
+    Finding(
         "figure-1",
-        {
-            "later-is-better": (
-                "After the loss has converged, does accuracy keep rising? {answer}: it changes by {measured}."
-            ),
-            "one-kl": ("Has KL converged as well? {answer}: it changes by {measured}."),
-        },
+        ("later-is-better", "one-kl"),
+        ("Yes", "No"),
+        "**The loss converges before accuracy and KL do**: once it has, accuracy still rises, by {0}, and a "
+        "run still spans {1}",
+        "What accuracy follows",
+        ("After the loss has converged, does accuracy keep rising?", "Has KL converged as well?"),
     ),
-    (
-        "What flatness alone does",
-        "Flatness alone does not raise accuracy; it makes models robust to rounding.",
-        ("No", "Yes"),
+    Finding(
         "flatten-polish",
-        {
-            "flatter-is-no-better": (
-                "Models were made flatter or sharper, then trained to equal KL. Does accuracy rise by half a "
-                "point as the trace of the Hessian halves? {answer}: it changes by {measured}."
-            ),
-            "rounding-harms-the-sharper": (
-                "Does rounding the weights to 6 bits harm the sharper ones more? {answer}: the KL after "
-                "rounding rises by {measured}."
-            ),
-        },
+        ("flatter-is-no-better", "rounding-harms-the-sharper"),
+        ("No", "Yes"),
+        "**Flatness alone does not raise accuracy; it makes models robust to rounding**: among models made "
+        "flatter or sharper and then trained to equal KL, accuracy changes by {0}, while the KL that 6-bit "
+        "weights cost rises by {1}",
+        "What flatness alone does",
+        (
+            "Does accuracy rise by half a point as the trace of the Hessian halves, KL being equal?",
+            "Does rounding the weights to 6 bits harm sharper models more?",
+        ),
     ),
-    (
-        "The clock",
-        "SGD keeps moving to flatter models, by one clock.",
-        ("Yes", "Yes"),
+    Finding(
         "drift",
-        {
-            "trace-falls": ("Does the trace keep falling along SGD? {answer}: by {measured}."),
-            "one-clock": (
-                "Do learning rate η, batch size B and steps k matter only through one clock, τ = η²k / 4B? "
-                "{answer}: any two schedules are at most {measured}."
-            ),
-        },
+        ("trace-falls", "one-clock"),
+        ("Yes", "Yes"),
+        "**SGD keeps moving to flatter models, by one clock**: a run goes through {0}, and learning rate η, "
+        "batch size B and steps k matter only through τ = η²k / 4B, by which any two schedules are at most "
+        "{1}",
+        "The clock",
+        (
+            "Does the trace keep falling under SGD?",
+            "Do learning rate η, batch size B and steps k matter only through τ = η²k / 4B?",
+        ),
     ),
 )
-"""README's findings: what each is about, its conclusion if the answers to its questions are these, its
-experiment, and its claims as questions in plain words."""
+"""README's findings."""
 
 ANSWERS = {"supported": "Yes", "not supported": "No", "inconclusive": "Undecided"}
 ASKED_THE_OTHER_WAY = ("flatter-is-no-better",)
@@ -100,19 +112,42 @@ def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
 
 
 def findings(kept: Sequence[dict[str, Any]], page: str) -> str:
-    """Each finding: its claims' verdicts and numbers at the largest current scale; `page` has the rest."""
-    lines = []
-    for about, conclusion, needed, name, claims in FINDINGS:
-        shown = largest_current([each for each in kept if each["result"]["name"] == name])
-        named = {claim["name"]: claim for claim in shown["result"]["claims"]}
-        seeds = _in_words(len(seeds_of(shown["result"])))
-        answers = tuple(_answer(named[claim]) for claim in claims)
-        said = " ".join(_said(words, named[claim]) for claim, words in claims.items())
-        where = f"[{name}]({page}#{name}), {shown['scale']} scale, {seeds} seeds"
-        about = f"**{conclusion}**" if answers == needed else f"**{about}.**"
-        text = f"- {about} {said} ({where}.)"
-        lines.append(textwrap.fill(text, 125, subsequent_indent="  ", break_on_hyphens=False))
-    return "\n".join(lines) + "\n"
+    """Each finding in a sentence, of its largest current scale; `page` has the rest."""
+    return "".join(f"{_in_a_sentence(found, kept, page)}\n" for found in FINDINGS)
+
+
+def _in_a_sentence(found: Finding, kept: Sequence[dict[str, Any]], page: str) -> str:
+    shown = largest_current([each for each in kept if each["result"]["name"] == found.experiment])
+    numbers = [told(claim).measured for claim in _claims(found, shown)]
+    answers = _answers(found, shown)
+    if answers == found.needed:
+        said = found.sentence.format(*numbers)
+    else:
+        parts = zip(found.questions, answers, numbers, strict=True)
+        said = f"**{found.about}**: " + "; ".join(
+            f"{asked} {answer}, {number}" for asked, answer, number in parts
+        )
+    seeds = _in_words(len(seeds_of(shown["result"])))
+    where = f"[{found.experiment}]({page}#{found.experiment}), {shown['scale']} scale, {seeds} seeds"
+    text = f"- {said} ({where}).".replace(" %", "\N{NO-BREAK SPACE}%")
+    return textwrap.fill(text, 125, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def conclusion(shown: dict[str, Any]) -> str:
+    """A shipped result's finding without numbers, for a picture's title; empty if it is not among them."""
+    for found in FINDINGS:
+        if found.experiment == shown["result"]["name"] and _answers(found, shown) == found.needed:
+            return found.sentence.split("**")[1]
+    return ""
+
+
+def _answers(found: Finding, shown: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(map(_answer, _claims(found, shown)))
+
+
+def _claims(found: Finding, shown: dict[str, Any]) -> list[dict[str, Any]]:
+    named = {claim["name"]: claim for claim in shown["result"]["claims"]}
+    return [named[name] for name in found.claims]
 
 
 def _answer(claim: dict[str, Any]) -> str:
@@ -120,10 +155,6 @@ def _answer(claim: dict[str, Any]) -> str:
     if claim["name"] in ASKED_THE_OTHER_WAY:
         return {"Yes": "No", "No": "Yes"}.get(answer, answer)
     return answer
-
-
-def _said(words: str, claim: dict[str, Any]) -> str:
-    return words.format(answer=f"**{_answer(claim)}**", measured=told(claim).measured)
 
 
 def readme_table(kept: Sequence[dict[str, Any]]) -> str:

@@ -200,6 +200,29 @@ def test_what_we_found_opens_with_a_minutes_summary_and_an_answer_to_every_quest
     assert details.count("<details>") == details.count("</details>") == len(named) + 1
 
 
+def test_the_readme_tells_three_findings_in_a_sentence_each() -> None:
+    _, rest = (ROOT / "README.md").read_text().split("<!-- what was found -->\n")
+    findings = rest.split("<!-- until here -->")[0].split("\n- ")
+    assert len(findings) == 3
+    for each in findings:
+        assert re.fullmatch(r"(- )?\*\*[^*]+\*\*: [^?]+\.\n?", each), each
+        assert len(re.findall(r"\.(?=\s)", each.strip() + " ")) == 1, each
+
+
+def test_a_finding_whose_verdicts_have_become_others_is_told_as_questions_under_what_it_is_about() -> None:
+    from results_kept import read_kept
+    from results_quoted import conclusion, findings
+
+    kept = [each for each in read_kept() if each["result"]["name"] in ("figure-1", "flatten-polish", "drift")]
+    assert "SGD keeps moving to flatter models, by one clock" in map(conclusion, kept)
+    for each in kept:
+        for claim in each["result"]["claims"]:
+            claim["verdict"] = "inconclusive"
+    told = findings(kept, "")
+    assert "**The clock**: Does the trace keep falling under SGD? Undecided, " in " ".join(told.split())
+    assert [conclusion(each) for each in kept] == [""] * len(kept)
+
+
 def test_withdrawn_claims_are_not_counted() -> None:
     from results_kept import of_kind
 

@@ -115,7 +115,7 @@ def fitted_line(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Cha
     """The mean slope as a line through the middle, with its number and error above the chart's right end."""
     ends = pl.DataFrame(fitted.ends, schema=["x", "y"], orient="row")
     line = alt.Chart(ends).mark_line(color=marks.INK, strokeWidth=2.5, interpolate="linear", clip=True)
-    per = "a doubling" if chart.x.logarithmic else "a nat" if "(nats)" in chart.x.title else "per unit"
+    per = "per doubling" if chart.x.logarithmic else "per nat" if "(nats)" in chart.x.title else "per unit"
     unit = " doublings" if chart.y.logarithmic else ""
     number = as_text(fitted.slope.value, fitted.slope.standard_error)
     said = f"slope within a {chart.joined or fitted.group}: {number}{unit} {per}"
