@@ -1,5 +1,6 @@
 """The last screen of `isoloss reproduce`: a line a claim, at any width."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -47,23 +48,31 @@ def test_a_line_has_mark_name_number_and_the_shipped_verdict() -> None:
     assert counted(RESULT.judgements) == ["3 effects: 1 ✓ supported, 1 ✗ not supported, 1 ? inconclusive"]
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_no_line_of_any_claim_is_wider_than_asked(width: int) -> None:
-    seen = 0
+@pytest.mark.parametrize(("width", "most_cut"), [(80, 6), (120, 0)])
+def test_no_line_of_any_claim_is_wider_than_asked_and_hardly_a_name_is_cut(width: int, most_cut: int) -> None:
+    """Six names of over forty characters do not fit beside their numbers."""
+    seen = cut = 0
     for result in every_result():
         names = [judged.claim.name for judged in result.judgements]
         beside = shipped(**dict.fromkeys(names, Verdict.NOT_SUPPORTED))
         lines = claim_lines(result, beside, width, judged=True)
-        assert len(lines) == len(names) + bool(names)
         assert max(map(len, lines), default=0) <= width
-        whole = [
-            line
-            for line in lines[1:]
-            if any(text in line for text in ("shipped: ", "as shipped", "withdrawn"))
-        ]
+        whole = [line for line in lines if re.search(r"  (shipped: .+|.*as shipped|withdrawn)(  |$)", line)]
         assert len(whole) == len(names)
+        assert not [line for line in lines if line.endswith("…")]
+        cut += sum("…" in line for line in lines)
         seen += len(names)
     assert seen > 100
+    assert cut <= most_cut
+
+
+def test_what_is_shipped_is_said_in_brief_where_names_would_be_cut() -> None:
+    beside = shipped(rises=Verdict.SUPPORTED, falls=Verdict.SUPPORTED)
+    _, rises, falls, stays = claim_lines(RESULT, beside, 46, judged=True)
+    assert rises.split() == ["✓", "rises", "1.2", "(0.91", "to", "1.6)", "as", "shipped"]
+    assert falls.endswith("shipped: ✓")
+    assert stays.startswith("  ? stays ")
+    assert "shipped" not in stays
 
 
 def test_piped_lines_leave_nothing_out() -> None:

@@ -55,22 +55,40 @@ def claim_lines(
     """The experiment's title and a line a claim, each at most `width` characters (None: however long).
 
     Effects come before premises, then what is withdrawn. Where a line does not fit, its unit and what would
-    decide it are left out, then the middle of its name. `judged` is false where the scale decides nothing.
+    decide it are left out, then the shipped verdict is said in a word and a mark, then the middle of the name
+    is left out. `judged` is false where the scale decides nothing.
     """
-    lines = list(_lines(result.judgements, beside, judged=judged))
+    lines = list(_lines(result.judgements, beside, in_brief=False, judged=judged))
     if not lines:
         return []
-    longest = max(len(line.name) for line in lines)
-    numbers, verdicts = (max(len(getattr(line, part)) for line in lines) for part in ("number", "verdict"))
+    if width is not None and _room(lines, width) < _longest_name(lines):
+        lines = list(_lines(result.judgements, beside, in_brief=True, judged=judged))
+    longest = _longest_name(lines)
     if width is not None:
-        rest = len(INDENT) + 1 + 1 + len(GAP) + numbers + (len(GAP) + verdicts if verdicts else 0)
-        longest = min(longest, max(SHORTEST, width - rest))
+        longest = min(longest, max(SHORTEST, _room(lines, width)))
+    numbers, verdicts = _columns(lines)
     title = f"{spoken(result.experiment.name)}: {result.experiment.title}"
-    return [_cut(title, width), *(_written(line, longest, numbers, verdicts, width) for line in lines)]
+    headed = [title] if width is None else textwrap.wrap(title, width, subsequent_indent=INDENT)
+    return [*headed, *(_written(line, longest, numbers, verdicts, width) for line in lines)]
+
+
+def _longest_name(lines: Sequence[ClaimLine]) -> int:
+    return max(len(line.name) for line in lines)
+
+
+def _columns(lines: Sequence[ClaimLine]) -> tuple[int, int]:
+    """The widths of the numbers and of the verdicts."""
+    return max(len(line.number) for line in lines), max(len(line.verdict) for line in lines)
+
+
+def _room(lines: Sequence[ClaimLine], width: int) -> int:
+    """The characters that numbers and verdicts leave to a name."""
+    numbers, verdicts = _columns(lines)
+    return width - len(f"{INDENT}✓ {GAP}") - numbers - (len(GAP) + verdicts if verdicts else 0)
 
 
 def _lines(
-    judgements: Sequence[Judgement], beside: BesideShipped | None, *, judged: bool
+    judgements: Sequence[Judgement], beside: BesideShipped | None, *, in_brief: bool, judged: bool
 ) -> Iterator[ClaimLine]:
     for role in ROLES:
         for each in judgements:
@@ -78,7 +96,7 @@ def _lines(
                 continue
             mark = WITHDRAWN if role == "withdrawn" else MARKS[each.verdict] if judged else " "
             number = _number(each)
-            verdict = _verdict(each, beside) if judged else ""
+            verdict = (_in_brief if in_brief else _verdict)(each, beside) if judged else ""
             seeds = each.seeds_needed if judged and role != "withdrawn" else None
             more = [each.claim.reading.unit, f"{seeds} seeds would decide" if seeds else ""]
             yield ClaimLine(mark, each.claim.name, number, verdict, tuple(filter(None, more)))
@@ -93,19 +111,32 @@ def _number(judged: Judgement) -> str:
 def _verdict(judged: Judgement, beside: BesideShipped | None) -> str:
     if judged.claim.withdrawn:
         return "withdrawn"
-    shipped = beside.shipped.claims.get(judged.claim.name) if beside is not None else None
+    shipped = _shipped(judged, beside)
     if shipped is None:
         return str(judged.verdict)
-    return "same verdict as shipped" if shipped.verdict == judged.verdict else f"shipped: {shipped.verdict}"
+    return "same verdict as shipped" if shipped == judged.verdict else f"shipped: {shipped}"
+
+
+def _in_brief(judged: Judgement, beside: BesideShipped | None) -> str:
+    """The same in ten characters: the mark before the name tells the verdict."""
+    shipped = _shipped(judged, beside)
+    if judged.claim.withdrawn or shipped is None:
+        return "withdrawn" if judged.claim.withdrawn else ""
+    return "as shipped" if shipped == judged.verdict else f"shipped: {MARKS[shipped]}"
+
+
+def _shipped(judged: Judgement, beside: BesideShipped | None) -> Verdict | None:
+    claim = beside.shipped.claims.get(judged.claim.name) if beside is not None else None
+    return None if claim is None else claim.verdict
 
 
 def _written(line: ClaimLine, longest: int, numbers: int, verdicts: int, width: int | None) -> str:
     name = without_middle(line.name, longest)
     written = f"{INDENT}{line.mark} {name:<{longest}}{GAP}{line.number:<{numbers}}"
-    if line.verdict:
+    if verdicts:
         written += f"{GAP}{line.verdict:<{verdicts}}"
     for more in line.more:
-        if width is None or len(written.rstrip() + GAP + more) <= width:
+        if width is None or len(f"{written}{GAP}{more}") <= width:
             written = f"{written}{GAP}{more}"
     return _cut(written.rstrip(), width)
 
