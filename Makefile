@@ -56,7 +56,7 @@ test-versions: ## models and flatness with the oldest torch and transformers pro
 		.venv-versions/bin/python -c "import torch, transformers as t; print('torch', torch.__version__, 'transformers', t.__version__)" && \
 		du -sh .venv-versions && \
 		.venv-versions/bin/python -m pytest -m 'not slow' tests/models tests/objectives tests/curvature \
-			tests/architectures tests/command_line/test_flatness_command.py || exit 1; \
+			tests/architectures tests/command_line/test_flatness_command.py tests/command_line/test_flatness_quantities.py || exit 1; \
 	done
 
 lint: style types ## lint, types and import rules alone

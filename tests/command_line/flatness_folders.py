@@ -56,3 +56,11 @@ def odd_folders(folder):
     (folder / "odd").mkdir()
     config = {"model_type": "odd", "architectures": ["OddForMaskedLM"], "auto_map": {"AutoConfig": "c.C"}}
     (folder / "odd" / "config.json").write_text(json.dumps(config))
+
+
+def records(written):
+    """What `--json` has written, by quantity, model and part of the model."""
+    return {
+        (r["quantity"], r["checkpoint"], r["settings"].get("group")): r
+        for r in json.loads(written)["records"]
+    }

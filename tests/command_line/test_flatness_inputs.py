@@ -1,12 +1,10 @@
 """`isoloss flatness` on invalid texts and folders."""
 
 import json
-from functools import partial
 
 import pytest
 import torch
-from called import answer
-from flatness_folders import WORDS, save, save_models
+from flatness_folders import WORDS, save
 from safetensors.torch import load_file, save_file
 
 from isoloss.errors import IsolossError
@@ -14,32 +12,23 @@ from isoloss.models.transformers import PostLayerNormTransformer, Shape
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    save_models(folder)
-    (folder / "folder.html").mkdir()
-    (folder / "one.jsonl").write_text("[3, 4]\n")
-    (folder / "table.jsonl").write_text('{"first": "a b", "second": "c"}\n' * 9)
-    return folder
+def models(models):
+    (models / "folder.html").mkdir()
+    (models / "one.jsonl").write_text("[3, 4]\n")
+    (models / "table.jsonl").write_text('{"first": "a b", "second": "c"}\n' * 9)
+    return models
 
 
-@pytest.fixture
-def run(models, monkeypatch, capsys):
-    monkeypatch.chdir(models)
-
-    return partial(answer, capsys, "flatness")
-
-
-def test_lines_too_long_are_cut_and_said(run, models):
+def test_lines_too_long_are_cut_and_said(flatness, models):
     (models / "long.txt").write_text("a b c d e f g h a b c\n" + "a b\n" * 30)
-    code, written, _ = run("bert", "--text", "long.txt")
+    code, written, _ = flatness("bert", "--text", "long.txt")
     assert code == 0
     assert "1 sentences were truncated to the model's maximum length" in written
-    _, written, _ = run("bert", "--text", "long.txt", "--json")
+    _, written, _ = flatness("bert", "--text", "long.txt", "--json")
     assert json.loads(written)["lines_cut"] == [1]
 
 
-def test_what_a_text_does_not_tell_is_said(run, models):
+def test_what_a_text_does_not_tell_is_said(flatness, models):
     """The tokenizer of the tests rejects words that it has no token for; this one replaces them."""
     (models / "unsure").mkdir(exist_ok=True)
     for path in (models / "bert").iterdir():
@@ -51,29 +40,31 @@ def test_what_a_text_does_not_tell_is_said(run, models):
     path = models / "unsure" / "tokenizer_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"unk_token": "h"}))
     (models / "foreign.txt").write_text("a b c\n" * 9 + "a x y\n" * 9 + "z\n")
-    code, written, _ = run("unsure", "--text", "foreign.txt", "--sentences", "19")
+    code, written, _ = flatness("unsure", "--text", "foreign.txt", "--sentences", "19")
     assert code == 0
     assert "warning: 1 sentences have nothing to predict and were left out (5.3 %)" in written
     assert "warning: 19 of 55 tokens are unknown to the tokenizer (35 %)" in written
     (models / "foreign.txt").write_text("x y z\n" * 9)
-    code, _, error = run("unsure", "--text", "foreign.txt")
+    code, _, error = flatness("unsure", "--text", "foreign.txt")
     assert code == 2
     assert "nothing can be predicted: 27 of 27 tokens are unknown to the tokenizer" in error
 
 
-def test_token_numbers_nested_without_end_are_refused(run, models):
+def test_token_numbers_nested_without_end_are_refused(flatness, models):
     (models / "deep.jsonl").write_text("[3, 4]\n" + "[" * 100_000 + "\n")
-    code, _, error = run("bert", "--token-ids", "deep.jsonl")
+    code, _, error = flatness("bert", "--token-ids", "deep.jsonl")
     assert code == 2
     assert "deep.jsonl, line 2: this is not a list of whole numbers" in error
 
 
-def test_the_ends_of_lines_are_no_part_of_them(run, models):
+def test_the_ends_of_lines_are_no_part_of_them(flatness, models):
     lines = ["a b c d", "b c", "a c d e f", "e f"]
     numbers = []
     for name, end in (("unix", b"\n"), ("windows", b"\r\n"), ("old", b"\r")):
         (models / f"{name}.txt").write_bytes(end.join(line.encode() for line in lines) + end)
-        numbers.append(json.loads(run("gpt2", "--text", f"{name}.txt", "--json")[1])["records"][0]["value"])
+        numbers.append(
+            json.loads(flatness("gpt2", "--text", f"{name}.txt", "--json")[1])["records"][0]["value"]
+        )
     assert len(set(numbers)) == 1
 
 
@@ -93,30 +84,30 @@ def test_the_ends_of_lines_are_no_part_of_them(run, models):
         ),
     ],
 )
-def test_what_is_no_whole_language_model_is_refused(run, models, file, content, sentence):
+def test_what_is_no_whole_language_model_is_refused(flatness, models, file, content, sentence):
     folder = models / f"bert-with-{file}"
     folder.mkdir(exist_ok=True)
     for path in (models / "bert").iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
     held = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
     (folder / file).write_text(json.dumps(held | content))
-    code, _, error = run(folder.name, "--text", "text.txt")
+    code, _, error = flatness(folder.name, "--text", "text.txt")
     assert code == 2
     assert sentence in error
 
 
-def test_numbers_are_printed_though_the_page_cannot_be_written(run, models, monkeypatch):
+def test_numbers_are_printed_though_the_page_cannot_be_written(flatness, models, monkeypatch):
     def full(*arguments):
         raise IsolossError("cannot write in .: No space left on device")
 
     monkeypatch.setattr("isoloss.report.page.write_lone_page", full)
-    code, written, error = run("bert", "--text", "text.txt", "--sentences", "4", "--output", "a.html")
+    code, written, error = flatness("bert", "--text", "text.txt", "--sentences", "4", "--output", "a.html")
     assert code == 2
     assert "fisher_trace" in written
     assert "No space left on device" in error
 
 
-def test_scores_that_are_not_finite_are_named_by_line(run, models):
+def test_scores_that_are_not_finite_are_named_by_line(flatness, models):
     save(PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 0), models / "diverged")
     path = models / "diverged" / "model.safetensors"
     weights = load_file(path)
@@ -134,7 +125,7 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
         ("bert", "diverged", "other"),
         ("bert", "diverged", "--quantity", "unit_trace"),
     ):
-        code, _, error = run(*asked, "--text", "named.txt")
+        code, _, error = flatness(*asked, "--text", "named.txt")
         assert code == 2
         assert "the model's scores for diverged, the sentence of line 21, are not finite" in error
 
@@ -194,8 +185,8 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
         (["empty", "--text", "text.txt"], "empty holds no model: it has no config.json"),
     ],
 )
-def test_mistakes_are_one_sentence(run, arguments, sentence):
-    code, written, error = run(*arguments)
+def test_mistakes_are_one_sentence(flatness, arguments, sentence):
+    code, written, error = flatness(*arguments)
     assert (code, written) == (2, "")
     assert error.startswith("isoloss: ")
     assert sentence in error

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 import torch
 from called import answer
-from flatness_folders import save_models
 from safetensors.torch import load_file, save_file
 
 from hand_made_runs import SPECIFICATION, write_names, write_run
@@ -19,20 +18,13 @@ from isoloss.stored_runs import packed_records
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("saved")
-    save_models(folder)
-    return folder
-
-
 @pytest.fixture
-def bert(saved: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(saved / "bert", tmp_path / "bert"))
+def bert(models: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(models / "bert", tmp_path / "bert"))
 
 
-def flatness(folder: Path, saved: Path) -> tuple[object, ...]:
-    return "flatness", folder, "--text", saved / "text.txt", "--sentences", 8
+def flatness(folder: Path, models: Path) -> tuple[object, ...]:
+    return "flatness", folder, "--text", models / "text.txt", "--sentences", 8
 
 
 def refused(capsys: Capture, *arguments: object) -> str:
@@ -73,12 +65,12 @@ CONFIGURATIONS = [
 
 @pytest.mark.parametrize("command", ["flatness", "compare"])
 def test_names_of_weights_that_are_numbers_are_refused(
-    command: str, bert: Path, saved: Path, tmp_path: Path, capsys: Capture
+    command: str, bert: Path, models: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     torch.save({7: torch.ones(2), **load_file(bert / "model.safetensors")}, bert / "pytorch_model.bin")
     (bert / "model.safetensors").unlink()
-    on = ("--text", saved / "text.txt", "--sentences", 8)
-    more = (saved / "other", "--output", tmp_path / "c.html") if command == "compare" else ()
+    on = ("--text", models / "text.txt", "--sentences", 8)
+    more = (models / "other", "--output", tmp_path / "c.html") if command == "compare" else ()
     told = refused(capsys, command, bert, *more, *on)
     assert f"{bert / 'pytorch_model.bin'} names a weight 7" in told
     assert "torch.save(model.state_dict(), path)" in told
@@ -86,11 +78,11 @@ def test_names_of_weights_that_are_numbers_are_refused(
 
 @pytest.mark.parametrize(("key", "value", "says"), CONFIGURATIONS)
 def test_a_wrong_value_in_a_configuration_is_named(
-    key: str, value: object, says: str, bert: Path, saved: Path, capsys: Capture
+    key: str, value: object, says: str, bert: Path, models: Path, capsys: Capture
 ) -> None:
     path = bert / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
-    told = refused(capsys, *flatness(bert, saved))
+    told = refused(capsys, *flatness(bert, models))
     assert says in told
     assert str(bert) in told or "BertForMaskedLM" in told
 
@@ -110,16 +102,16 @@ TOKENIZERS = [
 
 @pytest.mark.parametrize(("name", "content"), TOKENIZERS)
 def test_a_wrong_tokenizer_is_named(
-    name: str, content: str, bert: Path, saved: Path, capsys: Capture
+    name: str, content: str, bert: Path, models: Path, capsys: Capture
 ) -> None:
     (bert / name).write_text(content)
-    assert f"no tokenizer can be read from {bert}" in refused(capsys, *flatness(bert, saved))
+    assert f"no tokenizer can be read from {bert}" in refused(capsys, *flatness(bert, models))
 
 
 @pytest.mark.parametrize("command", ["flatness", "inspect", "compare"])
 @pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "half", "empty", "a list", "names"])
 def test_weights_that_are_none_are_refused_at_once(
-    kind: str, command: str, bert: Path, saved: Path, capsys: Capture
+    kind: str, command: str, bert: Path, models: Path, capsys: Capture
 ) -> None:
     weights = bert / "model.safetensors"
     whole = weights.read_bytes()
@@ -139,44 +131,44 @@ def test_weights_that_are_none_are_refused_at_once(
             torch.save([1, 2], bert / "pytorch_model.bin")
         case "names":
             torch.save({"weights": "none"}, bert / "pytorch_model.bin")
-    text = ("--text", saved / "text.txt")
+    text = ("--text", models / "text.txt")
     asked = {
-        "flatness": flatness(bert, saved),
+        "flatness": flatness(bert, models),
         "inspect": ("inspect", bert),
-        "compare": ("compare", saved / "other", bert, *text, "--output", bert.parent / "c.html"),
+        "compare": ("compare", models / "other", bert, *text, "--output", bert.parent / "c.html"),
     }
     assert str(bert) in refused(capsys, *asked[command])
 
 
-def test_a_tokenizer_of_another_vocabulary_is_named(bert: Path, saved: Path, capsys: Capture) -> None:
+def test_a_tokenizer_of_another_vocabulary_is_named(bert: Path, models: Path, capsys: Capture) -> None:
     held = json.loads((bert / "tokenizer.json").read_text())
     held["model"]["vocab"]["h"] = 500
     (bert / "tokenizer.json").write_text(json.dumps(held))
     said = "numbers its tokens up to 500, but the model has only 11"
-    assert said in refused(capsys, *flatness(bert, saved))
+    assert said in refused(capsys, *flatness(bert, models))
     code, written, _ = answer(capsys, "inspect", bert)
     assert code == 0
     assert "warning: the tokenizer numbers its tokens up to 500; the model has only 11" in written
 
 
-def test_a_tensor_that_is_not_finite_is_named(bert: Path, saved: Path, capsys: Capture) -> None:
+def test_a_tensor_that_is_not_finite_is_named(bert: Path, models: Path, capsys: Capture) -> None:
     weights = load_file(bert / "model.safetensors")
     named = "bert.encoder.layer.0.attention.self.query.weight"
     weights[named][0, 0] = float("nan")
     save_file(weights, bert / "model.safetensors", metadata={"format": "pt"})
     assert f"{named} of BertForMaskedLM holds numbers that are not finite" in refused(
-        capsys, *flatness(bert, saved)
+        capsys, *flatness(bert, models)
     )
 
 
 def test_files_of_weights_that_an_index_names_are_missed(
-    bert: Path, saved: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    bert: Path, models: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(foreseen_cost, "timed_layers", lambda *_: (None, "not tried"))
     (bert / "model.safetensors").rename(bert / "model-00001-of-00002.safetensors")
     index = {f"{number}": f"model-0000{number}-of-00002.safetensors" for number in (1, 2)}
     (bert / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
-    assert "model-00002-of-00002.safetensors" in refused(capsys, *flatness(bert, saved))
+    assert "model-00002-of-00002.safetensors" in refused(capsys, *flatness(bert, models))
     (bert / "model-00001-of-00002.safetensors").unlink()
     code, written, _ = answer(capsys, "inspect", bert)
     assert code == 0
@@ -291,12 +283,12 @@ def test_help_ends_in_the_narrowest_terminal(
     assert answer(capsys, "flatness", "--help")[0] == 0
 
 
-def test_no_folder_is_made_for_a_page(saved: Path, tmp_path: Path, capsys: Capture) -> None:
-    told = refused(capsys, *flatness(saved / "bert", saved), "--output", tmp_path / "none" / "x.html")
+def test_no_folder_is_made_for_a_page(models: Path, tmp_path: Path, capsys: Capture) -> None:
+    told = refused(capsys, *flatness(models / "bert", models), "--output", tmp_path / "none" / "x.html")
     assert "there is no folder" in told
     assert not (tmp_path / "none").exists()
 
 
-def test_an_unknown_device_is_not_answered_with_all_known_ones(saved: Path, capsys: Capture) -> None:
-    told = refused(capsys, *flatness(saved / "bert", saved), "--device", "gpu")
+def test_an_unknown_device_is_not_answered_with_all_known_ones(models: Path, capsys: Capture) -> None:
+    told = refused(capsys, *flatness(models / "bert", models), "--device", "gpu")
     assert "the device 'gpu' cannot be used (torch knows no device of that name); choose cpu or cuda" in told

@@ -7,24 +7,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 from called import answer
-from flatness_folders import save_models
 
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("saved")
-    save_models(folder)
-    return folder
-
-
 def test_a_folder_of_checkpoints_stands_for_all_of_them_by_step(
-    saved: Path, tmp_path: Path, capsys: Capture
+    models: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     for step, model in ((1000, "bert"), (500, "other")):
-        shutil.copytree(saved / model, tmp_path / "tuned" / f"checkpoint-{step}")
-    asked = ("--text", saved / "text.txt", "--sentences", 8, "--json")
+        shutil.copytree(models / model, tmp_path / "tuned" / f"checkpoint-{step}")
+    asked = ("--text", models / "text.txt", "--sentences", 8, "--json")
     code, written, _ = answer(capsys, "flatness", tmp_path / "tuned", *asked)
     assert code == 0
     named = list(dict.fromkeys(record["checkpoint"] for record in json.loads(written)["records"]))
@@ -33,22 +25,22 @@ def test_a_folder_of_checkpoints_stands_for_all_of_them_by_step(
     assert json.loads(answer(capsys, "flatness", *apart, *asked)[1]) == json.loads(written)
 
 
-def test_a_vocabulary_one_folder_up_is_found(saved: Path, tmp_path: Path, capsys: Capture) -> None:
-    shutil.copytree(saved / "bert", tmp_path / "vocabulary" / "model")
+def test_a_vocabulary_one_folder_up_is_found(models: Path, tmp_path: Path, capsys: Capture) -> None:
+    shutil.copytree(models / "bert", tmp_path / "vocabulary" / "model")
     for path in (tmp_path / "vocabulary" / "model").glob("tokenizer*"):
         path.rename(tmp_path / "vocabulary" / path.name)
-    asked = ("--text", saved / "text.txt", "--sentences", 8, "--json")
+    asked = ("--text", models / "text.txt", "--sentences", 8, "--json")
     code, written, _ = answer(capsys, "flatness", tmp_path / "vocabulary" / "model", *asked)
     assert code == 0
-    beside = json.loads(answer(capsys, "flatness", saved / "bert", *asked)[1])["records"]
+    beside = json.loads(answer(capsys, "flatness", models / "bert", *asked)[1])["records"]
     assert [each["value"] for each in json.loads(written)["records"]] == [each["value"] for each in beside]
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json", "parquet"])
 def test_a_table_is_measured_on_as_its_texts_are(
-    ending: str, saved: Path, tmp_path: Path, capsys: Capture
+    ending: str, models: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    texts = (saved / "text.txt").read_text().splitlines()
+    texts = (models / "text.txt").read_text().splitlines()
     table = pl.DataFrame({"stars": list(range(len(texts))), "text": texts, "note": ["x"] * len(texts)})
     path = tmp_path / f"table.{ending}"
     match ending:
@@ -62,10 +54,10 @@ def test_a_table_is_measured_on_as_its_texts_are(
             table.write_json(path)
         case "parquet":
             table.write_parquet(path)
-    asked = ("flatness", saved / "bert", "--sentences", 16, "--json", "--text")
+    asked = ("flatness", models / "bert", "--sentences", 16, "--json", "--text")
     code, written, _ = answer(capsys, *asked, path)
     assert code == 0
-    alone = json.loads(answer(capsys, *asked, saved / "text.txt")[1])
+    alone = json.loads(answer(capsys, *asked, models / "text.txt")[1])
     assert json.loads(written)["records"] == alone["records"]
 
 
@@ -77,21 +69,21 @@ def test_a_table_is_measured_on_as_its_texts_are(
     ],
 )
 def test_what_has_no_gradient_or_no_tokens_is_told_what_to_measure(
-    content: dict[str, object], says: str, saved: Path, tmp_path: Path, capsys: Capture
+    content: dict[str, object], says: str, models: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    folder = Path(shutil.copytree(saved / "bert", tmp_path / "bert"))
+    folder = Path(shutil.copytree(models / "bert", tmp_path / "bert"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | content))
-    code, _, error = answer(capsys, "flatness", folder, "--text", saved / "text.txt")
+    code, _, error = answer(capsys, "flatness", folder, "--text", models / "text.txt")
     assert code == 2
     assert says in error
     assert "install" not in error
 
 
 @pytest.mark.parametrize("named", ["folder", "file"])
-def test_a_gguf_file_is_told_the_way_out(named: str, tmp_path: Path, saved: Path, capsys: Capture) -> None:
+def test_a_gguf_file_is_told_the_way_out(named: str, tmp_path: Path, models: Path, capsys: Capture) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
     asked = tmp_path if named == "folder" else tmp_path / "model.gguf"
-    code, _, error = answer(capsys, "flatness", asked, "--text", saved / "text.txt")
+    code, _, error = answer(capsys, "flatness", asked, "--text", models / "text.txt")
     assert code == 2
     assert "gguf_file='model.gguf'" in error

@@ -6,18 +6,16 @@ from functools import partial
 import pytest
 import torch
 from called import answer
-from flatness_folders import save, save_models
+from flatness_folders import save
 
 from isoloss.models.loading import load_any_language_model
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    save_models(folder)
-    save(PostLayerNormTransformer(Shape(16, 2, 1, 8)).build(8, 8, 0), folder / "wider")
-    return folder
+def models(models):
+    save(PostLayerNormTransformer(Shape(16, 2, 1, 8)).build(8, 8, 0), models / "wider")
+    return models
 
 
 @pytest.fixture
