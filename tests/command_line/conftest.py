@@ -1,8 +1,11 @@
 from functools import partial
+from pathlib import Path
 
 import pytest
 from called import answer
 from flatness_folders import save_models
+
+from hand_made_runs import LOSS, write_names, write_run
 
 
 @pytest.fixture(scope="module")
@@ -18,3 +21,13 @@ def flatness(models, monkeypatch, capsys):
     """`isoloss flatness` in that folder, called with its arguments."""
     monkeypatch.chdir(models)
     return partial(answer, capsys, "flatness")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A folder of three runs written by hand: two of one language, and one of another that is unfinished."""
+    write_run(tmp_path, "aaaa1111", width=32, loss=LOSS, trace={40: [5.0, 6.0]})
+    write_run(tmp_path, "aabb2222", width=64, seed=2, loss={10: [2.1, 2.3, 2.5], 40: [0.5, 0.7, 0.9]})
+    write_run(tmp_path, "cccc3333", width=16, steps=(10,), language="other")
+    write_names(tmp_path, "figure-1", {"aaaa1111": "width-32"})
+    return tmp_path

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hand_made_runs import write_names, write_run
+from hand_made_runs import LOSS, write_names, write_run
 from isoloss.errors import BadInput
 from isoloss.stored_runs.run_filter import (
     Condition,
@@ -17,8 +17,6 @@ from isoloss.stored_runs.run_filter import (
     values_of,
 )
 from isoloss.stored_runs.stored_run import StoredRun, find_run, full_names, runs_in, stored_run
-
-LOSS = {10: [2.0, 2.2, 2.4], 40: [1.0, 1.2, 1.4]}
 
 
 @pytest.fixture

@@ -1,0 +1,162 @@
+"""`isoloss compare-runs`, on folders written by hand and on two real runs of a second."""
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from called import run
+
+from hand_made_runs import LOSS, write_run
+from isoloss.executors.job import Job, Outcome
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
+from isoloss.languages.dyck import dyck
+from isoloss.measurements.exact_loss import EvaluationSet, ExactLossQuantity, exact_loss
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.models.loading import load_masked_language_model
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.descent import AdamW
+from isoloss.progress import Progress, silent
+from isoloss.results.estimate import paired_difference
+
+LANGUAGE = dyck(4)
+
+
+def test_compare_begins_with_a_conclusion(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results)]) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.startswith("At step 40, aabb2222 has, compared with aaaa1111: lower loss (-0.5")
+    assert first.endswith(" nats).")
+    assert len([line for line in lines if "│ loss " in line]) == 1  # at the last step alone
+    assert "aabb2222 minus aaaa1111, at step 40" in [line.strip() for line in lines]
+    assert "1 more rows, of other quantities and steps, with --all" in lines
+
+
+@pytest.mark.parametrize("width", [80, 120, None])
+@pytest.mark.parametrize("options", [[], ["--all"]])
+def test_lines_of_a_comparison_fit_the_terminal(
+    options: list[str], width: int | None, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ["compare-runs", "aaaa", "aabb", "--results", str(results), *options]
+    lines = output_on_terminal(asked, width, monkeypatch)
+    assert lines[0].startswith("At step 40, aabb2222 has, compared with aaaa1111: lower loss")
+    if width is None:  # piped, a sentence and a row are a line each
+        assert lines[0].endswith(").")
+    else:
+        assert max(map(len, lines)) <= width
+        assert not any("…" in line for line in lines)
+    assert any("1 more rows" in line for line in lines) == (not options)
+
+
+def output_on_terminal(asked: list[str], width: int | None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the command line prints on a terminal of that width, or into a pipe."""
+    said = Terminal() if width is not None else io.StringIO()
+    with monkeypatch.context() as at:
+        at.setattr(sys, "stdout", said)
+        at.setenv("COLUMNS", str(width or 80))
+        at.setenv("TERM", "dumb")
+        assert run(asked) == 0
+    return [line.rstrip() for line in said.getvalue().splitlines()]
+
+
+class Terminal(io.StringIO):
+    """A place for text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_compare_shows_settings_and_paired_differences(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--all"]) == 0
+    shown = capsys.readouterr().out
+    assert "architecture.shape.width" in shown
+    assert "not paired" not in shown
+    assert len([line for line in shown.splitlines() if "masked loss" in line]) == 2
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["setting"] for each in found["settings"]] == ["architecture.shape.width", "seed"]
+    assert [each["difference"]["value"] for each in found["differences"]] == pytest.approx([0.1, -0.5])
+    assert [each["difference"]["standard_error"] for each in found["differences"]] == pytest.approx(
+        [0.0, 0.0], abs=1e-12
+    )
+
+
+def test_compare_at_one_loss(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--at-loss", "1.5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["loss"] == 1.5
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--same-loss"]) == 0
+    assert "nothing is measured for both" in capsys.readouterr().out  # except the loss itself
+
+
+def test_runs_of_different_languages_are_compared_in_their_settings(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare-runs", "aaaa", "cccc", "--results", str(results)]) == 0
+    assert "the runs are of different languages" in capsys.readouterr().out
+
+
+def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("first", "second"):
+        write_run(tmp_path, name, loss=LOSS, kept=False)
+    assert run(["compare-runs", "first", "second", "--results", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "no setting differs" in shown
+    assert "the two errors are taken as independent" in shown
+
+
+def planned(seed: int) -> PlannedRun:
+    quantities = ExactLossQuantity(20, seed=3), TraceQuantity(12, seed=4)
+    return PlannedRun(
+        name=f"seed-{seed}",
+        language=ReadyLanguage(LANGUAGE),
+        architecture=PreLayerNormTransformer(laptop_shape(16)),
+        update_rule=AdamW(warm_up_steps=1),
+        steps=4,
+        batch_size=4,
+        seed=seed,
+        checkpoint_steps=(2, 4),
+        saturated_from=4,
+        measured=tuple(MeasuredAt(quantity, (2, 4)) for quantity in quantities),
+    )
+
+
+def in_turn(jobs: Sequence[Job], progress: Progress) -> Outcome:
+    for job in jobs:
+        job.work(silent)
+    return Outcome((), ())
+
+
+def test_real_runs_are_read_as_they_were_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = planned(900), planned(901)
+    carry_out_experiments([Experiment("pair", "Pair", (), both, lambda table: ())], tmp_path, in_turn)
+    assert run(["runs", str(tmp_path), "--json"]) == 0
+    listed = {each["run"]: each for each in json.loads(capsys.readouterr().out)["runs"]}
+    assert {each["state_in_words"] for each in listed.values()} == {"complete"}
+    assert listed[both[0].digest[:16]]["names"] == {"pair": "seed-900"}
+
+    first, second = ["pair seed-900", "pair seed-901"]
+    assert run(["compare-runs", first, second, "--results", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["setting"] for each in found["settings"]] == ["seed"]
+    means = [each for each in found["differences"] if "deviation" not in each["quantity"]]
+    assert len(means) > 2 * 3
+    assert all(each["paired"] for each in means)
+    (kl,) = [
+        each["difference"]
+        for each in means
+        if each["quantity"] == "masked_kl_sentence_averaged" and each["steps"] == [4, 4]
+    ]
+    evaluation = EvaluationSet.draw(LANGUAGE, 20, 3)
+    models = [load_masked_language_model(run.folder(tmp_path) / "steps" / "000004") for run in both]
+    here, there = (exact_loss(model, MaskedObjective(), evaluation).kl for model in models)
+    expected = paired_difference(there, here)
+    assert (kl["value"], kl["standard_error"]) == pytest.approx((expected.value, expected.standard_error))
