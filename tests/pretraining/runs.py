@@ -15,11 +15,16 @@ from markov_language import MarkovLanguage
 
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, Task
+from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import PreLayerNormTransformer, Shape
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.checkpoint_writing import write_checkpoint
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
-from isoloss.results.checkpoint import checkpoint_folders
+from isoloss.pretraining.stream import Stream
+from isoloss.pretraining.update_rule import Training, UpdateRule
+from isoloss.results.checkpoint import Checkpoint, checkpoint_folders
 
 LANGUAGE = MarkovLanguage()
 FORK = multiprocessing.get_context("fork")
@@ -123,3 +128,28 @@ class TaskedLanguage(MarkovLanguage):
 
     def tasks(self) -> tuple[Task, ...]:
         return (FirstWord(self), FirstWord(self, "first-word-again"))
+
+
+SPECIFICATION = small()
+TOKENIZER = word_tokenizer(LANGUAGE.vocabulary, LANGUAGE.maximum_length)
+TRAINING_STATE = "training_state.pt"
+
+
+def trained(steps: int, architecture: type = PreLayerNormTransformer) -> tuple[torch.nn.Module, UpdateRule]:
+    """A model of `SPECIFICATION` after some steps, and its update rule."""
+    model = architecture(Shape(8, 2, 1, 16), dropout=0.0).build(2, LANGUAGE.maximum_length, seed=0).train()
+    rule = SPECIFICATION.update_rule.build(
+        Training(model, MaskedObjective(), LANGUAGE, 0, SPECIFICATION.steps, SPECIFICATION.batch_size)
+    )
+    stream = Stream(LANGUAGE, MaskedObjective(), 16, 0)
+    for step in range(1, steps + 1):
+        rule.step(stream.batch(step - 1), step)
+    return model, rule
+
+
+def write(
+    run: Path, step: int, loss: float = 0.5, architecture: type = PreLayerNormTransformer
+) -> Checkpoint:
+    """A checkpoint of a model trained for two steps, said to be of `step`."""
+    model, rule = trained(2, architecture)
+    return write_checkpoint(run, step, loss, SPECIFICATION, model, TOKENIZER, rule)

@@ -1,8 +1,5 @@
 import json
-import math
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,16 +7,11 @@ from pathlib import Path
 import pytest
 
 from isoloss.errors import IsolossError
-from isoloss.experiments.claims import Judgement, Question
+from isoloss.experiments.claims import Question
 from isoloss.report.frame import Link, write_assets
 from isoloss.report.overview import Card, answers
-from isoloss.report.page import drawn
-from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
 from isoloss.report.site import Site, write_site
-from isoloss.report.table import WIDTH, as_latex, claims_as_latex, in_numbers, interval_picture
-from isoloss.results.estimate import Estimate
 from made_once import made_once
-from planned_suite import planned_suite
 from shown_results import (
     JUDGEMENTS,
     LANGUAGE,
@@ -167,74 +159,6 @@ def test_claims_are_offered_as_tables_of_latex(site: Path) -> None:
     assert one.replace(r"\{", "").replace(r"\}", "").count("{") == one.count("}")
 
 
-def test_every_claim_of_the_suite_can_be_said_in_latex_and_fits_the_page(tmp_path: Path) -> None:
-    document = [r"\documentclass[twocolumn]{article}\usepackage{array,booktabs}\begin{document}"]
-    for experiment in planned_suite("laptop"):
-        for claim in experiment.claims:
-            assert as_latex(f"{claim.sentence} {claim.paper} {claim.unit} {claim.claimed}").isascii()
-        judged = [
-            replace(JUDGEMENTS[number % 3], claim=claim) for number, claim in enumerate(experiment.claims)
-        ]
-        document.append(claims_as_latex(judged, experiment.name) + r"\clearpage")
-    if shutil.which("pdflatex") is None:
-        return
-    (tmp_path / "all.tex").write_text("\n".join([*document, r"\end{document}"]))
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert "Overfull" not in done.stdout
-
-
-def test_pictures_for_print_are_as_wide_as_a_column_and_bring_their_fonts(tmp_path: Path) -> None:
-    for panel in map(drawn, panels(experiment_result("figure-1", (16,)).table)[:2]):
-        write_pictures(panel.picture, tmp_path / panel.name)
-        pdf = (tmp_path / f"{panel.name}.pdf").read_bytes()
-        assert pdf.startswith(b"%PDF")
-        (box,) = re.findall(rb"/MediaBox ?\[([^\]]*)\]", pdf)
-        assert float(box.split()[2]) == pytest.approx(COLUMN_WIDTH, abs=0.5)
-        assert b"/FontFile" in pdf
-        assert b"/Subtype /Image" not in pdf
-
-
-@pytest.mark.usefixtures("_nothing_painted")
-def test_what_is_drawn_already_is_not_drawn_again(tmp_path: Path) -> None:
-    chart = drawn(panels(experiment_result("figure-1", (16,)).table)[0]).charts
-    times = []
-    for title in ("a", "a", "b"):
-        write_pictures(one_picture(chart, title, "beside"), tmp_path / "panel")
-        times.append({path.suffix: path.stat().st_mtime_ns for path in tmp_path.iterdir()})
-    assert set(times[0]) == {".svg", ".png", ".pdf"}
-    assert times[0] == times[1]
-    assert all(times[2][kind] > time for kind, time in times[1].items())
-
-
-@pytest.mark.usefixtures("_nothing_painted")
-@pytest.mark.parametrize("kind", [".svg", ".png", ".pdf"])
-def test_a_damaged_or_foreign_picture_is_drawn_again(kind: str, tmp_path: Path) -> None:
-    picture = tmp_path / f"a{kind}"
-    pictures = {
-        name: one_picture(
-            drawn(panels(experiment_result("figure-1", (width,)).table)[0]).charts, name, "beside"
-        )
-        for name, width in (("a", 16), ("b", 32))
-    }
-
-    def write(name: str) -> bytes:
-        write_pictures(pictures[name], tmp_path / name)
-        return (tmp_path / f"{name}{kind}").read_bytes()
-
-    whole, other = write("a"), write("b")
-    flipped = [whole[:at] + bytes([whole[at] ^ 0x80]) + whole[at + 1 :] for at in (10, len(whole) - 3)]
-    for damaged in (*flipped, other):
-        picture.write_bytes(damaged)
-        again = write("a")
-        assert again != damaged
-        assert again[:10] == whole[:10]
-        before = picture.stat().st_mtime_ns
-        assert write("a") == again
-        assert picture.stat().st_mtime_ns == before
-
-
 def test_a_damaged_script_is_written_again(tmp_path: Path) -> None:
     write_assets(tmp_path)
     script = tmp_path / "assets" / "charts.js"
@@ -317,24 +241,3 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(site: Path, tmp_path: Pat
     nothing = Site("smoke", tmp_path, (), again=lambda experiment, run: "")
     with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
         write_site(nothing, in_the_way / "site")
-
-
-def test_an_interval_is_drawn_on_its_side_of_the_threshold() -> None:
-    supported, contradicted, open_ended = JUDGEMENTS
-
-    def places(judged: Judgement) -> list[float]:
-        picture = str(interval_picture(judged))
-        names = ('class="threshold" x1="', 'y2="18"/><line x1="', '" x2="', 'circle cx="')
-        return [float(re.findall(f'{name}([0-9.]+)"', picture)[-1]) for name in names]
-
-    threshold, low, high, effect = places(supported)
-    assert 0 < threshold < low < effect < high < WIDTH
-    threshold, low, high, effect = places(contradicted)
-    assert 0 < low < effect < high < threshold < WIDTH
-    assert interval_picture(open_ended) == ""
-
-
-def test_what_is_undefined_is_not_called_unmeasured() -> None:
-    judged = replace(JUDGEMENTS[2], estimate=Estimate(math.nan, math.nan, 0))
-    assert in_numbers(judged).startswith("Undefined, claimed above 0.5")
-    assert in_numbers(replace(judged, runs=0)).startswith("Not measured, claimed above 0.5")
