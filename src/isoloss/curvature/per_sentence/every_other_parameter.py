@@ -1,6 +1,7 @@
 """Per-sentence gradients of the parameters whose gradient has no simpler form."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Float, Int
@@ -100,7 +101,7 @@ def _mapped_over_sentences(
     by_prediction = (len(piece), predictions)
     gradient_of_one: Callable[..., dict[str, Tensor]] = grad(inner_product)
     # The fused attention kernels cannot be mapped over sentences; the plain one can.
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _no_module_converted(scores):
         return vmap(gradient_of_one, in_dims=(None, 0, 0, 0, 0))(
             {name: p.detach() for name, p in parameters.items()},
             read,
@@ -108,6 +109,25 @@ def _mapped_over_sentences(
             piece.targets.view(by_prediction),
             cotangents.view(*by_prediction, -1),
         )
+
+
+@contextmanager
+def _no_module_converted(model: nn.Module) -> Iterator[None]:
+    """Within the block, a module that converts its own parameters raises RuntimeError.
+
+    The routers of Switch Transformers do so at every call; while mapped over, that crashes the process.
+    """
+
+    def refuse(*_: object) -> nn.Module:
+        raise RuntimeError("a module converts its parameters whenever it is called")
+
+    try:
+        for module in model.modules():
+            module._apply = refuse  # type: ignore[method-assign]
+        yield
+    finally:
+        for module in model.modules():
+            module.__dict__.pop("_apply", None)
 
 
 def _one_after_another(

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from isoloss.curvature.per_sentence.factors import Factors, Lookups, OuterProducts, SentenceRows, Sums
 from isoloss.curvature.per_sentence.parameter_uses import Node, ParameterUses, Use
+from isoloss.curvature.per_sentence.relative_positions import bias_lookups
 
 
 def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: ParameterUses) -> Factors | None:
@@ -18,6 +19,8 @@ def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: Par
     """
     if use.kind == "embedding":
         return _lookups(use.operation, gradient, rows)
+    if use.kind == "relative bias":
+        return bias_lookups(use.operation, use.read, gradient)
     if rows.sentences > 1 and use.operation not in uses.of_words:
         return None
     shape = tuple(gradient.shape[:-1])

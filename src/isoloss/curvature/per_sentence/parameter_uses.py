@@ -10,6 +10,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from isoloss.curvature.per_sentence.factors import SentenceRows
+from isoloss.curvature.per_sentence.relative_positions import broadcasts
 from isoloss.curvature.per_sentence.row_widths import with_filling
 from isoloss.errors import BadInput
 
@@ -107,18 +108,19 @@ class Use:
     """One operation that reads a parameter: its kind, and which operand the parameter is.
 
     "linear" is x W, or x Wᵀ where `is_transposed`; "embedding" W[ids]; "gain" w ∘ x, "layer norm" that with x
-    normalised; "bias" x + b. Per-sentence gradients are read off the gradient that arrives at `watched`: the
-    operation, or, where its result is shared by all sentences (position embeddings), the sum that adds it to
-    per-sentence values. `part` is the index of the matrix that is read where a parameter stacks several, as
-    those of experts.
+    normalised; "bias" x + b; "relative bias" W[ids] for pairs of positions, of those that are `read`.
+    Per-sentence gradients are read off the gradient that arrives at `watched`: the operation, or, where its
+    result is shared by all sentences (position embeddings), the sum that adds it to per-sentence values.
+    `part` is the index of the matrix that is read where a parameter stacks several, as those of experts.
     """
 
-    kind: Literal["linear", "embedding", "layer norm", "gain", "bias"]
+    kind: Literal["linear", "embedding", "layer norm", "gain", "bias", "relative bias"]
     operation: Node
     operand: int
     watched: Node
     is_transposed: bool = False
     part: int | None = None
+    read: Tensor | None = None
 
 
 def method_of(uses: Sequence[Use]) -> str:
@@ -177,7 +179,7 @@ class ParameterUses:
             elif dimensions == 2 and _transposes(operation):
                 uses += [_product(*parent, is_transposed=True) for parent in self.graph.parents[operation]]
             elif operation.name() == "EmbeddingBackward0":
-                uses.append(self._lookup(operation))
+                uses += self._lookup(operation)
             elif dimensions == 1:
                 uses.append(_elementwise(operation, operand))
             else:
@@ -209,15 +211,18 @@ class ParameterUses:
                 return bool(operation._saved_alpha == 1)
         return False
 
-    def _lookup(self, operation: Node) -> Use | None:
+    def _lookup(self, operation: Node) -> list[Use | None]:
         if operation._saved_scale_grad_by_freq or operation._saved_sparse:
-            return None
+            return [None]
         shape = operation._saved_indices.shape
         if self.rows.sentences == 1 or self.rows.are_words(shape):
-            return Use("embedding", operation, 0, watched=operation)
+            return [Use("embedding", operation, 0, watched=operation)]
+        of_pairs = broadcasts(operation, self.graph.parents, self.rows)
+        if of_pairs is not None:
+            return [Use("relative bias", operation, 0, each.node, read=each.read) for each in of_pairs]
         shared = shape in [each for width in self.rows.widths for each in ((width,), (1, width))]
         watched = self._meets_the_words(operation) if shared else None
-        return None if watched is None else Use("embedding", operation, 0, watched)
+        return [None if watched is None else Use("embedding", operation, 0, watched)]
 
     def _meets_the_words(self, node: Node) -> Node | None:
         """The sum that adds something shared by all sentences to per-sentence values.

@@ -1,0 +1,79 @@
+"""Biases for pairs of positions, as in T5 and MPNet, in one pass for all sentences."""
+
+import pytest
+import torch
+from dense_norms import checked_norms
+from transformers import (
+    MPNetConfig,
+    MPNetForMaskedLM,
+    SwitchTransformersConfig,
+    SwitchTransformersForConditionalGeneration,
+    T5Config,
+    T5ForConditionalGeneration,
+    UMT5Config,
+    UMT5ForConditionalGeneration,
+)
+
+from isoloss.objectives.pretrained import PretrainedMasked, masked_batch
+from isoloss.objectives.task_heads import TargetToken, target_batch
+
+TOKENS = 11
+SHAPE = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}
+TEXTS = [[3, 4, 5, 6], [7, 8], [9, 3, 4], [5, 5, 6, 7]]
+TARGETS = [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]]
+
+
+def built(kind, config):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = kind(config).double()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.3 * torch.randn(parameter.shape, dtype=torch.float64)
+    return model.eval()
+
+
+def is_relative(name):
+    return "relative_attention_bias" in name
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize(
+    ("kind", "config", "tables"),
+    [(T5ForConditionalGeneration, T5Config, 2), (UMT5ForConditionalGeneration, UMT5Config, 4)],
+)
+@pytest.mark.parametrize("sentences", [4, 3, 1])
+def test_an_encoder_with_a_decoder(kind, config, tables, attention, sentences):
+    model = built(kind, config(vocab_size=TOKENS, attn_implementation=attention, **SHAPE))
+    batch = target_batch(TEXTS[:sentences], TARGETS[:sentences], 0, pad=0)
+    found = checked_norms(model, TargetToken(), batch, tokens=TOKENS)
+    ways = [way for name, way in found.ways.items() if is_relative(name)]
+    assert ways == ["relative bias" if sentences > 1 else "embedding"] * tables
+
+
+def test_an_encoder_alone():
+    size = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12}
+    model = built(MPNetForMaskedLM, MPNetConfig(vocab_size=TOKENS, **size))
+    batch = masked_batch(TEXTS, [[1, 2], [0], [2], [0, 3]], mask=2, pad=1)
+    found = checked_norms(model, PretrainedMasked(), batch, tokens=TOKENS)
+    assert [way for name, way in found.ways.items() if is_relative(name)] == ["relative bias"]
+    assert "per-sentence gradients" not in found.ways.values()
+
+
+def test_experts_whose_router_converts_its_weights_at_every_call():
+    """While mapped over sentences, that would crash the process."""
+    model = built(
+        SwitchTransformersForConditionalGeneration,
+        SwitchTransformersConfig(
+            vocab_size=TOKENS,
+            **{**SHAPE, "num_decoder_layers": 2},
+            num_experts=2,
+            expert_capacity=64,
+            num_sparse_encoder_layers=1,
+            num_sparse_decoder_layers=1,
+        ),
+    )
+    batch = target_batch(TEXTS, TARGETS, 0, pad=0)
+    found = checked_norms(model, TargetToken(), batch, tokens=TOKENS)
+    assert [way for name, way in found.ways.items() if is_relative(name)] == ["relative bias"] * 2
+    assert not any("_apply" in vars(module) for module in model.modules())
