@@ -189,6 +189,18 @@ def test_a_table_that_does_not_fit_the_head_is_refused(
     assert "is no table" in error
 
 
+def test_a_decoder_of_which_nothing_says_where_it_begins_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    folder = model_with_head("target", tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    del config["decoder_start_token_id"]
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    table = table_of(tmp_path / "table.jsonl", ROWS["target"])
+    code, _, error = answer(capsys, "flatness", folder, "--text", table)
+    assert (code, error.count("\n")) == (2, 1)
+    assert f"{folder} does not say what its decoder reads first; add decoder_start_token_id to its" in error
+
+
 def test_labels_are_part_of_what_is_compared_on(tmp_path: Path) -> None:
     """A text of which a label is changed is another one, of which nothing was measured."""
     folder, keys = model_with_head("text", tmp_path / "a"), []

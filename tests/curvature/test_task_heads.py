@@ -22,6 +22,8 @@ from transformers import (
     LEDForConditionalGeneration,
     LongformerConfig,
     LongformerForTokenClassification,
+    MBartConfig,
+    MBartForConditionalGeneration,
     MixtralConfig,
     MixtralForSequenceClassification,
     PegasusXConfig,
@@ -64,17 +66,19 @@ GPT2 = GPT2Config(
 T5 = T5Config(
     vocab_size=TOKENS, d_model=8, d_kv=4, d_ff=12, num_layers=2, num_heads=2, decoder_start_token_id=0
 )
-BART = BartConfig(
-    vocab_size=TOKENS,
-    d_model=8,
-    encoder_layers=1,
-    decoder_layers=1,
-    encoder_attention_heads=2,
-    decoder_attention_heads=2,
-    encoder_ffn_dim=12,
-    decoder_ffn_dim=12,
-    max_position_embeddings=16,
-)
+OF_BART = {
+    "vocab_size": TOKENS,
+    "d_model": 8,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 12,
+    "decoder_ffn_dim": 12,
+    "max_position_embeddings": 16,
+}
+BART = BartConfig(**OF_BART)
+MBART = MBartConfig(**OF_BART, pad_token_id=0, eos_token_id=1)
 
 PROPHETNET = ProphetNetConfig(
     vocab_size=TOKENS,
@@ -191,7 +195,12 @@ def test_every_token_of_equally_long_texts_has_a_class(texts):
 
 
 @pytest.mark.parametrize(
-    ("kind", "config"), [(T5ForConditionalGeneration, T5), (BartForConditionalGeneration, BART)]
+    ("kind", "config"),
+    [
+        (T5ForConditionalGeneration, T5),
+        (BartForConditionalGeneration, BART),
+        (MBartForConditionalGeneration, MBART),
+    ],
 )
 def test_the_tokens_of_a_target(kind, config):
     model = built(kind, config)

@@ -1,5 +1,6 @@
 """Models with the head of a task, with which they were trained: its kind, loading, and its classes."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -117,8 +118,9 @@ def first_of_decoder(model: PreTrainedModel) -> int | None:
     shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
     if shift is not None:
         probe = torch.tensor([[3, 4, 5]], device=next(model.parameters()).device)
-        first = int(shift(probe)[0, 0])
-        return None if first == 5 else first
+        with suppress(AttributeError, TypeError, ValueError):  # as most models say that they do not know
+            first = int(shift(probe)[0, 0])
+            return None if first == 5 else first
     start = getattr(model.config, "decoder_start_token_id", None)
     if not isinstance(start, int):
         raise BadInput(
