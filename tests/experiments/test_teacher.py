@@ -3,15 +3,28 @@ from dataclasses import replace
 
 import pytest
 import torch
+from transformers import ByT5Tokenizer
 
 from isoloss.corpora.fetched_package import default_cache
-from isoloss.experiments.teacher import Teacher, pretrained_language, prose_windows, teacher_language
+from isoloss.errors import BadInput
+from isoloss.experiments.teacher import (
+    GivenProse,
+    HubPlan,
+    Teacher,
+    TeacherPlan,
+    pretrained_language,
+    prose_windows,
+    teacher_language,
+)
 from isoloss.languages.language import Language
+from isoloss.models.causal_language import ModelSource
 from isoloss.models.loading import load_causal_language_model
+from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from isoloss.pretraining.descent import AdamW
+from isoloss.progress import silent
 from isoloss.results.checkpoint import checkpoint_folders
 
 
@@ -79,3 +92,19 @@ def test_the_laptops_teacher_writes_english(tmp_path):
     words = [language.vocabulary[number] for number in sentences.ids.flatten().tolist()]
     # "the" is about one word in twenty of English prose, and one of 2,000 pieces by chance.
     assert 0.01 < words.count("Ġthe") / len(words) < 0.1
+
+
+def test_a_teachers_whole_tokenizer_is_the_one_its_words_were_cut_from(teacher):
+    plan = TeacherPlan(teacher, GivenProse(book()), words=20)
+    tokenizer = plan.whole_tokenizer.tokenizer(silent)
+    assert set(tokenizer.get_vocab()) == set(prose_windows([book()], teacher.words, 4).vocabulary)
+    assert tokenizer.decode(tokenizer.encode("The cats purr.").ids).strip() == "The cats purr."
+
+
+def test_a_models_whole_tokenizer_is_that_of_its_folder_if_it_is_one_of_tokenizers(tmp_path):
+    word_tokenizer(["cats", "purr"], 4).save_pretrained(tmp_path / "words")
+    plan = HubPlan(ModelSource(str(tmp_path / "words")))
+    assert plan.whole_tokenizer.tokenizer(silent).encode("cats purr").tokens[1:] == ["cats", "purr"]
+    ByT5Tokenizer().save_pretrained(tmp_path / "bytes")
+    with pytest.raises(BadInput, match="bytes is not of the package `tokenizers`; choose another"):
+        HubPlan(ModelSource(str(tmp_path / "bytes"))).whole_tokenizer.tokenizer(silent)
