@@ -62,3 +62,21 @@ def test_the_usage_is_folded_in_colour_as_it_is_without(monkeypatch: pytest.Monk
     usage, rest, *_ = re.sub("\x1b\\[[0-9;]*m", "", shown.getvalue()).splitlines()
     assert usage == "usage: isoloss runs [-h] [PATH] [--where CONDITION] [--sort KEY] [--descending]"
     assert rest == "[--wide] [--json]"
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ("describe", "LANGUAGE must be given"),
+        ("flatness m --sentences x", "--sentences takes an integer, not 'x'"),
+    ],
+)
+def test_a_mistake_is_a_sentence_in_a_terminal_too(
+    asked: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Terminal()
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setattr("sys.stderr", told)
+    with pytest.raises(SystemExit):
+        main(asked.split())
+    assert told.getvalue() == f"isoloss: {sentence}; see `isoloss {asked.split()[0]} --help`\n"

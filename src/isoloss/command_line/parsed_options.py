@@ -134,7 +134,7 @@ def mistakes_in_a_sentence(command: str) -> Iterator[None]:
     except SystemExit as leaving:
         if not leaving.code or not box.getvalue():
             raise
-        said = sentence(box.getvalue())
+        said = sentence(re.sub(COLOUR, "", box.getvalue()))  # on a terminal, the box is coloured
         more = "" if said.endswith("?") else f"; see `isoloss {command} --help`"
         raise BadInput(f"{said}{more}") from None
     finally:
