@@ -31,7 +31,7 @@ LANGUAGE = dyck(4)
 def test_compare_begins_with_a_conclusion(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["compare-runs", "aaaa", "aabb", "--results", str(results)]) == 0
     first, *lines = capsys.readouterr().out.splitlines()
-    assert first.startswith("At step 40, aabb2222 has, compared with aaaa1111: lower loss (-0.5")
+    assert first.startswith("At step 40, compared with width-32 (aaaa1111), aabb2222 has a lower loss (-0.5")
     assert first.endswith(" nats).")
     assert len([line for line in lines if "│ loss " in line]) == 1  # at the last step alone
     assert "aabb2222 minus aaaa1111, at step 40" in [line.strip() for line in lines]
@@ -45,7 +45,7 @@ def test_lines_of_a_comparison_fit_the_terminal(
 ) -> None:
     asked = ["compare-runs", "aaaa", "aabb", "--results", str(results), *options]
     lines = output_on_terminal(asked, width, monkeypatch)
-    assert lines[0].startswith("At step 40, aabb2222 has, compared with aaaa1111: lower loss")
+    assert lines[0].startswith("At step 40, compared with width-32 (aaaa1111), aabb2222 has a lower loss")
     if width is None:  # piped, a sentence and a row are a line each
         assert lines[0].endswith(").")
     else:

@@ -11,7 +11,7 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from isoloss.command_line.show import quantity_in_words, refuse_without_specification, report_damage
-from isoloss.command_line.terminal import starting, table_console
+from isoloss.command_line.terminal import heavy_imports, starting, table_console
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def compare_runs(options: CompareRunsOptions) -> int:
 
     Returns 1 if something of them is damaged, which is named on stderr and left out, else 0.
     """
-    with starting("compare-runs"):
+    with heavy_imports():
         from isoloss.stored_runs.stored_run import find_run
 
     runs = find_run(options.first, options.results), find_run(options.second, options.results)
@@ -107,7 +107,7 @@ def _print(
     wholes = [each for each in found if "group" not in each.record.settings]
     main = _main(wholes)
     if wholes:
-        console.print(_conclusion(names, main, loss), markup=False)
+        console.print(_conclusion([_called(run) for run in runs], main, loss), markup=False)
     settings = Table(title="settings that differ", title_justify="left")
     for heading in ("setting", *names):
         settings.add_column(heading, overflow="fold")
@@ -160,6 +160,12 @@ def _main(differences: Sequence["Difference"]) -> dict[str, "Difference"]:
     return found
 
 
+def _called(run: "StoredRun") -> str:
+    """An experiment's name for it, with the start of its folder's; that alone if it is of none."""
+    name = next(iter(run.names.values()), "")
+    return f"{name} ({run.name[:8]})" if name else run.name[:8]
+
+
 def _conclusion(names: Sequence[str], main: Mapping[str, "Difference"], loss: float | None) -> str:
     """Which of the two has the lower loss, trace and so on, beyond two standard errors, and where."""
     from isoloss.results.record import as_text
@@ -170,12 +176,12 @@ def _conclusion(names: Sequence[str], main: Mapping[str, "Difference"], loss: fl
         unit = "" if each.record.unit == "fraction" else f" {each.record.unit}"
         number = f"{as_text(value, error)}{unit}".rstrip()
         if abs(value) > CLEAR * error:
-            said.append(f"{'higher' if value > 0 else 'lower'} {short} ({number})")
+            said.append(f"a {'higher' if value > 0 else 'lower'} {short} ({number})")
         else:
             said.append(f"no clear difference in {short} ({number})")
     last = list(main.values())[-1]
     where = f"at step {_steps(last)}" if loss is None else _at(loss)
-    return f"{where.capitalize()}, {names[1]} has, compared with {names[0]}: {'; '.join(said)}."
+    return f"{where.capitalize()}, compared with {names[0]}, {names[1]} has {'; '.join(said)}."
 
 
 def _at(loss: float) -> str:
