@@ -1,6 +1,8 @@
 """What the laboratory trains is what the one training loop trains; averages and refusals."""
 
 import math
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -161,7 +163,9 @@ def refusals(language: PCFG, run: lab.Run) -> dict[str, Callable[[], object]]:
         "a text is a file, or a list of at least": lambda: lab.loss(last, on=["w1 w2"], seed=1),
         "the language has no task 'prefx'": lambda: lab.probe(last, "prefx", seed=1),
         "1 sentences have no error bar": lambda: lab.trace(last, sentences=1, seed=1),
-        "the number of sentences must be at least 1": lambda: lab.sentences(language, 0, seed=1),
+        "the number of sentences must be a whole number from 1 on": lambda: lab.sentences(
+            language, 0, seed=1
+        ),
         "there is nothing to plot": lambda: lab.plot(),
     }
 
@@ -172,6 +176,46 @@ def test_every_mistake_is_said_in_one_sentence(language: PCFG, run: lab.Run) -> 
             doing()
         assert "\n" not in str(refusal.value)
         assert math.isclose(str(refusal.value).count("; "), 1, abs_tol=1), refusal.value
+
+
+OF_ANOTHER_TYPE = """
+from isoloss import headline_grammar, lab
+from isoloss.errors import BadInput
+
+language = headline_grammar()
+run = lab.train(language, 16, steps=2, seed=0, progress=lab.silent)
+for mistake in (
+    lambda: lab.sentences(language, "3", seed=1),
+    lambda: lab.sentences("my.pcfg", 3, seed=1),
+    lambda: lab.train(language, 16, steps=2.5, seed=1),
+    lambda: lab.train(language, 16, steps=2, batch="8", seed=1),
+    lambda: lab.train(language, 16, steps=2, rule="adam", seed=1),
+    lambda: lab.probe(run, 8, seed=1),
+    lambda: lab.plot(run),
+    lambda: lab.plot(lab.loss(run, sentences=5, seed=2, progress=lab.silent), against=3),
+):
+    try:
+        mistake()
+    except BadInput as said:
+        print(said)
+"""
+
+
+def test_what_is_of_another_type_is_refused_in_a_sentence() -> None:
+    """In a process of its own: here, the types of what is handed on are checked before."""
+    done = subprocess.run(
+        [sys.executable, "-c", OF_ANOTHER_TYPE], capture_output=True, text=True, check=False
+    )
+    assert [line.partition(";")[0] for line in done.stdout.splitlines()] == [
+        "the number of sentences must be a whole number from 1 on, not '3'",
+        "'my.pcfg' is no language",
+        "the number of steps is a whole number, not 2.5",
+        "the number of sentences in a batch is a whole number, not '8'",
+        "'adam' is no update rule",
+        "a task has a name, such as 'prefix-8', not 8",
+        "train: 2 models, steps 1, 2",
+        "3 cannot be plotted",
+    ], done.stderr
 
 
 def test_words_are_printed(language: PCFG, capsys: pytest.CaptureFixture[str]) -> None:

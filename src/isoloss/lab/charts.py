@@ -9,6 +9,7 @@ from isoloss.errors import BadInput
 from isoloss.lab.measuring import Measured, Row
 
 HEIGHT, WIDTH = 150, 420
+PLOTTED = "give what lab.loss, lab.trace or lab.probe returned"
 
 
 def plot(*measured: Measured, against: Measured | None = None) -> alt.VConcatChart:
@@ -18,7 +19,10 @@ def plot(*measured: Measured, against: Measured | None = None) -> alt.VConcatCha
     Axes show the range of what was measured, not zero. Raises BadInput where nothing can be plotted.
     """
     if not measured:
-        raise BadInput("there is nothing to plot; give what lab.loss, lab.trace or lab.probe returned")
+        raise BadInput(f"there is nothing to plot; {PLOTTED}")
+    for each in measured if against is None else (*measured, against):
+        if not isinstance(each, Measured):
+            raise BadInput(f"{each!r:.60} cannot be plotted; {PLOTTED}")
     charts = [_of_steps(each) if against is None else _of_two(against, each) for each in measured]
     together: alt.VConcatChart = alt.vconcat(*charts, spacing=12).resolve_scale(color="shared")
     return together

@@ -179,6 +179,8 @@ def probe(
     language = _source(every, on)
     if not isinstance(language, Language):
         raise BadInput("a probe's labels are those of a language's task; give a language")
+    if not isinstance(task, str):
+        raise BadInput(f"a task has a name, such as 'prefix-8', not {task!r:.60}")
     with in_one_sentence("the probe"):
         splits = task_splits(named_task(language, task), examples, 0, examples, seed)
         rows = []

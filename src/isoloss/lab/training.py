@@ -101,6 +101,11 @@ def train(
     trained with the same seed, whose sentences would come again; IsolossError if the loss diverges.
     """
     refuse_no_language(language)
+    for what, number in (("steps", steps), ("sentences in a batch", batch)):
+        if not isinstance(number, int):
+            raise BadInput(f"the number of {what} is a whole number, not {number!r}")
+    if not isinstance(rule, UpdateRuleSettings | None):
+        raise BadInput(f"{rule!r:.60} is no update rule; give its settings, such as AdamW(3e-3)")
     start = of if isinstance(of, int) else _ready(of, language, seed)
     rule = rule or AdamW(3e-3, warm_up_steps=max(1, steps // 16))
     horizon = max(1, steps // AVERAGED_SHARE)

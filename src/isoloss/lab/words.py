@@ -41,8 +41,10 @@ def sentences(language: SentenceSource, n: int, *, seed: int) -> Words:
     the cat
     the cat
     """
-    if n < 1:
-        raise BadInput(f"the number of sentences must be at least 1, not {n}")
+    if not isinstance(language, SentenceSource):
+        raise BadInput(f"{language!r:.60} is no language; give one, such as isoloss.read_pcfg(file)")
+    if not isinstance(n, int) or n < 1:
+        raise BadInput(f"the number of sentences must be a whole number from 1 on, not {n!r}")
     drawn = language.sample(n, torch.Generator().manual_seed(seed))
     return Words(
         tuple(" ".join(language.vocabulary[word] for word in row if word >= 0) for row in drawn.ids.tolist())
