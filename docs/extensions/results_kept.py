@@ -193,7 +193,7 @@ def _what_would_decide(claim: dict[str, Any]) -> str:
     if claim["verdict"] != "inconclusive" or claim["effect"] is None:
         return ""
     seeds = claim["seeds_needed"]
-    return f"{seeds} seeds would decide it" if seeds else f"{MOST_SEEDS:,} seeds would not decide it"
+    return f"{seeds} seeds needed to decide it" if seeds else f"undecidable with {MOST_SEEDS:,} seeds"
 
 
 def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) -> None:

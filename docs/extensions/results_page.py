@@ -79,8 +79,8 @@ def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """By question: each experiment's own question, the claim that answers it, one number, and a link."""
     yield "## Question by question\n"
     yield (
-        "Each experiment's main claim, at its largest current scale: supported if its whole interval agrees, "
-        "not supported if none does, else undecided.\n"
+        "Main claims, at the largest current scale: supported if the whole interval agrees, not supported if "
+        "none of it does, undecided otherwise.\n"
     )
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
@@ -115,9 +115,9 @@ def _families(kept: Sequence[dict[str, Any]]) -> str:
     return (
         "## How much is decided\n\n"
         "Within one experiment, the probability of any wrong verdict is at most 5 %. Where a round left "
-        "claims undecided, they were [judged again on new seeds](limits.md); fewer stay decided if all "
+        "claims undecided, they were [judged again on new seeds](limits.md). Fewer remain decided if all "
         "rounds of an experiment share the 5 %, and fewer still if the effects of all experiments are "
-        "corrected together (of these at least as many as shown). Withdrawn claims are not counted.\n\n"
+        "corrected together; that last number is a lower bound. Withdrawn claims are not counted.\n\n"
         + families_told(kept, SCALES)
     )
 
@@ -199,15 +199,16 @@ def _origin(kept: dict[str, Any]) -> str:
     )
     withdrawn = [claim for claim in result["claims"] if claim.get("withdrawn")]
     no_longer = "".join(
-        f"\n  - Withdrawn: {claim['sentence']} Measured: {told(claim).measured}. Why: {claim['withdrawn']}."
+        f"\n  - Withdrawn: {claim['sentence']} Measured: {told(claim).measured}. "
+        f"Reason: {claim['withdrawn']}."
         for claim in withdrawn
     )
     return (
         f"- {kept['scale']}: `{kept['command']}`{after}, commit `{kept['commit'][:12]}`, "
-        f"{_duration(kept['seconds'])}{beside}; seeds {ranges(seeds_of(result))}, none of which served to "
-        f"choose settings; "
+        f"{_duration(kept['seconds'])}{beside}; seeds {ranges(seeds_of(result))}, none of which was used "
+        f"to choose settings; "
         f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}.{rounds}"
-        f"{not_yet_run(kept)} One of the runs again: `{_again(kept)}`.{no_longer}"
+        f"{not_yet_run(kept)} To repeat one of the runs: `{_again(kept)}`.{no_longer}"
     )
 
 

@@ -54,7 +54,7 @@ def decided_in_one_family(kept: Sequence[dict[str, Any]]) -> tuple[int, int]:
 def families_told(kept: Sequence[dict[str, Any]], scales: Sequence[str]) -> str:
     """A row a scale: what is decided within each experiment, among all rounds, and in one family of all."""
     rows = [
-        "| scale | effects | decided | of these, supported | decided if rounds share the 5 % | decided if "
+        "| scale | effects | decided | decided as supported | decided if rounds share the 5 % | decided if "
         "all experiments are corrected together |",
         "|---|---|---|---|---|---|",
     ]

@@ -153,6 +153,18 @@ PHRASES = (
     "**without the batch**",
     "goes on for three times as long",
     "polished to one KL",
+    "if none does, else",
+    "of these at least as many as shown",
+    "One of the runs again",
+    "served to choose",
+    "seeds would decide it",
+    "seeds would not decide it",
+    ". Why: ",
+    "of these, supported",
+    "it changes by",
+    "along SGD?",
+    "by half a point as the trace of the Hessian halves?",
+    "a doubling of steps",
 )
 """Each was found in claims, titles or pages, and has been reworded."""
 
