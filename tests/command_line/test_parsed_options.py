@@ -26,6 +26,7 @@ MISTAKES = (
     ("records pack", "RESULTS and FILE must be given"),
     ("records elsewhere", "there is no 'elsewhere'; choose pack or unpack"),
     ("show a b c", "'b' is one word too many; leave it out"),
+    ("runs --results somewhere", "isoloss runs has no option --results; give RESULTS by itself, without a"),
     ("--verison", "did you mean '--version'?"),
 )
 

@@ -35,7 +35,7 @@ class RunsOptions:
     Example: isoloss runs results/laptop --where 'width>=48' --where rule=AdamW --sort loss
     """
 
-    folder: Positional[Path] = Path("results")
+    results: Positional[Path] = Path("results")
     """Folder of results, searched recursively for runs."""
     where: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="CONDITION", help_behavior_hint="")
@@ -63,7 +63,7 @@ def runs(options: RunsOptions) -> int:
         from isoloss.stored_runs.run_filter import condition, runs_where, sorted_runs
         from isoloss.stored_runs.stored_run import runs_in
 
-    every = runs_in(options.folder)
+    every = runs_in(options.results)
     chosen = runs_where(every, [condition(text) for text in options.where])
     if options.sort is not None and chosen:
         chosen = sorted_runs(chosen, options.sort, options.descending)
