@@ -1,5 +1,8 @@
 """The rate at which the drift lowers the trace, against dense derivatives in float64."""
 
+from itertools import permutations
+from statistics import fmean, pvariance
+
 import pytest
 import torch
 from dense_derivatives import dense_hessian, flat
@@ -123,6 +126,26 @@ def test_the_rate_covers_what_dense_matrices_give(model) -> None:
     assert found.value == pytest.approx(expected, abs=4 * found.standard_error)
     assert 0 < found.standard_error < 0.5 * expected
     assert found.n == 4  # the parts whose spread gives the error
+
+
+def test_the_rate_is_the_mean_over_pairs_of_different_parts(model) -> None:
+    masked = batch(8)
+    found = trace_descent_rate(model, MASKED, masked, 2.0, seed=1)
+    starts = (0, 2, 4, 6)
+    parts = [
+        fisher_trace_gradient(model, MASKED, masked.part(k, k + 2), seed=1, first_sentence=k) for k in starts
+    ]
+    values, vectors = torch.linalg.eigh(fisher_of_scores(model, masked))
+    damped_half = torch.stack(parts) @ vectors * (-values.clamp(min=0)).exp()
+    pairs = (damped_half @ damped_half.T).tolist()
+
+    def mean_over(kept: set[int]) -> float:
+        return fmean(pairs[one][other] for one, other in permutations(kept, 2))
+
+    without = [mean_over({0, 1, 2, 3} - {part}) for part in range(4)]
+    assert found.value == pytest.approx(mean_over({0, 1, 2, 3}), rel=1e-6)
+    assert found.standard_error == pytest.approx((3 * pvariance(without)) ** 0.5, rel=1e-6)
+    assert found.n == 4
 
 
 def test_a_sentence_of_many_predictions_weighs_as_much_as_one_of_few(model) -> None:
