@@ -10,6 +10,17 @@ from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.objectives.batch import sentences_of
 
 
+def built(kind, config):
+    """A model of float64 in evaluation mode, all of whose weights are random, biases and gains too."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = kind(config).double()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.3 * torch.randn(parameter.shape, dtype=torch.float64)
+    return model.eval()
+
+
 def norms_of_cotangents(model, objective, batch, cotangents, **settings):
     """`norms_along` cotangents that are not random, given as a function of the logits."""
     return norms_along(model, objective, batch, lambda logits: Directions(cotangents(logits)), **settings)

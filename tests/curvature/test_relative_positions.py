@@ -1,8 +1,7 @@
 """Biases for pairs of positions, as in T5 and MPNet, in one pass for all sentences."""
 
 import pytest
-import torch
-from dense_norms import checked_norms
+from dense_norms import built, checked_norms
 from transformers import (
     MPNetConfig,
     MPNetForMaskedLM,
@@ -21,16 +20,6 @@ TOKENS = 11
 SHAPE = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}
 TEXTS = [[3, 4, 5, 6], [7, 8], [9, 3, 4], [5, 5, 6, 7]]
 TARGETS = [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]]
-
-
-def built(kind, config):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = kind(config).double()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.3 * torch.randn(parameter.shape, dtype=torch.float64)
-    return model.eval()
 
 
 def is_relative(name):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from dense_norms import checked_norms, dense_traces
+from dense_norms import built, checked_norms, dense_traces
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -109,16 +109,6 @@ FSMT = FSMTConfig(
 def two_berts(*, looks_back):
     decoder = BertConfig(vocab_size=TOKENS, is_decoder=looks_back, add_cross_attention=looks_back, **SMALL)
     return EncoderDecoderConfig(encoder=BERT.to_dict(), decoder=decoder.to_dict(), decoder_start_token_id=2)
-
-
-def built(kind, config):
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = kind(config).double()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.3 * torch.randn(parameter.shape, dtype=torch.float64)
-    return model.eval()
 
 
 @pytest.mark.parametrize("kind", [BertForSequenceClassification, GPT2ForSequenceClassification])
