@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -66,6 +67,21 @@ def test_a_folder_keeps_the_run(language: PCFG, tmp_path: Path) -> None:
     first, again = lab.train(language, 16, **settings), lab.train(language, 16, **settings)
     assert first.steps == again.steps
     assert same_weights(first.last.module, again.last.module)
+
+
+def test_whole_numbers_of_numpy_are_those_of_python(language: PCFG) -> None:
+    one = np.int64(1)
+    steps, batch = np.array([2, 3]), np.uint8(8)
+    run = lab.train(language, np.int32(16), steps=steps[-1], batch=batch, at=steps, seed=one)
+    same = lab.train(language, 16, steps=3, batch=8, at=[2, 3], seed=1)
+    assert run.steps == same.steps == (2, 3)
+    assert same_weights(run.last.module, same.last.module)
+    polished = lab.polish(run.last, to=9.0, steps=steps[0], seed=steps[0])
+    assert polished.seeds == (1, 2)
+    assert lab.trace(run, sentences=batch, seed=one)[0].estimate.n == 8
+    assert lab.loss(run, sentences=batch, seed=one)[0].estimate.n == 8
+    assert lab.probe(run, "prefix-8", examples=np.int16(50), seed=one)[0].estimate.n == 50
+    assert list(lab.sentences(language, steps[1], seed=one)) == list(lab.sentences(language, 3, seed=1))
 
 
 @pytest.mark.parametrize("module", [Layered, bert, lambda: bert(vocab_size=30)])
@@ -163,9 +179,7 @@ def refusals(language: PCFG, run: lab.Run) -> dict[str, Callable[[], object]]:
         "a text is a file, or a list of at least": lambda: lab.loss(last, on=["w1 w2"], seed=1),
         "the language has no task 'prefx'": lambda: lab.probe(last, "prefx", seed=1),
         "1 sentences have no error bar": lambda: lab.trace(last, sentences=1, seed=1),
-        "the number of sentences must be a whole number from 1 on": lambda: lab.sentences(
-            language, 0, seed=1
-        ),
+        "the number of sentences must be at least 1, not 0": lambda: lab.sentences(language, 0, seed=1),
         "there is nothing to plot": lambda: lab.plot(),
     }
 
@@ -189,6 +203,10 @@ for mistake in (
     lambda: lab.sentences("my.pcfg", 3, seed=1),
     lambda: lab.train(language, 16, steps=2.5, seed=1),
     lambda: lab.train(language, 16, steps=2, batch="8", seed=1),
+    lambda: lab.train(language, 16, steps=2, at=[1, 1.5], seed=1),
+    lambda: lab.train(language, True, steps=2, seed=1),
+    lambda: lab.trace(run, sentences=50.0, seed=1),
+    lambda: lab.probe(run, "prefix-8", examples="9", seed=1),
     lambda: lab.train(language, 16, steps=2, rule="adam", seed=1),
     lambda: lab.probe(run, 8, seed=1),
     lambda: lab.plot(run),
@@ -207,10 +225,14 @@ def test_what_is_of_another_type_is_refused_in_a_sentence() -> None:
         [sys.executable, "-c", OF_ANOTHER_TYPE], capture_output=True, text=True, check=False
     )
     assert [line.partition(";")[0] for line in done.stdout.splitlines()] == [
-        "the number of sentences must be a whole number from 1 on, not '3'",
+        "the number of sentences is a whole number, not '3'",
         "'my.pcfg' is no language",
         "the number of steps is a whole number, not 2.5",
         "the number of sentences in a batch is a whole number, not '8'",
+        "a step to keep a model at is a whole number, not 1.5",
+        "the width is a whole number, not True",
+        "the number of sentences is a whole number, not 50.0",
+        "the number of examples is a whole number, not '9'",
         "'adam' is no update rule",
         "a task has a name, such as 'prefix-8', not 8",
         "train: 2 models, steps 1, 2",

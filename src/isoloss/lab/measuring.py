@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import SupportsIndex
 
 import polars as pl
 import torch
@@ -19,8 +20,8 @@ from isoloss.lab.models import (
     is_causal,
     models_of,
     refuse_misfit,
-    usable_seed,
 )
+from isoloss.lab.whole_numbers import usable_seed, whole_number
 from isoloss.lab.words import OneLine
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import named_task
@@ -113,8 +114,8 @@ def loss(
     models: Models,
     on: Language | Text | None = None,
     *,
-    sentences: int = 500,
-    seed: int,
+    sentences: SupportsIndex = 500,
+    seed: SupportsIndex,
     progress: Progress | None = None,
 ) -> Measured:
     """The pre-training loss, in nats, of models on the same sentences, each with equal weight.
@@ -125,7 +126,8 @@ def loss(
 
     Raises BadInput for models that cannot read it, or of which nobody knows the language.
     """
-    every, told, seed = models_of(models), progress or OneLine(), usable_seed(seed)
+    every, told = models_of(models), progress or OneLine()
+    sentences, seed = whole_number("the number of sentences", sentences), usable_seed(seed)
     source = _source(every, on)
     if not isinstance(source, Language):
         return _over_batches("loss", "nats", every, source, sentences, seed, _text_losses, told)
@@ -146,8 +148,8 @@ def trace(
     models: Models,
     on: Language | Text | None = None,
     *,
-    sentences: int = 500,
-    seed: int,
+    sentences: SupportsIndex = 500,
+    seed: SupportsIndex,
     progress: Progress | None = None,
 ) -> Measured:
     """The trace of the Fisher information, in nats per squared parameter: the smaller, the flatter.
@@ -155,7 +157,8 @@ def trace(
     At a converged loss it is that of the Hessian. The models share sentences, masks and signs, of which their
     `differences` make use. Raises BadInput as `loss` does.
     """
-    every, told, seed = models_of(models), progress or OneLine(), usable_seed(seed)
+    every, told = models_of(models), progress or OneLine()
+    sentences, seed = whole_number("the number of sentences", sentences), usable_seed(seed)
     source = _source(every, on)
     return _over_batches("trace", TRACE_UNIT, every, source, sentences, seed, _traces, told)
 
@@ -165,8 +168,8 @@ def probe(
     task: str,
     on: Language | None = None,
     *,
-    examples: int = 1000,
-    seed: int,
+    examples: SupportsIndex = 1000,
+    seed: SupportsIndex,
     progress: Progress | None = None,
 ) -> Measured:
     """The accuracy of a linear probe on a task of the language, such as "prefix-8".
@@ -175,7 +178,8 @@ def probe(
     sentences and tested on as many others; `beside` is what the most common label gives, and a probe on the
     words alone. Raises BadInput for a task that the language does not have, and as `loss` does.
     """
-    every, told, seed = models_of(models), progress or OneLine(), usable_seed(seed)
+    every, told = models_of(models), progress or OneLine()
+    examples, seed = whole_number("the number of examples", examples), usable_seed(seed)
     language = _source(every, on)
     if not isinstance(language, Language):
         raise BadInput("a probe's labels are those of a language's task; give a language")

@@ -183,13 +183,6 @@ def refuse_no_language(language: object) -> None:
         )
 
 
-def usable_seed(seed: int) -> int:
-    """The seed. Raises BadInput unless it is a number that torch takes."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-        raise BadInput(f"a seed is a whole number from 0 to {2**63 - 1}, not {seed!r}")
-    return seed
-
-
 def is_causal(module: nn.Module) -> bool:
     """Whether its class predicts the next token; a torch module fills in masked ones."""
     name = type(module).__name__

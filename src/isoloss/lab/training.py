@@ -4,9 +4,10 @@ import copy
 import hashlib
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import SupportsIndex
 
 import safetensors.torch
 import torch
@@ -25,8 +26,8 @@ from isoloss.lab.models import (
     models_of,
     refuse_misfit,
     refuse_no_language,
-    usable_seed,
 )
+from isoloss.lab.whole_numbers import usable_seed, whole_number
 from isoloss.lab.words import OneLine
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -78,13 +79,13 @@ class GivenModel:
 
 def train(
     language: Language,
-    of: int | OneModel = 32,
+    of: SupportsIndex | OneModel = 32,
     *,
-    steps: int,
-    seed: int,
+    steps: SupportsIndex,
+    seed: SupportsIndex,
     rule: UpdateRuleSettings | None = None,
-    batch: int = 64,
-    at: Sequence[int] | None = None,
+    batch: SupportsIndex = 64,
+    at: Iterable[SupportsIndex] | None = None,
     soft: bool = False,
     name: str = "train",
     folder: Path | str | None = None,
@@ -101,28 +102,24 @@ def train(
     trained with the same seed, whose sentences would come again; IsolossError if the loss diverges.
     """
     refuse_no_language(language)
-    for what, number in (("steps", steps), ("sentences in a batch", batch)):
-        if not isinstance(number, int):
-            raise BadInput(f"the number of {what} is a whole number, not {number!r}")
+    lasting = _lasting(steps, batch, seed, at)
     if not isinstance(rule, UpdateRuleSettings | None):
         raise BadInput(f"{rule!r:.60} is no update rule; give its settings, such as AdamW(3e-3)")
-    start = of if isinstance(of, int) else _ready(of, language, seed)
-    rule = rule or AdamW(3e-3, warm_up_steps=max(1, steps // 16))
-    horizon = max(1, steps // AVERAGED_SHARE)
-    lasting = _Lasting(
-        steps, batch, usable_seed(seed), tuple(at) if at is not None else _doubling(steps), horizon
+    start = (
+        whole_number("the width", of) if isinstance(of, SupportsIndex) else _ready(of, language, lasting.seed)
     )
+    rule = rule or AdamW(3e-3, warm_up_steps=max(1, lasting.steps // 16))
     return _run(start, language, soft, rule, lasting, name, folder, progress)
 
 
 def flatten(
     of: OneModel,
     *,
-    steps: int,
-    seed: int,
+    steps: SupportsIndex,
+    seed: SupportsIndex,
     rate: float = 0.2,
-    batch: int = 32,
-    at: Sequence[int] | None = None,
+    batch: SupportsIndex = 32,
+    at: Iterable[SupportsIndex] | None = None,
     language: Language | None = None,
     name: str = "flatten",
     progress: Progress | None = None,
@@ -144,10 +141,10 @@ def polish(
     of: OneModel,
     *,
     to: float,
-    steps: int,
-    seed: int,
+    steps: SupportsIndex,
+    seed: SupportsIndex,
     rate: float = 2e-3,
-    batch: int = 128,
+    batch: SupportsIndex = 128,
     language: Language | None = None,
     name: str | None = None,
     progress: Progress | None = None,
@@ -160,15 +157,15 @@ def polish(
     """
     start, known = _with_language(of, language)
     called = name or f"{start.name}, polished"
-    descent = AdamW(rate, warm_up_steps=max(1, steps // 40), weight_decay=0.0, decay="cosine")
+    lasting = replace(_lasting(steps, batch, seed, [steps]), horizon=None)
+    descent = AdamW(rate, warm_up_steps=max(1, lasting.steps // 40), weight_decay=0.0, decay="cosine")
     rule = Polished(to, descent, held_out=HELD_OUT)
-    lasting = _Lasting(steps, batch, usable_seed(seed), (steps,), None)
-    ready = _ready(start, known, seed)
+    ready = _ready(start, known, lasting.seed)
     polished = _run(ready, known, True, rule, lasting, called, None, progress).last
-    reached = _divergence(polished, known, seed)
+    reached = _divergence(polished, known, lasting.seed)
     if reached > FAR * to:
         warnings.warn(
-            f"{called} came to {reached:.2g} nats of KL, not {to:.2g}, in {steps:,} steps; give more",
+            f"{called} came to {reached:.2g} nats of KL, not {to:.2g}, in {lasting.steps:,} steps; give more",
             stacklevel=2,
         )
     return replace(polished, step=None)
@@ -209,6 +206,22 @@ class _Lasting:
     seed: int
     at: tuple[int, ...]
     horizon: int | None
+
+
+def _lasting(
+    steps: SupportsIndex, batch: SupportsIndex, seed: SupportsIndex, at: Iterable[SupportsIndex] | None
+) -> _Lasting:
+    """Numbers as given, as Python's; checkpoints at doubling steps unless `at` says at which."""
+    number = whole_number("the number of steps", steps)
+    kept = (
+        _doubling(number)
+        if at is None
+        else tuple(whole_number("a step to keep a model at", each) for each in at)
+    )
+    horizon = max(1, number // AVERAGED_SHARE)
+    return _Lasting(
+        number, whole_number("the number of sentences in a batch", batch), usable_seed(seed), kept, horizon
+    )
 
 
 def _run(

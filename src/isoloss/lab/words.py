@@ -4,10 +4,12 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import torch
 
 from isoloss.errors import BadInput
+from isoloss.lab.whole_numbers import usable_seed, whole_number
 from isoloss.languages.language import SentenceSource
 
 SECONDS_BETWEEN_LINES = 0.5
@@ -32,7 +34,7 @@ class Words:
         return "\n".join(self.lines)
 
 
-def sentences(language: SentenceSource, n: int, *, seed: int) -> Words:
+def sentences(language: SentenceSource, n: SupportsIndex, *, seed: SupportsIndex) -> Words:
     """Draw n sentences of a language. Raises BadInput unless n is at least 1.
 
     >>> from isoloss.languages.notation import parse_grammar
@@ -43,9 +45,9 @@ def sentences(language: SentenceSource, n: int, *, seed: int) -> Words:
     """
     if not isinstance(language, SentenceSource):
         raise BadInput(f"{language!r:.60} is no language; give one, such as isoloss.read_pcfg(file)")
-    if not isinstance(n, int) or n < 1:
-        raise BadInput(f"the number of sentences must be a whole number from 1 on, not {n!r}")
-    drawn = language.sample(n, torch.Generator().manual_seed(seed))
+    if (number := whole_number("the number of sentences", n)) < 1:
+        raise BadInput(f"the number of sentences must be at least 1, not {number}")
+    drawn = language.sample(number, torch.Generator().manual_seed(usable_seed(seed)))
     return Words(
         tuple(" ".join(language.vocabulary[word] for word in row if word >= 0) for row in drawn.ids.tolist())
     )
