@@ -3,29 +3,24 @@
 import io
 import json
 import sys
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from called import run
 
 from hand_made_runs import LOSS, write_run
-from isoloss.executors.job import Job, Outcome
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
-from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
+from isoloss.experiments.planned_run import measured_at
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.exact_loss import EvaluationSet, ExactLossQuantity, exact_loss
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.descent import AdamW
-from isoloss.progress import Progress, silent
 from isoloss.results.estimate import paired_difference
-
-LANGUAGE = dyck(4)
+from jobs_in_turn import in_turn
+from norm_experiments import planned
 
 
 def test_compare_begins_with_a_conclusion(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,31 +108,11 @@ def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: pytest.Captu
     assert "the two errors are taken as independent" in shown
 
 
-def planned(seed: int) -> PlannedRun:
-    quantities = ExactLossQuantity(20, seed=3), TraceQuantity(12, seed=4)
-    return PlannedRun(
-        name=f"seed-{seed}",
-        language=ReadyLanguage(LANGUAGE),
-        architecture=PreLayerNormTransformer(laptop_shape(16)),
-        update_rule=AdamW(warm_up_steps=1),
-        steps=4,
-        batch_size=4,
-        seed=seed,
-        checkpoint_steps=(2, 4),
-        saturated_from=4,
-        measured=tuple(MeasuredAt(quantity, (2, 4)) for quantity in quantities),
-    )
-
-
-def in_turn(jobs: Sequence[Job], progress: Progress) -> Outcome:
-    for job in jobs:
-        job.work(silent)
-    return Outcome((), ())
-
-
 def test_real_runs_are_read_as_they_were_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both = planned(900), planned(901)
-    carry_out_experiments([Experiment("pair", "Pair", (), both, lambda table: ())], tmp_path, in_turn)
+    quantities = ExactLossQuantity(20, seed=3), TraceQuantity(12, seed=4)
+    log = tmp_path / "log"
+    both = [replace(planned(seed, log), measured=measured_at((2, 4), *quantities)) for seed in (900, 901)]
+    carry_out_experiments([Experiment("pair", "Pair", (), tuple(both), lambda table: ())], tmp_path, in_turn)
     assert run(["runs", str(tmp_path), "--json"]) == 0
     listed = {each["run"]: each for each in json.loads(capsys.readouterr().out)["runs"]}
     assert {each["state_in_words"] for each in listed.values()} == {"complete"}
@@ -155,7 +130,7 @@ def test_real_runs_are_read_as_they_were_written(tmp_path: Path, capsys: pytest.
         for each in means
         if each["quantity"] == "masked_kl_sentence_averaged" and each["steps"] == [4, 4]
     ]
-    evaluation = EvaluationSet.draw(LANGUAGE, 20, 3)
+    evaluation = EvaluationSet.draw(dyck(4), 20, 3)
     models = [load_masked_language_model(run.folder(tmp_path) / "steps" / "000004") for run in both]
     here, there = (exact_loss(model, MaskedObjective(), evaluation).kl for model in models)
     expected = paired_difference(there, here)
