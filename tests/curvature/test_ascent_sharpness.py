@@ -7,7 +7,7 @@ from dense_derivatives import dense_hessian, flat
 from model_state import state
 
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.loss import mean_loss, sentence_losses
+from isoloss.curvature.loss import BatchLoss
 from isoloss.curvature.loss_rise import RADII, ascent_sharpness
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
@@ -28,7 +28,7 @@ def model(request):
 
 def loss_gradient(model, batch):
     parameters = list(trainable_parameters(model).values())
-    loss = mean_loss(model, OBJECTIVE, batch, 0, None)
+    loss = BatchLoss(model, OBJECTIVE, batch).mean()
     return flat(torch.autograd.grad(loss, parameters, materialize_grads=True))
 
 
@@ -43,7 +43,7 @@ def test_rises_are_those_of_a_copy_moved_along_its_gradient(model):
     model.eval()
     g = loss_gradient(model, batch)
     assert found.gradient_norm == pytest.approx(float(g.norm()), rel=1e-9)
-    losses = sentence_losses(model, OBJECTIVE, batch, 0, None)
+    losses = BatchLoss(model, OBJECTIVE, batch).values()
     assert tuple(found.rises) == RADII
     for radius, rises in found.rises.items():
         moved = copy.deepcopy(model)
@@ -52,7 +52,7 @@ def test_rises_are_those_of_a_copy_moved_along_its_gradient(model):
         with torch.no_grad():
             for parameter, step in zip(parameters, steps, strict=True):
                 parameter += step.view_as(parameter)
-        expected = sentence_losses(moved, OBJECTIVE, batch, 0, None) - losses
+        expected = BatchLoss(moved, OBJECTIVE, batch).values() - losses
         torch.testing.assert_close(rises, expected, rtol=1e-9, atol=1e-12)
         estimate = found.estimates[radius]
         assert estimate.value == pytest.approx(float(expected.mean()), rel=1e-9)
@@ -66,7 +66,7 @@ def test_to_second_order_it_is_the_gradients_norm_and_the_curvature_along_it(mod
     model.eval()
     found = ascent_sharpness(model, [batch], OBJECTIVE, radii=(1e-3,))
     g = loss_gradient(model, batch)
-    hessian = dense_hessian(lambda: mean_loss(model, OBJECTIVE, batch, 0, None), trainable_parameters(model))
+    hessian = dense_hessian(BatchLoss(model, OBJECTIVE, batch).mean, trainable_parameters(model))
     curvature = float(g @ hessian @ g / g.square().sum())
     first_order = 1e-3 * float(g.norm())
     assert found.estimates[1e-3].value - first_order == pytest.approx(curvature * 1e-6 / 2, rel=0.02)

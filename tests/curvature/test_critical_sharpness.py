@@ -6,7 +6,7 @@ import torch
 
 from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.loss import mean_loss, sentence_losses
+from isoloss.curvature.loss import BatchLoss
 from isoloss.objectives.evaluation import displaced
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
@@ -24,14 +24,12 @@ def test_it_is_where_a_scan_finds_that_the_loss_rises(architecture):
     assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
     model.eval()
     weights = list(trainable_parameters(model).values())
-    gradient = torch.autograd.grad(
-        mean_loss(model, OBJECTIVE, batch, 0, None), weights, materialize_grads=True
-    )
-    at_rest = sentence_losses(model, OBJECTIVE, batch, 0, None)
+    gradient = torch.autograd.grad(BatchLoss(model, OBJECTIVE, batch).mean(), weights, materialize_grads=True)
+    at_rest = BatchLoss(model, OBJECTIVE, batch).values()
 
     def rises(rate):
         with displaced(weights, list(gradient), -rate):
-            return sentence_losses(model, OBJECTIVE, batch, 0, None) - at_rest
+            return BatchLoss(model, OBJECTIVE, batch).values() - at_rest
 
     rate = found.learning_rate
     assert found.estimate.value == pytest.approx(2 / rate)

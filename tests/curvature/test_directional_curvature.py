@@ -1,7 +1,6 @@
 """Curvature along updates and small batches' gradients, against dense Hessians in float64."""
 
 import copy
-import functools
 
 import pytest
 import ragged_batches
@@ -11,7 +10,7 @@ from dense_derivatives import dense_hessian, flat, group_indices
 from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.directional_curvature import batch_sharpness, difference_of, directional_sharpness
-from isoloss.curvature.loss import mean_loss
+from isoloss.curvature.loss import BatchLoss
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
@@ -31,7 +30,7 @@ def derivatives(model, batch, first=0):
     """The flat gradient and the dense Hessian of the mean loss."""
     model = copy.deepcopy(model).eval()
     parameters = trainable_parameters(model)
-    loss = functools.partial(mean_loss, model, OBJECTIVE, batch, first, None)
+    loss = BatchLoss(model, OBJECTIVE, batch, first).mean
     gradient = torch.autograd.grad(loss(), list(parameters.values()), materialize_grads=True)
     return flat(gradient), dense_hessian(loss, parameters)
 
@@ -92,7 +91,7 @@ def test_relative_critical_sharpness_is_where_a_scan_finds_that_the_first_loss_r
             ):
                 p.copy_(before - along * g[start : start + p.numel()].view_as(p))
                 start += p.numel()
-            return float(mean_loss(moved, OBJECTIVE, measured, 0, None))
+            return float(BatchLoss(moved, OBJECTIVE, measured).mean())
 
     at_rest = loss(0.0)
     scan = [share * rate for share in torch.linspace(0.05, 0.98, 12).tolist()]

@@ -12,7 +12,7 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.curvature.hessian_trace import SENTENCES_A_PROBE, hessian_trace
-from isoloss.curvature.loss import label_surprise, mean_loss
+from isoloss.curvature.loss import BatchLoss
 from isoloss.errors import BadInput
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
@@ -69,17 +69,17 @@ def precision(model):
 
 def test_the_loss_is_the_training_loss(case):
     model, objective, batch = case
-    ours = mean_loss(model, objective, batch, 0, None)
+    ours = BatchLoss(model, objective, batch).mean()
     torch.testing.assert_close(ours, sentence_averaged_loss(objective.logits(model, batch), batch))
 
 
 def test_products_are_the_dense_hessians_and_it_splits_into_fisher_and_residual(case):
     model, objective, batch = case
     parameters = trainable_parameters(model)
-    hessian = dense_hessian(lambda: mean_loss(model, objective, batch, 0, None), parameters)
-    residual = dense_hessian(lambda: label_surprise(model, objective, batch, 0, None), parameters)
+    hessian = dense_hessian(BatchLoss(model, objective, batch).mean, parameters)
+    residual = dense_hessian(BatchLoss(model, objective, batch).label_surprise, parameters)
     probe = sign_probe(parameters, "any")
-    product = hessian_vector_product(lambda: mean_loss(model, objective, batch, 0, None), parameters, probe)
+    product = hessian_vector_product(BatchLoss(model, objective, batch).mean, parameters, probe)
     torch.testing.assert_close(
         flat(product.values()), hessian @ flat(probe.values()), rtol=precision(model), atol=1e-6
     )
@@ -109,8 +109,8 @@ def test_the_mean_over_signs_and_probes_is_the_dense_trace():
     """Repeated sentences, each with its own signs and each cluster with its own probe."""
     model, batch, times = small_model(PreLayerNormTransformer), ragged_batches.several_masks(), 40
     parameters = trainable_parameters(model)
-    hessian = dense_hessian(lambda: mean_loss(model, OBJECTIVE, batch, 0, None), parameters)
-    residual = dense_hessian(lambda: label_surprise(model, OBJECTIVE, batch, 0, None), parameters)
+    hessian = dense_hessian(BatchLoss(model, OBJECTIVE, batch).mean, parameters)
+    residual = dense_hessian(BatchLoss(model, OBJECTIVE, batch).label_surprise, parameters)
     trace = hessian_trace(model, [batch] * times, OBJECTIVE, seed=3)
     indices = group_indices(parameters)
     expected = {name: float(hessian[places, places].sum()) for name, places in indices.items()}
@@ -134,7 +134,7 @@ def test_groups_are_the_probes_own_products(case):
     parameters = trainable_parameters(model)
     trace = hessian_trace(model, [batch], objective, seed=5)
     half = sentences_between(batch, 3, 6)
-    residual = dense_hessian(lambda: label_surprise(model, objective, half, 3, None), parameters)
+    residual = dense_hessian(BatchLoss(model, objective, half, 3).label_surprise, parameters)
     probe = flat(sign_probe(parameters, "5 probe 3").values())
     for name, places in group_indices(parameters).items():
         expected = float(probe[places] @ (residual @ probe)[places])
@@ -223,7 +223,7 @@ def test_scores_that_are_not_finite_are_named(value):
     parameters = trainable_parameters(model)
     with pytest.raises(BadInput, match="scores for sentence 14 are not finite"):
         hessian_vector_product(
-            lambda: label_surprise(model, Diverged(), batch, 10, None),
+            BatchLoss(model, Diverged(), batch, 10).label_surprise,
             parameters,
             sign_probe(parameters, "any"),
         )

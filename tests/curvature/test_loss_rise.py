@@ -7,7 +7,7 @@ from model_state import state
 
 import isoloss.curvature.loss as loss_module
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.loss import LossAtRest, data_labels, sentence_losses
+from isoloss.curvature.loss import BatchLoss, LossAtRest, data_labels
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
@@ -23,16 +23,18 @@ def model(request):
 
 def test_each_sentences_loss_is_its_own_mean(model, monkeypatch):
     batch = ragged_batches.several_masks()
-    losses = sentence_losses(model, OBJECTIVE, batch, 0, None)
+    losses = BatchLoss(model, OBJECTIVE, batch).values()
     for i in range(len(batch)):
         part = sentences_between(batch, i, i + 1)
         expected = sentence_averaged_loss(OBJECTIVE.logits(model, part), part)
         assert losses[i].item() == pytest.approx(expected.item(), rel=1e-12)
     vocabulary = OBJECTIVE.logits(model, batch).shape[1]
-    of_distribution = sentence_losses(model, OBJECTIVE, batch, 0, lambda part: data_labels(part, vocabulary))
+    of_distribution = BatchLoss(
+        model, OBJECTIVE, batch, 0, lambda part: data_labels(part, vocabulary)
+    ).values()
     torch.testing.assert_close(of_distribution, losses)
     monkeypatch.setattr(loss_module, "FORWARD_MEMORY_BYTES", 1)
-    torch.testing.assert_close(sentence_losses(model, OBJECTIVE, batch, 0, None), losses)
+    torch.testing.assert_close(BatchLoss(model, OBJECTIVE, batch).values(), losses)
 
 
 def test_the_rise_is_that_of_a_moved_copy_and_the_model_stays(model):
@@ -43,7 +45,7 @@ def test_the_rise_is_that_of_a_moved_copy_and_the_model_stays(model):
         name: torch.randn(p.shape, generator=generator, dtype=p.dtype) for name, p in parameters.items()
     }
     before = state(model)
-    rise = LossAtRest.of(model, OBJECTIVE, batch, 0, None).rise(direction, -0.03)
+    rise = LossAtRest.of(BatchLoss(model, OBJECTIVE, batch)).rise(direction, -0.03)
     after = state(model)
     assert before[:2] == after[:2]
     assert all(torch.equal(value, after[3][name]) for name, value in before[3].items())
@@ -51,13 +53,13 @@ def test_the_rise_is_that_of_a_moved_copy_and_the_model_stays(model):
     with torch.no_grad():
         for name, parameter in trainable_parameters(moved).items():
             parameter += -0.03 * direction[name]
-    expected = sentence_losses(moved, OBJECTIVE, batch, 0, None)
-    torch.testing.assert_close(rise, expected - sentence_losses(model, OBJECTIVE, batch, 0, None))
+    expected = BatchLoss(moved, OBJECTIVE, batch).values()
+    torch.testing.assert_close(rise, expected - BatchLoss(model, OBJECTIVE, batch).values())
 
 
 def test_scores_that_are_not_finite_are_refused_and_the_weights_put_back(model):
     batch = ragged_batches.one_mask()
-    at_rest = LossAtRest.of(model, OBJECTIVE, batch, 0, None)
+    at_rest = LossAtRest.of(BatchLoss(model, OBJECTIVE, batch))
     before = {name: p.clone() for name, p in trainable_parameters(model).items()}
     upward = {name: torch.ones_like(p) for name, p in trainable_parameters(model).items()}
     with pytest.raises(BadInput, match=r"moved by inf times the direction .* move them less"):
@@ -66,4 +68,4 @@ def test_scores_that_are_not_finite_are_refused_and_the_weights_put_back(model):
     with torch.no_grad():
         next(model.parameters())[:] = float("nan")
     with pytest.raises(BadInput, match="scores for sentence 11 are not finite"):
-        LossAtRest.of(model, OBJECTIVE, batch, 10, None)
+        LossAtRest.of(BatchLoss(model, OBJECTIVE, batch, 10))

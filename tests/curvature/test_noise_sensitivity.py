@@ -9,7 +9,7 @@ from two_layers import FromCounts, TwoLayers
 
 from isoloss.curvature.derivatives import normal_probe, trainable_parameters
 from isoloss.curvature.fisher_trace import normalised_trace
-from isoloss.curvature.loss import mean_loss
+from isoloss.curvature.loss import BatchLoss
 from isoloss.curvature.loss_rise import NOISES, noise_sensitivity, tensor_scales
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
@@ -49,7 +49,7 @@ def test_each_draws_rise_is_its_quadratic_form(model):
     assert found.sentences.tolist() == [1] * 6
     for i in range(6):
         part = sentences_between(batch, i, i + 1)
-        hessian = dense_hessian(lambda part=part: mean_loss(model, OBJECTIVE, part, 0, None), parameters)
+        hessian = dense_hessian(BatchLoss(model, OBJECTIVE, part).mean, parameters)
         draw = flat(normal_probe(parameters, f"4 noise {i}").values()) * scaled_by_tensor(model, scales)
         assert float(found.rises[1e-3][i]) == pytest.approx(float(draw @ hessian @ draw) / 2e6, rel=1e-3)
 
@@ -61,7 +61,7 @@ def test_small_noise_measures_the_trace(own_scales):
     parameters = trainable_parameters(model)
     scales = tensor_scales(model) if own_scales else dict.fromkeys(parameters, 1.0)
     found = noise_sensitivity(model, [batch] * 100, FromCounts(), noises=(1e-3,), scales=scales, seed=1)
-    hessian = dense_hessian(lambda: mean_loss(model, FromCounts(), batch, 0, None), parameters)
+    hessian = dense_hessian(BatchLoss(model, FromCounts(), batch).mean, parameters)
     expected = float(hessian.diagonal() @ scaled_by_tensor(model, scales).square()) / 2e6
     estimate = found.estimates[1e-3]
     assert estimate.n == len(found.sentences) >= 64

@@ -8,7 +8,7 @@ import torch
 from dense_derivatives import dense_hessian
 
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.loss import mean_loss
+from isoloss.curvature.loss import BatchLoss
 from isoloss.curvature.spectrum import quadrature, spectral_density, top_eigenvalues
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_between
@@ -30,12 +30,10 @@ def dense(architecture):
     """Eigenvalues and eigenvectors, and the Hessian of each sentence."""
     model, batch = partly_frozen(architecture).eval(), ragged_batches.several_masks()
     parameters = trainable_parameters(model)
-    values, vectors = torch.linalg.eigh(
-        dense_hessian(lambda: mean_loss(model, OBJECTIVE, batch, 0, None), parameters)
-    )
+    values, vectors = torch.linalg.eigh(dense_hessian(BatchLoss(model, OBJECTIVE, batch).mean, parameters))
     by_sentence = [
         dense_hessian(
-            functools.partial(mean_loss, model, OBJECTIVE, sentences_between(batch, i, i + 1), i, None),
+            BatchLoss(model, OBJECTIVE, sentences_between(batch, i, i + 1), i).mean,
             parameters,
         )
         for i in range(len(batch))

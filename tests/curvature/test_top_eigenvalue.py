@@ -13,7 +13,7 @@ from isoloss.curvature.hessian_top_eigenvalue import (
     hessian_top_eigenvalue,
     largest_eigenvalue,
 )
-from isoloss.curvature.loss import mean_loss
+from isoloss.curvature.loss import BatchLoss
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
@@ -82,13 +82,13 @@ def dense(architecture):
     """The last eigenvalue, its vector v, and v·H_i v for each sentence, which is its own block here."""
     model, batch = partly_frozen(architecture).eval(), ragged_batches.several_masks()
     parameters = trainable_parameters(model)
-    hessian = dense_hessian(lambda: mean_loss(model, OBJECTIVE, batch, 0, None), parameters)
+    hessian = dense_hessian(BatchLoss(model, OBJECTIVE, batch).mean, parameters)
     values, vectors = torch.linalg.eigh(hessian)
     v = vectors[:, -1]
     forms = []
     for i in range(len(batch)):
         part = sentences_between(batch, i, i + 1)
-        of_sentence = dense_hessian(functools.partial(mean_loss, model, OBJECTIVE, part, i, None), parameters)
+        of_sentence = dense_hessian(BatchLoss(model, OBJECTIVE, part, i).mean, parameters)
         forms.append(v @ of_sentence @ v)
     return float(values[-1]), v, torch.stack(forms)
 

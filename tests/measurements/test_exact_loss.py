@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from enumerated_language import EnumeratedLanguage
-from isoloss.curvature.loss import sentence_losses
+from isoloss.curvature.loss import BatchLoss
 from isoloss.errors import BadInput
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.fixed_sentences import ExactLabelDistribution
@@ -174,9 +174,9 @@ def test_tokens_of_no_word_take_their_probability_and_nothing_else(architecture,
     assert min(dearer) > 0.1
     assert (found.kl - without.kl).tolist() == pytest.approx(dearer, abs=1e-12)
     # Measures under the distribution of the labels take it over all tokens.
-    losses = sentence_losses(
+    losses = BatchLoss(
         large, OBJECTIVE, batch, 0, ExactLabelDistribution(language, OBJECTIVE, tokens=6)
-    )
+    ).values()
     assert [part.mean().item() for part in losses.split(lengths)] == pytest.approx(found.loss.tolist())
 
 

@@ -6,7 +6,6 @@ sharpness takes the step along the gradient of other data: it is the curvature t
 one is optimised, and of a quadratic loss gᵀHg / gᵀ∇L, with the other's gradient g.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,12 +14,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, inner_products_by_group
-from isoloss.curvature.loss import LabelDistribution, LossAtRest
-from isoloss.curvature.loss_rise import AT_ONCE, ascent_direction
+from isoloss.curvature.loss import BatchLoss, LabelDistribution, LossAtRest, in_parts, losses_of
+from isoloss.curvature.loss_rise import ascent_direction
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, Objective, split_sentences
-from isoloss.objectives.evaluation import device_of, evaluation_mode
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_sentences
 
@@ -65,14 +64,11 @@ def critical_sharpness(
     n = sum(map(len, batches))
     refuse_too_few(n)
     measured = MeasuredParameters.of(model)
-    parts = _parts(batches)
-    firsts = [0, *itertools.accumulate(map(len, parts))]
+    losses = losses_of(model, in_parts(batches), objective, distribution)
+    others = None if along is None else losses_of(model, in_parts(along), objective, distribution)
     with evaluation_mode(model):
-        direction, norm = _step(model, objective, parts, along, distribution)
-        at_rest = [
-            LossAtRest.of(model, objective, part.to(device_of(model)), first, distribution)
-            for part, first in zip(parts, firsts, strict=False)
-        ]
+        direction, norm = _step(losses, others)
+        at_rest = [LossAtRest.of(loss) for loss in losses]
         passes = 0
 
         def rises(rate: float) -> Float[Tensor, " n"] | None:
@@ -101,24 +97,13 @@ def critical_sharpness(
     return CriticalSharpness(Estimate(2 / rate, 2 / rate**2 * error, n), rate, passes, measured)
 
 
-def _parts(batches: Sequence[Batch]) -> list[Batch]:
-    return [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
-
-
-def _step(
-    model: nn.Module,
-    objective: Objective,
-    parts: Sequence[Batch],
-    along: Sequence[Batch] | None,
-    distribution: LabelDistribution | None,
-) -> tuple[dict[str, Tensor], float]:
+def _step(losses: Sequence[BatchLoss], along: Sequence[BatchLoss] | None) -> tuple[dict[str, Tensor], float]:
     """The unit vector of the gradient to step against, and that gradient's length."""
-    stepped_on = parts if along is None else _parts(along)
-    direction, norm = ascent_direction(model, objective, stepped_on, distribution, silent)
+    direction, norm = ascent_direction(losses if along is None else along)
     if norm == 0:
         raise BadInput("the gradient is zero, so that there is no step to take; measure another model")
     if along is not None:
-        own, _ = ascent_direction(model, objective, parts, distribution, silent)
+        own, _ = ascent_direction(losses)
         if not sum(inner_products_by_group(own, direction).values()) > 0:
             raise BadInput(
                 "the gradients of the two data sets point apart: what lowers the one's loss raises the "

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -15,12 +14,12 @@ from isoloss.curvature.derivatives import (
     inner_products_by_group,
     trainable_parameters,
 )
-from isoloss.curvature.loss import LabelDistribution, mean_loss
+from isoloss.curvature.loss import LabelDistribution, in_parts, losses_of
 from isoloss.curvature.loss_hessian import LossHessian
 from isoloss.curvature.loss_rise import ascent_direction
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, sentences_between
-from isoloss.objectives.evaluation import device_of, evaluation_mode
+from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_sentences
 
@@ -73,8 +72,7 @@ def directional_sharpness(
     parameters = blocks.parameters
     with evaluation_mode(model):
         if direction is None:
-            parts = LossHessian.at_once(model, batches, objective, distribution).parts
-            along, norm = ascent_direction(model, objective, parts, distribution, silent)
+            along, norm = ascent_direction(losses_of(model, in_parts(batches), objective, distribution))
         else:
             along, norm = _unit(direction, parameters)
         if not norm > 0:
@@ -170,17 +168,14 @@ def batch_sharpness(
     parameters = trainable_parameters(model)
     curvatures = []
     with evaluation_mode(model):
-        for number, part in enumerate(parts):
-            loss = partial(
-                mean_loss, model, objective, part.to(device_of(model)), number * batch, distribution
-            )
-            along = gradient(loss, parameters)
+        for number, loss in enumerate(losses_of(model, parts, objective, distribution)):
+            along = gradient(loss.mean, parameters)
             square = sum(inner_products_by_group(along, along).values())
             if not square > 0:
                 raise BadInput(
                     "the gradient of a batch is zero, so that it has no direction; take larger ones"
                 )
-            product = hessian_vector_product(loss, parameters, along)
+            product = hessian_vector_product(loss.mean, parameters, along)
             curvatures.append(sum(inner_products_by_group(along, product).values()) / square)
             progress("batch sharpness", number + 1, len(parts))
     found = torch.tensor(curvatures, dtype=torch.float64)

@@ -14,9 +14,9 @@ from isoloss.curvature.derivatives import (
     inner_products_by_group,
     trainable_parameters,
 )
-from isoloss.curvature.loss import LabelDistribution, mean_loss, sentence_blocks
+from isoloss.curvature.loss import LabelDistribution, losses_of, sentence_blocks
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation import device_of, evaluation_mode
+from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
 
@@ -74,23 +74,18 @@ def gradient_norm(
     """
     parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
     blocks = sentence_blocks(batches, fewest=3)
-    firsts = [0, *torch.tensor([len(block) for block in blocks]).cumsum(0).tolist()]
-
-    def block_gradient(number: int) -> dict[str, Tensor]:
-        block = blocks[number].to(device_of(model))
-        return gradient(lambda: mean_loss(model, objective, block, firsts[number], distribution), parameters)
-
+    losses = losses_of(model, blocks, objective, distribution)
     total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
     squares, products = [], []
     with evaluation_mode(model):
         for number, block in enumerate(blocks):
-            of_block = block_gradient(number)
+            of_block = gradient(losses[number].mean, parameters)
             for name, values in of_block.items():
                 total[name] += len(block) * values
             squares.append(inner_products_by_group(of_block, of_block))
             progress(TASK, number + 1, 2 * len(blocks))
-        for number in range(len(blocks)):
-            products.append(inner_products_by_group(block_gradient(number), total))
+        for number, loss in enumerate(losses):
+            products.append(inner_products_by_group(gradient(loss.mean, parameters), total))
             progress(TASK, len(blocks) + number + 1, 2 * len(blocks))
     sizes = torch.tensor([len(block) for block in blocks], dtype=torch.float64)
     groups = {
@@ -101,17 +96,12 @@ def gradient_norm(
         )
         for name in squares[0]
     }
-    whole = mean_of_distinct_pairs(
-        sizes,
-        torch.tensor([sum(block.values()) for block in squares], dtype=torch.float64),
-        torch.tensor([sum(block.values()) for block in products], dtype=torch.float64),
-    )
-    noise, signal = noise_and_signal(
-        sizes,
-        torch.tensor([sum(block.values()) for block in squares], dtype=torch.float64),
-        torch.tensor([sum(block.values()) for block in products], dtype=torch.float64),
-    )
-    return GradientNorm(whole, noise, signal, groups, firsts[-1], measured)
+    of_whole = [
+        torch.tensor([sum(block.values()) for block in each], dtype=torch.float64)
+        for each in (squares, products)
+    ]
+    whole, (noise, signal) = mean_of_distinct_pairs(sizes, *of_whole), noise_and_signal(sizes, *of_whole)
+    return GradientNorm(whole, noise, signal, groups, sum(map(len, blocks)), measured)
 
 
 def mean_of_distinct_pairs(

@@ -1,6 +1,5 @@
 """The trace of the loss's Hessian, split into the trace of the Fisher information and a residual."""
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +15,7 @@ from isoloss.curvature.derivatives import (
     trainable_parameters,
 )
 from isoloss.curvature.fisher_trace import RunningFisherTrace
-from isoloss.curvature.loss import LabelDistribution, label_surprise
+from isoloss.curvature.loss import BatchLoss, LabelDistribution, losses_of
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.objectives.batch import Batch, Objective, split_sentences
@@ -100,11 +99,9 @@ class RunningHessianTrace:
         # At least two clusters, so that a single batch already has an error bar.
         clusters = max(min(2, len(batch)), -(-len(batch) // SENTENCES_A_PROBE))
         objective = self.apart.objective(batch)
-        parts = split_sentences(batch, clusters)
-        firsts = itertools.accumulate((len(part) for part in parts), initial=self.sentences)
-        residuals = []
-        for part, first in zip(parts, firsts, strict=False):
-            residuals.append(self._residual_of(part, first, objective))
+        parts, residuals = split_sentences(batch, clusters), list[dict[str, float]]()
+        for loss in losses_of(self._model, parts, objective, self._distribution, self.sentences):
+            residuals.append(self._residual_of(loss))
             share(_PROBES_SHARE * len(residuals) / len(parts))
         self._fisher.add(batch, lambda done: share(_PROBES_SHARE + (1 - _PROBES_SHARE) * done))
         for residual in residuals:
@@ -118,15 +115,11 @@ class RunningHessianTrace:
         """How sentences are kept apart, the same as for the Fisher trace."""
         return self._fisher.apart
 
-    def _residual_of(self, part: Batch, first_sentence: int, objective: Objective) -> dict[str, float]:
+    def _residual_of(self, loss: BatchLoss) -> dict[str, float]:
         parameters = trainable_parameters(self._model)
-        probe = sign_probe(parameters, f"{self._seed} probe {first_sentence}")
+        probe = sign_probe(parameters, f"{self._seed} probe {loss.first_sentence}")
         with evaluation_mode(self._model):
-            product = hessian_vector_product(
-                lambda: label_surprise(self._model, objective, part, first_sentence, self._distribution),
-                parameters,
-                probe,
-            )
+            product = hessian_vector_product(loss.label_surprise, parameters, probe)
         return inner_products_by_group(probe, product)
 
     @property
@@ -164,11 +157,11 @@ def hessian_trace(
 ) -> HessianTrace:
     """Tr ∇²L of the sentence-averaged loss, under the data's labels or, if given, an exact `distribution`.
 
-    Tr ∇²L = Tr F + Tr R exactly, whatever the labels (`label_surprise`). The first term is estimated with
-    `fisher_trace`'s signs, and only the second with ±1 probes v, E v·Rv = Tr R (Hutchinson 1990). Hence
-    Tr H - Tr F, which vanishes at saturation, has an estimate and an error of its own; the total's error is
-    about that of probing the whole Hessian, since R has large off-diagonal entries long before its trace is
-    small.
+    Tr ∇²L = Tr F + Tr R exactly, whatever the labels (`BatchLoss.label_surprise`). The first term is
+    estimated with `fisher_trace`'s signs, and only the second with ±1 probes v, E v·Rv = Tr R (Hutchinson
+    1990). Hence Tr H - Tr F, which vanishes at saturation, has an estimate and an error of its own; the
+    total's error is about that of probing the whole Hessian, since R has large off-diagonal entries long
+    before its trace is small.
 
     Each cluster of at most `SENTENCES_A_PROBE` sentences has its own probe: clusters are independent in both
     sentences and probes, so the deviation over clusters accounts for both. Restricted to a group's

@@ -1,6 +1,5 @@
 """The local learning coefficient: how fast the volume of nearly as good weights shrinks, by sampling."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +10,10 @@ from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, generator_of, gradient, trainable_parameters
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
-from isoloss.curvature.loss import LabelDistribution, mean_loss
-from isoloss.curvature.loss_hessian import LossHessian
+from isoloss.curvature.loss import BatchLoss, LabelDistribution, in_parts, losses_of
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective
-from isoloss.objectives.evaluation import device_of, evaluation_mode
+from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_sentences
 
@@ -140,11 +138,8 @@ def local_learning_coefficient(
 class _Posterior:
     """The density ∝ exp(-nβ L(w) - γ/2 |w - w*|²) around a model's weights w*, by parts of the sentences."""
 
-    model: nn.Module
-    objective: Objective
-    parts: Sequence[Batch]
+    losses: Sequence[BatchLoss]
     at_rest: Sequence[float]
-    distribution: LabelDistribution | None
     inverse_temperature: float
     localisation: float
 
@@ -158,21 +153,17 @@ class _Posterior:
         localisation: float,
     ) -> "_Posterior":
         """Measure L_B(w*). Raises BadInput where a logit is not finite."""
-        parts = LossHessian.at_once(model, batches, objective).parts
-        firsts = itertools.accumulate(map(len, parts), initial=0)
+        losses = losses_of(model, in_parts(batches), objective, distribution)
         with torch.no_grad():
-            at_rest = [
-                float(mean_loss(model, objective, part.to(device_of(model)), first, distribution))
-                for part, first in zip(parts, firsts, strict=False)
-            ]
-        return _Posterior(model, objective, parts, at_rest, distribution, inverse_temperature, localisation)
+            at_rest = [float(loss.mean()) for loss in losses]
+        return _Posterior(losses, at_rest, inverse_temperature, localisation)
 
     def chain(self, key: str, steps: int, step: float) -> Float[Tensor, " s"]:
         """L_B(w) - L_B(w*) before each of the steps; the weights are put back, even after an exception."""
-        parameters = trainable_parameters(self.model)
+        parameters = trainable_parameters(self.losses[0].model)
         weights = list(parameters.values())
         centre, generator = [weight.detach().clone() for weight in weights], generator_of(key)
-        sizes, rises = torch.tensor([float(len(part)) for part in self.parts]), []
+        sizes, rises = torch.tensor([float(len(loss.batch)) for loss in self.losses]), []
         try:
             for _ in range(steps):
                 number = int(torch.multinomial(sizes, 1, generator=generator))
@@ -196,10 +187,10 @@ class _Posterior:
     def _rise_and_gradient(
         self, number: int, parameters: dict[str, Tensor]
     ) -> tuple[float, dict[str, Tensor]]:
-        part, losses = self.parts[number].to(device_of(self.model)), []
+        losses: list[Tensor] = []
 
         def loss() -> Tensor:
-            losses.append(mean_loss(self.model, self.objective, part, 0, self.distribution))
+            losses.append(self.losses[number].mean())
             return losses[0]
 
         gradients = gradient(loss, parameters)

@@ -1,5 +1,6 @@
 """The loss of sentences, under the data's labels or an exact distribution, and its rise near the weights."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,12 +12,14 @@ from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, split_sentences
-from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, displaced, rows_at_once
+from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, displaced, rows_at_once
 
 BLOCKS = 64
 """Clusters that are enough for an error bar: its own relative error is then 1 / √(2 · 63), about 9 %."""
 LARGEST = 8
 """Sentences that a block has at most, so that differentiating it twice takes little memory."""
+AT_ONCE = 32
+"""Sentences that are differentiated at once where no error bar is needed, which bounds the memory."""
 
 LabelDistribution = Callable[[Batch], Tensor]
 """The probabilities [m, v] of each prediction's true labels; see `data_labels` for the data's own."""
@@ -39,98 +42,95 @@ def sentence_weights(batch: Batch) -> Float[Tensor, " m"]:
     return 1 / (len(batch) * counts[batch.rows].double())
 
 
-def prediction_losses(
-    model: nn.Module,
-    objective: Objective,
-    batch: Batch,
-    first_sentence: int,
-    distribution: LabelDistribution | None,
-) -> Float[Tensor, " m"]:
-    """Each prediction's cross entropy in nats, under the data's labels or under `distribution`.
+@dataclass(frozen=True)
+class BatchLoss:
+    """A model's cross entropy on a batch in nats, under the data's labels or under `distribution`.
 
-    Raises NonFiniteScores where a logit is not finite, naming the sentence.
+    Every sentence has equal weight. Whatever computes it raises NonFiniteScores where a logit is not finite,
+    naming the sentence by its number, of which `first_sentence` is that of the first.
     """
-    logits = objective.logits(model, batch)
-    refuse_non_finite(logits.detach(), batch, first_sentence)
-    targets = batch.targets
-    if distribution is not None:
-        targets = distribution_over(distribution, batch, logits.shape[1]).to(logits)
-    return nn.functional.cross_entropy(logits, targets, reduction="none")
+
+    model: nn.Module
+    objective: Objective
+    batch: Batch
+    first_sentence: int = 0
+    distribution: LabelDistribution | None = None
+
+    def of_predictions(self) -> Float[Tensor, " m"]:
+        """Each prediction's."""
+        logits = self.objective.logits(self.model, self.batch)
+        refuse_non_finite(logits.detach(), self.batch, self.first_sentence)
+        targets = self.batch.targets
+        if self.distribution is not None:
+            targets = distribution_over(self.distribution, self.batch, logits.shape[1]).to(logits)
+        return nn.functional.cross_entropy(logits, targets, reduction="none")
+
+    def mean(self) -> Float[Tensor, ""]:
+        """The sentence average."""
+        losses = self.of_predictions()
+        return (losses * sentence_weights(self.batch).to(losses)).sum()
+
+    def of_sentences(self) -> Float[Tensor, " n"]:
+        """Each sentence's mean over its predictions, from a single pass."""
+        losses, n = self.of_predictions(), len(self.batch)
+        shares = losses * (sentence_weights(self.batch) * n).to(losses)
+        return losses.new_zeros(n).index_add(0, self.batch.rows, shares)
+
+    @torch.no_grad()
+    def values(self) -> Float[Tensor, " n"]:
+        """The same without gradients, float64: as many at once as fit into `FORWARD_MEMORY_BYTES`."""
+        at_once = rows_at_once(self.model, self.batch.input_ids.shape[1], FORWARD_MEMORY_BYTES)
+        losses: list[Tensor] = []
+        for part in self.split(at_once):
+            of_predictions, rows = part.of_predictions().double(), part.batch.rows
+            sums = of_predictions.new_zeros(len(part.batch)).index_add_(0, rows, of_predictions)
+            losses.append(sums / torch.bincount(rows, minlength=len(part.batch)))
+        return torch.cat(losses)
+
+    def label_surprise(self) -> Float[Tensor, ""]:
+        """Σ_j w_j Σ_k (p_jk - q_jk) z_jk, p and q held constant: its Hessian is the loss's less the Fisher's.
+
+        z are the logits, p their softmax, q the labels' distribution, w `sentence_weights`. By the chain rule
+        ∇²L = Σ_j w_j [J_jᵀ (diag p_j - p_j p_jᵀ) J_j + Σ_k (p_jk - q_jk) ∇²z_jk], and the first term, the
+        Gauss-Newton matrix, is the Fisher information whatever the labels are.
+        """
+        logits = self.objective.logits(self.model, self.batch)
+        scores = logits.detach()
+        refuse_non_finite(scores, self.batch, self.first_sentence)
+        q = (
+            data_labels(self.batch, scores.shape[1])
+            if self.distribution is None
+            else distribution_over(self.distribution, self.batch, scores.shape[1])
+        )
+        weights = sentence_weights(self.batch)[:, None]
+        coefficients = (scores.double().softmax(dim=1) - q.to(scores.device)) * weights
+        return (coefficients.to(logits) * logits).sum()
+
+    def split(self, most: int) -> "list[BatchLoss]":
+        """The losses of parts of at most so many sentences, as equal as can be."""
+        parts = in_parts([self.batch], most)
+        return losses_of(self.model, parts, self.objective, self.distribution, self.first_sentence)
 
 
-def mean_loss(
+def losses_of(
     model: nn.Module,
+    parts: Sequence[Batch],
     objective: Objective,
-    batch: Batch,
-    first_sentence: int,
-    distribution: LabelDistribution | None,
-) -> Float[Tensor, ""]:
-    """The batch's sentence-averaged cross entropy in nats; see `prediction_losses`."""
-    losses = prediction_losses(model, objective, batch, first_sentence, distribution)
-    return (losses * sentence_weights(batch).to(losses)).sum()
+    distribution: LabelDistribution | None = None,
+    first_sentence: int = 0,
+) -> list[BatchLoss]:
+    """The loss on each of the parts, whose sentences are counted on, on the model's device."""
+    firsts = itertools.accumulate(map(len, parts), initial=first_sentence)
+    placed = [part.to(device_of(model)) for part in parts]
+    return [
+        BatchLoss(model, objective, part, first, distribution)
+        for part, first in zip(placed, firsts, strict=False)
+    ]
 
 
-def mean_losses(
-    model: nn.Module,
-    objective: Objective,
-    batch: Batch,
-    first_sentence: int,
-    distribution: LabelDistribution | None,
-) -> Float[Tensor, " n"]:
-    """Each sentence's mean of `prediction_losses`, from a single pass; their mean is `mean_loss`."""
-    losses = prediction_losses(model, objective, batch, first_sentence, distribution)
-    shares = losses * (sentence_weights(batch) * len(batch)).to(losses)
-    return losses.new_zeros(len(batch)).index_add(0, batch.rows, shares)
-
-
-@torch.no_grad()
-def sentence_losses(
-    model: nn.Module,
-    objective: Objective,
-    batch: Batch,
-    first_sentence: int,
-    distribution: LabelDistribution | None,
-) -> Float[Tensor, " n"]:
-    """Each sentence's mean of `prediction_losses`, float64; their mean is `mean_loss`.
-
-    Runs as many sentences at once as fit into `FORWARD_MEMORY_BYTES`.
-    """
-    at_once = rows_at_once(model, batch.input_ids.shape[1], FORWARD_MEMORY_BYTES)
-    losses: list[Tensor] = []
-    for part in split_sentences(batch, -(-len(batch) // at_once)):
-        first = first_sentence + sum(map(len, losses))
-        of_predictions = prediction_losses(model, objective, part, first, distribution).double()
-        sums = torch.zeros(len(part), dtype=torch.float64, device=of_predictions.device)
-        sums.index_add_(0, part.rows, of_predictions)
-        losses.append(sums / torch.bincount(part.rows, minlength=len(part)))
-    return torch.cat(losses)
-
-
-def label_surprise(
-    model: nn.Module,
-    objective: Objective,
-    batch: Batch,
-    first_sentence: int,
-    distribution: LabelDistribution | None,
-) -> Float[Tensor, ""]:
-    """Σ_j w_j Σ_k (p_jk - q_jk) z_jk with p and q held constant: its Hessian is the loss's less the Fisher's.
-
-    z are the logits, p their softmax, q the labels' distribution, w `sentence_weights`. By the chain rule
-    ∇²L = Σ_j w_j [J_jᵀ (diag p_j - p_j p_jᵀ) J_j + Σ_k (p_jk - q_jk) ∇²z_jk], and the first term, the
-    Gauss-Newton matrix, is the Fisher information whatever the labels are.
-
-    Raises BadInput where a logit is not finite, naming the sentence.
-    """
-    logits = objective.logits(model, batch)
-    scores = logits.detach()
-    refuse_non_finite(scores, batch, first_sentence)
-    q = (
-        data_labels(batch, scores.shape[1])
-        if distribution is None
-        else distribution_over(distribution, batch, scores.shape[1])
-    )
-    coefficients = (scores.double().softmax(dim=1) - q.to(scores.device)) * sentence_weights(batch)[:, None]
-    return (coefficients.to(logits) * logits).sum()
+def in_parts(batches: Sequence[Batch], most: int = AT_ONCE) -> list[Batch]:
+    """All sentences of the batches, in order, in parts of one batch each, of at most `most` sentences."""
+    return [part for batch in batches for part in split_sentences(batch, -(-len(batch) // most))]
 
 
 def sentence_blocks(batches: Sequence[Batch], fewest: int = 2, largest: int = LARGEST) -> list[Batch]:
@@ -141,39 +141,23 @@ def sentence_blocks(batches: Sequence[Batch], fewest: int = 2, largest: int = LA
     """
     n = sum(map(len, batches))
     refuse_too_few(n, fewest)
-    size = max(1, min(largest, n // BLOCKS))
-    blocks = []
-    for batch in batches:
-        blocks += split_sentences(batch, -(-len(batch) // size))
-    return blocks
+    return in_parts(batches, max(1, min(largest, n // BLOCKS)))
 
 
 @dataclass(frozen=True)
 class LossAtRest:
-    """A batch's losses at the current weights, the reference for losses elsewhere.
+    """A loss and its `values` at the current weights, which those elsewhere are held against.
 
-    `first_sentence` is the number of the batch's first sentence, for error messages. The model must be in
-    evaluation mode.
+    The model must be in evaluation mode.
     """
 
-    model: nn.Module
-    objective: Objective
-    batch: Batch
-    first_sentence: int
-    distribution: LabelDistribution | None
-    losses: Float[Tensor, " n"]
+    loss: BatchLoss
+    values: Float[Tensor, " n"]
 
     @staticmethod
-    def of(
-        model: nn.Module,
-        objective: Objective,
-        batch: Batch,
-        first_sentence: int,
-        distribution: LabelDistribution | None,
-    ) -> "LossAtRest":
-        """Measure the losses. Raises BadInput as `sentence_losses` does."""
-        losses = sentence_losses(model, objective, batch, first_sentence, distribution)
-        return LossAtRest(model, objective, batch, first_sentence, distribution, losses)
+    def of(loss: BatchLoss) -> "LossAtRest":
+        """Measure the values. Raises NonFiniteScores as `BatchLoss` does."""
+        return LossAtRest(loss, loss.values())
 
     def rise(self, direction: Mapping[str, Tensor], times: float) -> Float[Tensor, " n"]:
         """Each sentence's loss at θ + `times` · `direction` minus its loss at θ, on the CPU.
@@ -181,18 +165,16 @@ class LossAtRest:
         `direction` has a tensor for each trainable parameter, by name. θ is restored bit for bit from a copy.
         Raises BadInput if a logit is not finite at the new weights.
         """
-        weights = trainable_parameters(self.model)
+        weights = trainable_parameters(self.loss.model)
         try:
             with displaced(list(weights.values()), [direction[name] for name in weights], times):
-                moved = sentence_losses(
-                    self.model, self.objective, self.batch, self.first_sentence, self.distribution
-                )
+                moved = self.loss.values()
         except NonFiniteScores as error:
             raise BadInput(
                 f"the weights moved by {times:g} times the direction give scores that are not finite; "
                 "move them less"
             ) from error
-        return (moved - self.losses).cpu()
+        return (moved - self.values).cpu()
 
 
 def refuse_unusable_strengths(strengths: tuple[float, ...], called: str) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -15,29 +14,23 @@ from isoloss.curvature.derivatives import (
     trainable_parameters,
     unflattened,
 )
-from isoloss.curvature.loss import LabelDistribution, mean_loss, mean_losses, sentence_blocks
-from isoloss.objectives.batch import Batch, Objective, split_sentences
-from isoloss.objectives.evaluation import device_of
+from isoloss.curvature.loss import AT_ONCE, BatchLoss, LabelDistribution, in_parts, losses_of, sentence_blocks
+from isoloss.objectives.batch import Batch, Objective
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_members, mean_over_sentences
 
-AT_ONCE = 32
-"""Sentences that are differentiated twice at once, while no error bar is needed."""
 AT_ONCE_THRICE = AT_ONCE // 2
 """Sentences that are differentiated three times at once, which takes about as much memory."""
 
 
 @dataclass(frozen=True)
 class LossHessian:
-    """∇²L of the sentence-averaged loss on all sentences of `parts`, at the model's trainable parameters.
+    """∇²L of the sentence-averaged loss on all sentences of `losses`, at the model's trainable parameters.
 
-    Flat vectors have the parameters end to end, in float64. Labels are the data's, or those of
-    `distribution`. The model must be in evaluation mode. Products raise BadInput where a logit is not finite.
+    Flat vectors have the parameters end to end, in float64. The model must be in evaluation mode. Products
+    raise BadInput where a logit is not finite.
     """
 
-    model: nn.Module
-    objective: Objective
-    parts: Sequence[Batch]
-    distribution: LabelDistribution | None = None
+    losses: Sequence[BatchLoss]
 
     @staticmethod
     def at_once(
@@ -47,8 +40,7 @@ class LossHessian:
         distribution: LabelDistribution | None = None,
     ) -> "LossHessian":
         """In parts of up to `AT_ONCE` sentences, for fast products."""
-        parts = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
-        return LossHessian(model, objective, parts, distribution)
+        return LossHessian(losses_of(model, in_parts(batches), objective, distribution))
 
     @staticmethod
     def in_blocks(
@@ -58,33 +50,24 @@ class LossHessian:
         distribution: LabelDistribution | None = None,
     ) -> "LossHessian":
         """In `sentence_blocks`, for error bars. Raises BadInput for fewer than two sentences."""
-        return LossHessian(model, objective, sentence_blocks(batches), distribution)
+        return LossHessian(losses_of(model, sentence_blocks(batches), objective, distribution))
 
     @property
     def parameters(self) -> dict[str, Tensor]:
         """Those that it is differentiated by, by name."""
-        return trainable_parameters(self.model)
+        return trainable_parameters(self.losses[0].model)
 
     @property
     def sentences(self) -> int:
         """Of all parts."""
-        return sum(map(len, self.parts))
-
-    def of_part(self, number: int, vector: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """∇²L_b v of the mean loss over one part's sentences, by parameter."""
-        first = sum(map(len, self.parts[:number]))
-        part = self.parts[number].to(device_of(self.model))
-        return hessian_vector_product(
-            lambda: mean_loss(self.model, self.objective, part, first, self.distribution),
-            self.parameters,
-            vector,
-        )
+        return sum(len(loss.batch) for loss in self.losses)
 
     def multiply(self, flat: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """∇²L v for a flat vector, summed in float64."""
         vector, total = unflattened(flat, self.parameters), torch.zeros_like(flat)
-        for number, part in enumerate(self.parts):
-            total += flattened(self.of_part(number, vector)) * (len(part) / self.sentences)
+        for loss in self.losses:
+            product = hessian_vector_product(loss.mean, self.parameters, vector)
+            total += flattened(product) * (len(loss.batch) / self.sentences)
         return total
 
     def quadratic_forms(
@@ -93,29 +76,22 @@ class LossHessian:
         """Of each flat vector v, ∇²L v as `multiply`, and vᵀ∇²L_i v of every sentence's loss, float64."""
         named = [unflattened(each, self.parameters) for each in vectors]
         totals, forms = [torch.zeros_like(each) for each in vectors], [list[Tensor]() for _ in vectors]
-        pieces = [
-            piece for part in self.parts for piece in split_sentences(part, -(-len(part) // AT_ONCE_THRICE))
-        ]
-        done = 0
-        for piece in pieces:
-            placed = piece.to(device_of(self.model))
-            losses = partial(mean_losses, self.model, self.objective, placed, done, self.distribution)
+        for piece in (piece for loss in self.losses for piece in loss.split(AT_ONCE_THRICE)):
             for place, (product, of_piece) in enumerate(
-                hessian_quadratic_forms(losses, self.parameters, named)
+                hessian_quadratic_forms(piece.of_sentences, self.parameters, named)
             ):
                 totals[place] += flattened(product) / self.sentences
                 forms[place].append(of_piece.double().cpu())
-            done += len(piece)
         return [(total, torch.cat(of_each)) for total, of_each in zip(totals, forms, strict=True)]
 
     def curvature(self, vector: Mapping[str, Tensor]) -> "Curvature":
         """vᵀ∇²L v with its errors over parts, v held fixed; one product with every part."""
         total, by_part = torch.zeros_like(flattened(vector)), []
-        for number, part in enumerate(self.parts):
-            product = self.of_part(number, vector)
+        for loss in self.losses:
+            product = hessian_vector_product(loss.mean, self.parameters, vector)
             by_part.append(inner_products_by_group(vector, product))
-            total += flattened(product) * (len(part) / self.sentences)
-        sizes = torch.tensor([len(part) for part in self.parts])
+            total += flattened(product) * (len(loss.batch) / self.sentences)
+        sizes = torch.tensor([len(loss.batch) for loss in self.losses])
         groups = {
             name: mean_over_members(torch.tensor([b[name] for b in by_part], dtype=torch.float64), sizes)
             for name in by_part[0]

@@ -1,9 +1,7 @@
 """How much the loss rises nearby: along its gradient, as SAM sees it (Foret et al. 2021), and under noise."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from jaxtyping import Float, Int
@@ -11,24 +9,24 @@ from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, gradient, normal_probe, trainable_parameters
 from isoloss.curvature.loss import (
+    BatchLoss,
     LabelDistribution,
     LossAtRest,
-    mean_loss,
+    in_parts,
+    losses_of,
     refuse_unusable_strengths,
     sentence_blocks,
 )
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, Objective, split_sentences
-from isoloss.objectives.evaluation import device_of, evaluation_mode
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences, paired_difference
 
 ASCENT = "ascent sharpness"
 RADII = (0.01, 0.05, 0.2)
 """SAM's own radius 0.05 (Foret et al. 2021; paper A.5), and about a quarter and four times of it."""
-AT_ONCE = 32
-"""Sentences whose gradient is taken at once, which bounds the memory of the backward pass."""
 
 
 @dataclass(frozen=True)
@@ -84,38 +82,29 @@ def ascent_sharpness(
     n = sum(map(len, batches))
     refuse_too_few(n)
     measured = MeasuredParameters.of(model)
-    parts = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
-    firsts = [0, *itertools.accumulate(map(len, parts))]
+    losses = losses_of(model, in_parts(batches), objective, distribution)
     rises: dict[float, list[Tensor]] = {radius: [] for radius in radii}
     with evaluation_mode(model):
-        direction, norm = ascent_direction(model, objective, parts, distribution, progress)
-        for number, (part, first) in enumerate(zip(parts, firsts, strict=False), start=1):
-            at_rest = LossAtRest.of(model, objective, part.to(device_of(model)), first, distribution)
+        direction, norm = ascent_direction(losses, progress)
+        for number, loss in enumerate(losses, start=1):
+            at_rest = LossAtRest.of(loss)
             for radius in radii:
                 rises[radius].append(at_rest.rise(direction, radius))
-            progress(ASCENT, len(parts) + number, 2 * len(parts))
+            progress(ASCENT, len(losses) + number, 2 * len(losses))
     return AscentSharpness({radius: torch.cat(found) for radius, found in rises.items()}, norm, measured)
 
 
 def ascent_direction(
-    model: nn.Module,
-    objective: Objective,
-    parts: Sequence[Batch],
-    distribution: LabelDistribution | None,
-    progress: Progress,
+    losses: Sequence[BatchLoss], progress: Progress = silent
 ) -> tuple[dict[str, Tensor], float]:
-    """g / ||g|| by parameter name, and ||g||, for the mean loss over the sentences of all parts."""
-    parameters = trainable_parameters(model)
+    """g / ||g|| by parameter name, and ||g||, for the mean of a model's losses over all their sentences."""
+    parameters = trainable_parameters(losses[0].model)
     total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
-    n = sum(map(len, parts))
-    first = 0
-    for number, part in enumerate(parts, start=1):
-        loss = partial(mean_loss, model, objective, part.to(device_of(model)), first, distribution)
-        of_part = gradient(loss, parameters)
-        for name, values in of_part.items():
-            total[name] += values * (len(part) / n)
-        first += len(part)
-        progress(ASCENT, number, 2 * len(parts))
+    n = sum(len(loss.batch) for loss in losses)
+    for number, loss in enumerate(losses, start=1):
+        for name, values in gradient(loss.mean, parameters).items():
+            total[name] += values * (len(loss.batch) / n)
+        progress(ASCENT, number, 2 * len(losses))
     norm = float(torch.stack([values.square().sum() for values in total.values()]).sum().sqrt())
     return {name: (values / (norm or 1.0)).to(parameters[name]) for name, values in total.items()}, norm
 
@@ -192,11 +181,10 @@ def noise_sensitivity(
     if missing := set(parameters) - set(scales):
         raise BadInput(f"the noise has no scale for {min(missing)}; take the scales of a model of this shape")
     blocks = sentence_blocks(batches, largest=sum(map(len, batches)))
-    firsts = [0, *itertools.accumulate(map(len, blocks))]
     rises: dict[float, list[float]] = {noise: [] for noise in noises}
     with evaluation_mode(model):
-        for number, (block, first) in enumerate(zip(blocks, firsts, strict=False)):
-            at_rest = LossAtRest.of(model, objective, block.to(device_of(model)), first, distribution)
+        for number, loss in enumerate(losses_of(model, blocks, objective, distribution)):
+            at_rest = LossAtRest.of(loss)
             draw = normal_probe(parameters, f"{seed} noise {number}")
             for name, values in draw.items():
                 values *= scales[name]
