@@ -18,8 +18,8 @@ from reparametrisations import (
 
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.output_rows import output_rows
 from isoloss.curvature.unit_trace import unit_products, unit_trace
-from isoloss.curvature.weight_changes import rows_are_outputs
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from tiny_language_models import tiny_language_model
@@ -99,13 +99,14 @@ def test_it_is_the_sum_over_units_of_the_rise_of_kl_along_each():
     values = torch.stack([unit_trace(model, [batch], objective, seed=seed).values for seed in range(24)])
     scores, derivatives = scores_and_their_derivatives(model, objective, batch)
     moved = []
-    for name, weight, turned in rows_are_outputs(model):
+    for each in output_rows(model):
+        name, weight = each.name, each.rows
         ones = unit_products(name, torch.ones_like(weight), torch.ones_like(weight)[None])
         for unit in range(ones.shape[1]):
             alone = torch.zeros_like(ones)
             alone[0, unit] = 1.0
             change = weight * inside(name, weight, alone)
-            moved.append(derivatives[name].flatten(2) @ (change.mT if turned else change).flatten())
+            moved.append(derivatives[name].flatten(2) @ each.stored(change).flatten())
     # Twice the rise of KL to second order: the variance of the change of scores under the distribution.
     p, along = scores.softmax(1), torch.stack(moved)
     rises = ((p * along.square()).sum(2) - (p * along).sum(2).square()).sum(0)

@@ -3,8 +3,15 @@
 import pytest
 import torch
 from torch import nn
+from transformers import GptOssConfig, Llama4TextConfig
+from transformers.models.convbert.modeling_convbert import GroupedLinearLayer
+from transformers.models.dbrx.configuration_dbrx import DbrxFFNConfig
+from transformers.models.dbrx.modeling_dbrx import DbrxExpertGLU
+from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts
+from transformers.models.llama4.modeling_llama4 import Llama4TextExperts
 from transformers.pytorch_utils import Conv1D
 
+from isoloss.curvature.output_rows import output_rows
 from isoloss.curvature.weight_changes import (
     MixedRounding,
     Noise,
@@ -44,6 +51,72 @@ def test_a_row_is_what_one_output_is_made_of_however_it_is_stored():
     assert found.keys() == {"linear.weight", "other.weight"}
     assert torch.equal(found["linear.weight"], found["other.weight"].T)
     assert torch.equal(found["linear.weight"], rounded_to(linear.weight.detach(), 3) - linear.weight.detach())
+
+
+def one_output_of(module, name, inputs, number):
+    """The gradient of one output number, laid out in rows."""
+    module(*inputs).flatten()[number].backward()
+    (laid_out,) = [each for each in output_rows(module) if each.name == name]
+    return laid_out.of(getattr(module, name).grad)
+
+
+def expert_inputs(width):
+    states, experts = drawn(1, width).float(), torch.zeros(1, 1, dtype=torch.int64)
+    return states, experts, torch.ones(1, 1)
+
+
+def gpt_oss_experts():
+    config = GptOssConfig(hidden_size=6, intermediate_size=5, num_local_experts=2, num_experts_per_tok=1)
+    config._experts_implementation = "eager"
+    return GptOssExperts(config), "down_proj", expert_inputs(6)
+
+
+def dbrx_experts():
+    experts = DbrxExpertGLU(DbrxFFNConfig(hidden_size=6, ffn_hidden_size=5, moe_num_experts=2))
+    first = [each.view(2, 5, 6)[0] for each in (experts.w1, experts.v1, experts.w2)]
+    return experts, "w2", (drawn(1, 6).float(), *first)
+
+
+def llama_4_experts():
+    config = Llama4TextConfig(hidden_size=6, intermediate_size=5, num_local_experts=2)
+    return Llama4TextExperts(config), "down_proj", (drawn(2, 6).float(),)
+
+
+OF_OTHER_LAYOUTS = {
+    "a convolution": lambda: (nn.Conv1d(6, 4, kernel_size=3), "weight", (drawn(1, 6, 3).float(),)),
+    "a convolution of single words": lambda: (
+        nn.Conv1d(6, 4, kernel_size=1),
+        "weight",
+        (drawn(1, 6, 1).float(),),
+    ),
+    "ConvBERT's groups": lambda: (GroupedLinearLayer(6, 10, 2), "weight", (drawn(1, 1, 6).float(),)),
+    "GPT-OSS's experts": gpt_oss_experts,
+    "Llama 4's experts": llama_4_experts,
+    "DBRX's experts": dbrx_experts,
+}
+
+
+@pytest.mark.parametrize("layout", OF_OTHER_LAYOUTS)
+def test_one_output_number_moves_with_one_row_alone(layout):
+    module, name, inputs = OF_OTHER_LAYOUTS[layout]()
+    for weight in module.parameters():
+        nn.init.normal_(weight)
+    gradient = one_output_of(module, name, inputs, 1)
+    of_rows = gradient.flatten(0, -2).abs().sum(-1)
+    assert int((of_rows > 0).sum()) == 1
+    assert bool((gradient.flatten(0, -2)[of_rows.argmax()] != 0).all())
+    found = differences(module, Rounding(4))[name]
+    laid_out = {each.name: each for each in output_rows(module)}[name]
+    assert torch.equal(laid_out.of(found), rounded_to(laid_out.rows, 4) - laid_out.rows)
+    assert bool((found.abs() > 0).any())
+
+
+def test_biases_of_experts_and_vectors_stored_as_matrices_are_not_rounded():
+    experts, _, _ = gpt_oss_experts()
+    assert differences(experts, Rounding(4)).keys() == {"gate_up_proj", "down_proj"}
+    vector = nn.Module()
+    vector.time_mix_key = nn.Parameter(drawn(1, 1, 5))  # as RWKV has it
+    assert not differences(vector, Rounding(4))
 
 
 def test_pruning_removes_the_smallest():

@@ -16,11 +16,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
+from isoloss.curvature.output_rows import output_rows
 from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bits
 from isoloss.curvature.per_sentence.every_other_parameter import gradients_by_sentence
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import refuse_too_few
-from isoloss.curvature.weight_changes import rows_are_outputs
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
@@ -95,7 +95,7 @@ def unit_trace(
     refuse_too_few(n)
     MeasuredParameters.of(model)  # refuses a model without any
     parameters = trainable_parameters(model)
-    weights = {name: (weight, turned) for name, weight, turned in rows_are_outputs(model)}
+    weights = {each.name: each for each in output_rows(model)}
     found: list[Tensor] = []
     units: dict[str, int] = {}
     with evaluation_mode(model):
@@ -111,8 +111,8 @@ def unit_trace(
                 model, objective, batch, cotangents, parameters, memory_bytes
             ):
                 for name, gradient in gradients.items():
-                    weight, turned = weights[name]
-                    along = unit_products(name, weight, gradient.mT if turned else gradient)
+                    weight = weights[name]
+                    along = unit_products(name, weight.rows, weight.of(gradient))
                     units[name] = along.shape[1]
                     values[sentences] += along.square().sum(1)
             found.append((values / counts).cpu())

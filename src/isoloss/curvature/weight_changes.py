@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.derivatives import normal_probe, trainable_parameters
+from isoloss.curvature.derivatives import normal_probe
+from isoloss.curvature.output_rows import output_rows
 from isoloss.errors import BadInput
 
 
@@ -156,7 +157,7 @@ class Replacement:
     @staticmethod
     def by(other: nn.Module, source: str) -> "Replacement":
         """Replacement by the parameters of another model of the same shape."""
-        return Replacement({name: weight for name, weight, _ in rows_are_outputs(other)}, source)
+        return Replacement({each.name: each.rows for each in output_rows(other)}, source)
 
     @property
     def name(self) -> str:
@@ -178,34 +179,18 @@ def differences(
     Parameters that it leaves alone are absent.
     """
     found = {}
-    for name, weight, turned in rows_are_outputs(model):
-        if only is None or name in only:
-            difference = change.difference(name, weight)
+    for each in output_rows(model):
+        if only is None or each.name in only:
+            difference = change.difference(each.name, each.rows)
             if difference is not None:
-                found[name] = difference.mT if turned else difference
+                found[each.name] = each.stored(difference)
     return found
 
 
 @torch.no_grad()
 def mean_squares(model: nn.Module, change: WeightChange) -> dict[str, float]:
     """`WeightChange.mean_square` of each of the model's trainable parameters, by name."""
-    return {name: change.mean_square(name, weight) for name, weight, _ in rows_are_outputs(model)}
-
-
-def rows_are_outputs(model: nn.Module) -> list[tuple[str, Tensor, bool]]:
-    """The trainable parameters, a matrix with a row per output number, and whether that took a transpose.
-
-    GPT-2's linear maps store their matrices the other way round.
-    """
-    turned = {
-        f"{name}.weight" if name else "weight"
-        for name, module in model.named_modules()
-        if type(module).__name__ == "Conv1D"
-    }
-    return [
-        (name, weight.detach().mT if name in turned else weight.detach(), name in turned)
-        for name, weight in trainable_parameters(model).items()
-    ]
+    return {each.name: change.mean_square(each.name, each.rows) for each in output_rows(model)}
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import parameter_group, trainable_parameters
 from isoloss.curvature.fisher_trace import RunningFisherTrace
+from isoloss.curvature.output_rows import output_rows
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.curvature.stopping import refuse_too_few
@@ -234,7 +235,7 @@ def allocated(
             costs.setdefault(each.part, {})[bits_of[each.change]] = each.best.value
             sizes[each.part] = each.numbers
     allocation = allocate_bits(costs, sizes, mean_bits)
-    matrices = [name for name, each in trainable_parameters(sensitivity.model).items() if each.ndim > 1]
+    matrices = [each.name for each in output_rows(sensitivity.model) if each.rows.ndim > 1]
     of_tensors = {name: allocation.bits[part_of(name)] for name in matrices if part_of(name) in costs}
     rounding = MixedRounding(of_tensors, roundings[0].group)
     return AllocatedBits(allocation, rounding, sensitivity.of_whole(rounding))

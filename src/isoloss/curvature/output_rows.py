@@ -1,0 +1,71 @@
+"""Weights as matrices with the weights of one output number in a row, however a model stores them."""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from isoloss.curvature.derivatives import trainable_parameters
+
+_STORED_BY_INPUT = {
+    "Conv1D": ("weight",),
+    "GroupedLinearLayer": ("weight",),
+    "Llama4TextExperts": ("gate_up_proj", "down_proj"),
+    "RecurrentGemmaRglru": ("input_gate_weight", "recurrent_gate_weight"),
+}
+"""Parameters that have the weights of one input number in a row, by the type of their module."""
+_CONVOLUTIONS = nn.Conv1d | nn.Conv2d | nn.Conv3d
+
+
+@dataclass(frozen=True)
+class OutputRows:
+    """A parameter and how it is laid out: stored as `weight`, viewed in `shape`, and then perhaps turned."""
+
+    name: str
+    weight: Tensor
+    shape: tuple[int, ...]
+    turned: bool = False
+
+    @property
+    def rows(self) -> Tensor:
+        """The parameter, with the weights of one output number in a row; vectors have one dimension."""
+        return self.of(self.weight)
+
+    def of(self, stored: Tensor) -> Tensor:
+        """Tensors of the parameter's shape, in a batch or not, laid out so."""
+        batch = stored.shape[: stored.ndim - self.weight.ndim]
+        viewed = stored.reshape(*batch, *self.shape)
+        return viewed.mT if self.turned else viewed
+
+    def stored(self, rows: Tensor) -> Tensor:
+        """What is laid out so, in the parameter's own shape."""
+        return (rows.mT if self.turned else rows).reshape(self.weight.shape)
+
+
+def output_rows(model: nn.Module) -> list[OutputRows]:
+    """All trainable parameters. The biases of experts, and a vector stored as a matrix, are one vector.
+
+    >>> convolution = nn.Conv1d(in_channels=6, out_channels=4, kernel_size=3)
+    >>> [tuple(each.rows.shape) for each in output_rows(convolution)]
+    [(4, 18), (4,)]
+    """
+    modules = dict(model.named_modules())
+    found = []
+    for name, parameter in trainable_parameters(model).items():
+        prefix, _, own = name.rpartition(".")
+        found.append(_laid_out(name, parameter.detach(), modules[prefix], own))
+    return found
+
+
+def _laid_out(name: str, weight: Tensor, module: nn.Module, own: str) -> OutputRows:
+    kind, shape = type(module).__name__, tuple(weight.shape)
+    if own.endswith("bias") or (weight.ndim > 2 and weight.numel() == max(shape)):
+        return OutputRows(name, weight, (weight.numel(),))
+    if isinstance(module, _CONVOLUTIONS):
+        return OutputRows(name, weight, (shape[0], math.prod(shape[1:])))
+    if kind == "DbrxExpertGLU" and own == "w2":
+        of_expert = (module.moe_num_experts, module.ffn_hidden_size, module.hidden_size)
+        return OutputRows(name, weight, of_expert, turned=True)
+    by_input = own in _STORED_BY_INPUT.get(kind, ())
+    experts = weight.ndim == 3 and getattr(module, "is_transposed", False)
+    return OutputRows(name, weight, shape, turned=by_input or experts)
