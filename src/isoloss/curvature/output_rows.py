@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -57,7 +58,7 @@ def output_rows(model: nn.Module) -> list[OutputRows]:
     return found
 
 
-def _laid_out(name: str, weight: Tensor, module: nn.Module, own: str) -> OutputRows:
+def _laid_out(name: str, weight: Tensor, module: Any, own: str) -> OutputRows:
     kind, shape = type(module).__name__, tuple(weight.shape)
     if own.endswith("bias") or (weight.ndim > 2 and weight.numel() == max(shape)):
         return OutputRows(name, weight, (weight.numel(),))
