@@ -6,7 +6,7 @@ import pytest
 from called import run
 
 from isoloss.cli import main
-from isoloss.command_line import commands, corpus, reproduce_request
+from isoloss.command_line import commands, corpus, reproduce
 from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
 from isoloss.corpora.documents import TextUnit
 from isoloss.experiments.shared.language_runs import ScaleName
@@ -35,8 +35,8 @@ def test_help_names_what_an_option_takes_and_no_default_that_is_none(
 @pytest.mark.parametrize(
     ("stated", "known"),
     [
-        (reproduce_request.ScaleName, ScaleName),
-        (reproduce_request.Precision, Precision),
+        (reproduce.ScaleName, ScaleName),
+        (reproduce.Precision, Precision),
         (corpus.TextUnit, TextUnit),
     ],
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isoloss.command_line.reproduce_request import ReproduceOptions
+from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import Choice, choice
 from isoloss.errors import BadInput
 from isoloss.experiments.design import builtin_designs

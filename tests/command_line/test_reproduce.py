@@ -11,8 +11,7 @@ from called import answer, run
 
 from isoloss.cli import main
 from isoloss.command_line import cost_table, reproduction
-from isoloss.command_line.reproduce import reproduce
-from isoloss.command_line.reproduce_request import ReproduceOptions, command_again
+from isoloss.command_line.reproduce import ReproduceOptions, command_again, reproduce
 from isoloss.command_line.reproduction import Choice, choice, reproduce_experiments
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Notice, Outcome

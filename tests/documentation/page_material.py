@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import isoloss.experiments.teacher  # noqa: F401  (before `Teacher` is replaced: it is a type there)
-from isoloss.command_line.reproduce_request import ReproduceOptions
+from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import choice, executor
 from isoloss.experiments.teacher import Teacher
 from isoloss.measurements import comparison_plan

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from isoloss.cli import main
-from isoloss.command_line.reproduce_request import ReproduceOptions, command_again
+from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.reproduction import choice
 from isoloss.errors import BadInput
 from isoloss.experiments.checks import refuse_misspelt_columns

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from isoloss.command_line.reproduce_request import ReproduceOptions
+from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.terminal import PlainTable, progress_display, stdout_width
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import (

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from isoloss.command_line.cost_table import print_dry_run
-from isoloss.command_line.reproduce_request import ReproduceOptions, command_again
+from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.terminal import print_failures, progress_display
 from isoloss.command_line.verdict_lines import claim_lines, counted
 from isoloss.device import usable_cores, usable_device

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from isoloss.command_line.options import Folder, Number, refuse_below
-from isoloss.command_line.reproduce_request import ReproduceOptions, command_again
+from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 from isoloss.files import refuse_file_as_folder
