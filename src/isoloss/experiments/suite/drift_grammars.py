@@ -6,7 +6,13 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question, judge
-from isoloss.experiments.clock_on_grammars import CLAIMS, MEDIAN_LOSS, OF_A_GRAMMAR, divergence_at_the_starts
+from isoloss.experiments.clock_on_grammars import (
+    CLAIMS,
+    MEDIAN_LOSS,
+    OF_A_GRAMMAR,
+    by_language,
+    divergence_at_the_starts,
+)
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import leaving_panels
 from isoloss.experiments.drift_runs import RelativeSchedule, plain
@@ -17,7 +23,6 @@ from isoloss.experiments.languages import ReadyLanguage, unchosen_grammar
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import checkpoint_steps
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers, width_of
-from isoloss.experiments.statistics.over_languages import by_language
 from isoloss.models.transformers import TABLE_3, PreLayerNormTransformer
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.panels import Axis, Categories, Colour, Panel, Table
