@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.curvature.per_sentence.factors import Factors, Lookups, OuterProducts, SentenceRows, Sums
+from isoloss.curvature.per_sentence.factors import Factors, Lookups, OuterProducts, Sums
 from isoloss.curvature.per_sentence.parameter_uses import Node, ParameterUses, Use
 from isoloss.curvature.per_sentence.relative_positions import bias_lookups
+from isoloss.curvature.per_sentence.sentence_rows import SentenceRows
 
 
 def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: ParameterUses) -> Factors | None:

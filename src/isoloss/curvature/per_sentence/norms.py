@@ -12,7 +12,7 @@ from torch.utils.checkpoint import CheckpointError
 
 from isoloss.curvature.derivatives import MeasuredParameters, parameter_group, trainable_parameters
 from isoloss.curvature.per_sentence.directions import Directions
-from isoloss.curvature.per_sentence.factors import GatheredGradient, SentenceRows
+from isoloss.curvature.per_sentence.factors import GatheredGradient
 from isoloss.curvature.per_sentence.gradients import sentence_gradients, with_mean
 from isoloss.curvature.per_sentence.parameter_uses import (
     AutogradGraph,
@@ -23,6 +23,7 @@ from isoloss.curvature.per_sentence.parameter_uses import (
     method_of,
     output_layer,
 )
+from isoloss.curvature.per_sentence.sentence_rows import SentenceRows
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from isoloss.curvature.per_sentence.factors import Lookups, SentenceRows
+from isoloss.curvature.per_sentence.factors import Lookups
+from isoloss.curvature.per_sentence.sentence_rows import SentenceRows
 
 Node = Any
 Parents = Any

@@ -1,0 +1,162 @@
+"""Which rows of a model's arrays are a sentence's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.objectives.batch import Batch
+
+
+@dataclass(frozen=True)
+class SentenceRows:
+    """The sizes n, S and m of a batch, from which the layout of a model's arrays is recognised.
+
+    `sentence[j]` is the sentence of prediction j, `place[j]` its index among that sentence's predictions.
+    `positions` is 0 for arrays that have rows for selected words only (see `routed`). Words are looked up as
+    [n, S], or as [S, n] if `positions_first`. `other_widths` are those of further arrays that have a
+    sentence's rows together, as of words padded to whole windows beside a decoder's; none is n.
+    """
+
+    sentences: int
+    positions: int
+    sentence: Int[Tensor, " m"]
+    place: Int[Tensor, " m"]
+    positions_first: bool = False
+    other_widths: tuple[int, ...] = ()
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many rows a sentence may have."""
+        return self.positions, *self.other_widths
+
+    @staticmethod
+    def of(batch: Batch) -> "SentenceRows":
+        """Read the sizes off a batch, whose rows are sorted."""
+        counts = torch.bincount(batch.rows, minlength=len(batch))
+        first = counts.cumsum(0) - counts
+        number = torch.arange(len(batch.rows), device=batch.rows.device)
+        return SentenceRows(len(batch), batch.input_ids.shape[1], batch.rows, number - first[batch.rows])
+
+    def as_looked_up(self, words: Int[Tensor, "n S"], lookups: Sequence[Tensor]) -> "SentenceRows":
+        """For a model that pads its words further, or has positions first, as its `lookups` show.
+
+        >>> words = torch.tensor([[5, 6], [7, 8], [9, 5]])
+        >>> rows = SentenceRows(3, 2, torch.arange(3), torch.zeros(3).long())
+        >>> rows.as_looked_up(words, [torch.nn.functional.pad(words, (0, 2))]).positions
+        4
+        >>> rows.as_looked_up(words, [words.T]).positions_first
+        True
+        """
+        n, width = words.shape
+        if n == 1:
+            return self
+        as_given = any(each.shape == words.shape for each in lookups)
+        rows = self
+        for each in lookups:
+            for found, first in ((each, False), (each.mT, True)) if each.ndim == 2 else ():
+                padded = found.shape[1]
+                fits = found.shape[0] == n and padded != n and padded >= width + as_given
+                if fits and (_has_no_values(found) or torch.equal(found[:, :width], words)):
+                    if not as_given:
+                        return replace(self, positions=padded, positions_first=first)
+                    rows = rows if first else rows.also_of_width(padded)
+        return rows
+
+    def also_of_width(self, width: int) -> "SentenceRows":
+        """Where the number of sentences cannot be taken for it, nor it for that of rows summed over.
+
+        >>> rows = SentenceRows(3, 2, torch.arange(3), torch.zeros(3).long())
+        >>> rows.also_of_width(4).also_of_width(3).widths
+        (2, 4)
+        """
+        if width in (1, self.sentences, *self.widths):
+            return self
+        return replace(self, other_widths=(*self.other_widths, width))
+
+    def routed(self, words: Int[Tensor, " k"]) -> "SentenceRows":
+        """For arrays with one row for each of these words, in any order; word s of sentence i is i S + s.
+
+        >>> rows = SentenceRows(2, 3, torch.tensor([0]), torch.tensor([0]))
+        >>> found = rows.routed(torch.tensor([4, 0, 5]))
+        >>> found.sentence.tolist(), found.place.tolist()
+        ([1, 0, 1], [0, 0, 1])
+        """
+        sentence = words // self.positions
+        counts = torch.bincount(sentence, minlength=self.sentences)
+        first = counts.cumsum(0) - counts
+        place, order = torch.empty_like(sentence), sentence.argsort(stable=True)
+        place[order] = torch.arange(len(words), device=words.device) - first[sentence[order]]
+        return replace(self, positions=0, other_widths=(), sentence=sentence, place=place)
+
+    def are_words(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array with these leading dimensions has an entry for each position of each sentence."""
+        sizes = [(self.sentences, width) for width in self.widths]
+        return shape[:2] in ([size[::-1] for size in sizes] if self.positions_first else sizes)
+
+    def by_sentence(self, array: Float[Tensor, "... d"], shape: tuple[int, ...]) -> Tensor | None:
+        """[n, T, d]: the array's rows, sentence by sentence, padded with zeros.
+
+        `shape` is the leading dimensions before anything flattened them. Recognised are [n, ..., S, ...] and
+        [S, n, ...] for any of the `widths` S, and one row per prediction, [m] or [m, 1]. None for any other
+        array, which the sentences may share.
+        """
+        n, m, d = self.sentences, len(self.sentence), array.shape[-1]
+        if n == 1:
+            return array.reshape(1, -1, d)
+        if len(shape) > 1 and shape[0] == n and not set(self.widths).isdisjoint(shape[1:]):
+            return array.reshape(n, -1, d)
+        if shape[1:2] == (n,) and shape[0] in self.widths:
+            return array.reshape(shape[0], n, -1, d).transpose(0, 1).flatten(1, 2)
+        return self._predictions(array.reshape(m, d)) if shape in ((m,), (m, 1)) else None
+
+    def _predictions(self, array: Float[Tensor, "m d"]) -> Float[Tensor, "n M d"]:
+        most = int(self.place.max()) + 1
+        place = most * self.sentence + self.place
+        if most * self.sentences == len(array) and bool((place[1:] > place[:-1]).all()):
+            return array.view(self.sentences, most, -1)
+        padded = array.new_zeros(self.sentences, most, array.shape[1])
+        padded[self.sentence, self.place] = array
+        return padded
+
+
+def _has_no_values(tensor: Tensor) -> bool:
+    """Whether it is without storage, as where costs are foreseen."""
+    return tensor.is_meta or type(tensor) is not Tensor
+
+
+def with_filling(
+    rows: SentenceRows, children: Mapping[Any, Sequence[Any]], lookups: Sequence[Any]
+) -> SentenceRows:
+    """With the widths to which each sentence's rows [n, S, d] are filled up, by zeros or by other rows.
+
+    LED appends the embedding of padding; Pegasus-X has zeros behind its words, and global tokens, which are
+    looked up for each sentence alike. `children` are those of the nodes of a graph, in topological order,
+    `lookups` the nodes that look up embeddings.
+    """
+    if rows.sentences == 1:
+        return rows
+    for node in lookups:
+        if _is_for_each_sentence(node, rows.sentences):
+            rows = rows.also_of_width(node._saved_indices.shape[1])
+    for node, of_node in children.items():
+        if node.name() not in ("ConstantPadNdBackward0", "CatBackward0") or of_node[0] is None:
+            continue
+        before, after = (each._input_metadata[0].shape for each in (of_node[0], node))
+        if len(before) == 3 and before[0] == rows.sentences == after[0] and before[1] in rows.widths:
+            rows = rows.also_of_width(after[1])
+    return rows
+
+
+def _is_for_each_sentence(lookup: Any, sentences: int) -> bool:
+    """Whether [n, k] are looked up that are repeated for each sentence, or nothing but padding."""
+    ids = lookup._saved_indices
+    if ids.ndim != 2 or len(ids) != sentences:
+        return False
+    if ids.stride(0) == 0:
+        return True
+    has_values = type(ids) is Tensor and not ids.is_meta
+    return has_values and bool((ids == lookup._saved_padding_idx).all())
