@@ -1,7 +1,7 @@
 """Experiments with runs of a fraction of a second, whose quantity records each of its measurements."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -84,20 +84,24 @@ class Words:
         return {"words": records[0].value}
 
 
+RUN = PlannedRun(
+    name="run",
+    language=LANGUAGE,
+    architecture=PreLayerNormTransformer(laptop_shape(16)),
+    update_rule=AdamW(warm_up_steps=1),
+    steps=4,
+    batch_size=4,
+    seed=900,
+    checkpoint_steps=(2, 4),
+    saturated_from=4,
+    measured=(),
+    labels=(("width", 16),),
+)
+
+
 def planned(seed: int, log: Path, *factors: float, steps: tuple[int, ...] = (2, 4)) -> PlannedRun:
-    return PlannedRun(
-        name=f"seed-{seed}",
-        language=LANGUAGE,
-        architecture=PreLayerNormTransformer(laptop_shape(16)),
-        update_rule=AdamW(warm_up_steps=1),
-        steps=4,
-        batch_size=4,
-        seed=seed,
-        checkpoint_steps=(2, 4),
-        saturated_from=4,
-        measured=tuple(MeasuredAt(WeightNorm(factor, str(log)), steps) for factor in factors),
-        labels=(("width", 16),),
-    )
+    measured = tuple(MeasuredAt(WeightNorm(factor, str(log)), steps) for factor in factors)
+    return replace(RUN, name=f"seed-{seed}", seed=seed, measured=measured)
 
 
 RISES = Claim(

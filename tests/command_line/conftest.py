@@ -31,3 +31,11 @@ def results(tmp_path: Path) -> Path:
     write_run(tmp_path, "cccc3333", width=16, steps=(10,), language="other")
     write_names(tmp_path, "figure-1", {"aaaa1111": "width-32"})
     return tmp_path
+
+
+@pytest.fixture
+def grammar(tmp_path: Path) -> str:
+    """A file of the grammar of some a's and a b."""
+    path = tmp_path / "my.pcfg"
+    path.write_text("S -> 'a' S [0.5] | B [0.5]\nB -> 'b' [1.0]\n")
+    return str(path)

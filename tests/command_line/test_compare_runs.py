@@ -20,7 +20,7 @@ from isoloss.models.loading import load_masked_language_model
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.results.estimate import paired_difference
 from jobs_in_turn import in_turn
-from norm_experiments import planned
+from norm_experiments import RUN
 
 
 def test_compare_begins_with_a_conclusion(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,8 +110,8 @@ def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: pytest.Captu
 
 def test_real_runs_are_read_as_they_were_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     quantities = ExactLossQuantity(20, seed=3), TraceQuantity(12, seed=4)
-    log = tmp_path / "log"
-    both = [replace(planned(seed, log), measured=measured_at((2, 4), *quantities)) for seed in (900, 901)]
+    measured = measured_at((2, 4), *quantities)
+    both = [replace(RUN, name=f"seed-{seed}", seed=seed, measured=measured) for seed in (900, 901)]
     carry_out_experiments([Experiment("pair", "Pair", (), tuple(both), lambda table: ())], tmp_path, in_turn)
     assert run(["runs", str(tmp_path), "--json"]) == 0
     listed = {each["run"]: each for each in json.loads(capsys.readouterr().out)["runs"]}

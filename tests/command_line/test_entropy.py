@@ -1,17 +1,7 @@
 import json
-from pathlib import Path
 
 import pytest
 from called import run
-
-GRAMMAR = "S -> 'a' S [0.5] | 'b' [0.5]\n"
-
-
-@pytest.fixture
-def grammar(tmp_path: Path) -> str:
-    path = tmp_path / "my.pcfg"
-    path.write_text(GRAMMAR)
-    return str(path)
 
 
 def test_json_holds_four_records(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,15 +7,6 @@ from reader_that_leaves import left_by_its_reader
 
 from isoloss.languages.pcfg import read_pcfg
 
-GRAMMAR = "S -> 'a' S [0.5] | B [0.5]\nB -> 'b' [1.0]\n"
-
-
-@pytest.fixture
-def grammar(tmp_path: Path) -> str:
-    path = tmp_path / "my.pcfg"
-    path.write_text(GRAMMAR)
-    return str(path)
-
 
 def test_sentences_one_a_line(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sample", grammar, "--sentences", "20", "--seed", "5"]) == 0

@@ -21,11 +21,6 @@ from tiny_models import ARCHITECTURES, tiny_model
 OBJECTIVE = MaskedObjective()
 
 
-@pytest.fixture(params=ARCHITECTURES)
-def model(request):
-    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH)
-
-
 def loss_gradient(model, batch):
     parameters = list(trainable_parameters(model).values())
     loss = BatchLoss(model, OBJECTIVE, batch).mean()

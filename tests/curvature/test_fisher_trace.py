@@ -16,25 +16,14 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentences_between, sentences_of
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.results.estimate import mean_over_sentences, paired_difference
-from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE = MaskedObjective()
 TOKENS = 5
 
 
-@pytest.fixture(params=ARCHITECTURES)
-def model(request):
-    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH)
-
-
 @pytest.fixture
 def one_mask():
     return ragged_batches.one_mask()
-
-
-@pytest.fixture
-def several_masks():
-    return ragged_batches.several_masks()
 
 
 def repeated(piece, times):

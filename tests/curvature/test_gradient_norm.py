@@ -23,11 +23,6 @@ from tiny_models import ARCHITECTURES, tiny_model
 OBJECTIVE = MaskedObjective()
 
 
-@pytest.fixture(params=ARCHITECTURES)
-def model(request):
-    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH)
-
-
 def sentence_gradients(model, batch):
     """[n, P]: the gradient of each sentence's own mean loss."""
     model.eval()

@@ -30,19 +30,8 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_of
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
-from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE = MaskedObjective()
-
-
-@pytest.fixture(params=ARCHITECTURES)
-def model(request):
-    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH)
-
-
-@pytest.fixture
-def several_masks():
-    return ragged_batches.several_masks()
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 30])

@@ -19,19 +19,8 @@ from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward, sente
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, sentences_of
 from isoloss.objectives.masked import MaskedObjective
-from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE, TOKENS = MaskedObjective(), 5
-
-
-@pytest.fixture(params=ARCHITECTURES)
-def model(request):
-    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH)
-
-
-@pytest.fixture
-def several_masks():
-    return ragged_batches.several_masks()
 
 
 def total(traces):

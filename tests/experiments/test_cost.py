@@ -50,6 +50,7 @@ from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE, checkpoint_folders
 from llama_transformer import LlamaTransformer
+from norm_experiments import RUN
 from planned_suite import planned_suite
 
 MASKED, NEXT = MaskedObjective(), NextWordObjective()
@@ -192,19 +193,8 @@ def test_a_rule_that_chooses_the_gradient_costs_its_optimisers_step() -> None:
 
 
 def planned(**changes: object) -> PlannedRun:
-    run = PlannedRun(
-        name="run",
-        language=ReadyLanguage(LANGUAGE),
-        architecture=PreLayerNormTransformer(laptop_shape(16)),
-        update_rule=ADAMW,
-        steps=3,
-        batch_size=8,
-        seed=900,
-        checkpoint_steps=(1, 2, 3),
-        saturated_from=1,
-        measured=(),
-    )
-    return replace(run, **changes)
+    plan = {"language": ReadyLanguage(LANGUAGE), "update_rule": ADAMW, "batch_size": 8}
+    return replace(RUN, **(plan | {"steps": 3, "checkpoint_steps": (1, 2, 3), "saturated_from": 1} | changes))
 
 
 def test_a_runs_cost_is_that_of_its_steps() -> None:

@@ -17,9 +17,8 @@ from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
-from isoloss.pretraining.descent import AdamW
 from isoloss.progress import Progress
+from norm_experiments import RUN
 
 RECURSIVE = pcfg(parse_grammar("S -> 'a' S [0.5] | 'b' [0.5]"), maximum_length=3)
 LOSS, TRACE = ExactLossQuantity(8, seed=1), TraceQuantity(8, seed=2)
@@ -43,19 +42,7 @@ class Later:
 
 
 def run(*measured: MeasuredAt, language: Language = RECURSIVE) -> PlannedRun:
-    return PlannedRun(
-        name="width-16",
-        language=ReadyLanguage(language),
-        architecture=PreLayerNormTransformer(laptop_shape(16)),
-        update_rule=AdamW(warm_up_steps=1),
-        steps=4,
-        batch_size=4,
-        seed=900,
-        checkpoint_steps=(2, 4),
-        saturated_from=4,
-        measured=measured,
-        labels=(("width", 16),),
-    )
+    return replace(RUN, language=ReadyLanguage(language), measured=measured)
 
 
 def plan_of(planned: PlannedRun, output: Path) -> dict:
@@ -137,6 +124,6 @@ def test_names_are_kept_by_experiment(tmp_path: Path) -> None:
     keep_names([named("one", planned), named("two", replace(planned, name="other"))], tmp_path)
     found = [json.loads((tmp_path / "experiments" / f"{name}.json").read_text()) for name in ("one", "two")]
     assert [each["runs"] for each in found] == [
-        {planned.digest[:16]: "width-16"},
+        {planned.digest[:16]: "run"},
         {planned.digest[:16]: "other"},
     ]
