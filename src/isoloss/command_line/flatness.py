@@ -16,18 +16,14 @@ from isoloss.command_line.options import (
     Precision,
     Quantities,
     Share,
-    precision_of,
+    models_on_text,
     refuse_below,
-    refuse_no_memory,
     refuse_no_model,
     refuse_no_page,
-    refuse_several_sources,
-    refuse_unknown_device,
     refuse_unusable_limits,
-    refuse_unusable_masks,
+    refuse_unusable_text,
     repeated_command,
     trace_stopping,
-    usable_seed,
 )
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
@@ -116,33 +112,16 @@ def flatness(options: FlatnessOptions) -> int:
 def _measured(options: FlatnessOptions) -> "Shown":
     """Every quantity of every model, as far as measured if it is interrupted."""
     from isoloss.command_line.flatness_table import Shown
-    from isoloss.measurements import models_together as together
+    from isoloss.measurements.models_together import measure_each, verdicts_on_traces
     from isoloss.models.hub import quiet
 
-    memory = int(options.memory * GIBIBYTE)
-    texts = together.source_for(
-        options.models[0], options.objective, options.text, options.token_ids, options.dataset
-    )
-    precision = precision_of(options.models, options.dtype, options.device, memory)
-    models, prediction = together.load_together(
-        options.models, options.objective, precision, options.device, options.parameters
-    )
-    batches = together.sampled_batches(
-        models,
-        prediction,
-        texts,
-        options.seed,
-        one_mask=options.one_mask,
-        mask_rate=options.mask_rate,
-        mask_token=options.mask_token_id,
-    )
+    models, batches, precision = models_on_text(options, options.models, options.parameters)
     settings = {"estimand": batches.predicting.describe(), "dtype": str(precision).removeprefix("torch.")}
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
     with progress_display() as progress, quiet():
-        measured = together.measure_each(
-            options.quantity, models, batches, stopping, settings, progress, memory
-        )
-        verdicts = together.verdicts_on_traces(measured, models, batches, progress)
+        memory = int(options.memory * GIBIBYTE)
+        measured = measure_each(options.quantity, models, batches, stopping, settings, progress, memory)
+        verdicts = verdicts_on_traces(measured, models, batches, progress)
     return Shown(measured, models, batches, verdicts)
 
 
@@ -167,11 +146,7 @@ def _check(options: FlatnessOptions) -> None:
     refuse_no_model(options.models)
     refuse_named_twice(options.models)
     refuse_unknown_quantities(options.quantity)
-    refuse_unknown_device(options.device)
-    refuse_several_sources(options.text, options.token_ids, options.dataset)
-    usable_seed(options.seed)
-    refuse_unusable_masks(options.one_mask, options.mask_rate)
-    refuse_no_memory(options.memory)
+    refuse_unusable_text(options)
     if options.sentences is not None:
         refuse_below(2, options.sentences, "--sentences")
     if options.output is not None:

@@ -15,8 +15,12 @@ from isoloss.measurements.on_sentences import quantity_names
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedModel
 
+    from isoloss.command_line.flatness import FlatnessOptions
+    from isoloss.command_line.sensitivity import SensitivityOptions
     from isoloss.curvature.stopping import Stopping
+    from isoloss.measurements.sampled_batches import SampledBatches
 
 # Options that may be left out, named in `--help` by what they take; None stands for no such option.
 File = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
@@ -56,7 +60,54 @@ def refuse_existing(path: Path) -> None:
     refuse_unwritable(path)
 
 
-def refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: str | None) -> None:
+def refuse_unusable_text(options: "FlatnessOptions | SensitivityOptions") -> None:
+    """Raise BadInput for what a text, its masks and the machine cannot be, before torch is imported."""
+    refuse_unknown_device(options.device)
+    _refuse_several_sources(options.text, options.token_ids, options.dataset)
+    usable_seed(options.seed)
+    if options.one_mask and options.mask_rate is not None:
+        raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
+    if options.mask_rate is not None:
+        usable_mask_rate(options.mask_rate)
+    refuse_no_memory(options.memory)
+
+
+def models_on_text(
+    options: "FlatnessOptions | SensitivityOptions", names: Sequence[str], parameters: str | None = None
+) -> "tuple[dict[str, PreTrainedModel], SampledBatches, torch.dtype]":
+    """The models of these names, what the text has for them to predict, and their precision.
+
+    The latter is what was asked for, or else what fits beside the memory; see `precision_that_fits`. Only
+    `parameters` whose names match are measured. Raises BadInput for what cannot be read or measured together.
+    """
+    import torch
+
+    from isoloss.device import usable_device
+    from isoloss.measurements import models_together as together
+    from isoloss.models.stored_weights import precision_that_fits
+
+    texts = together.source_for(names[0], options.objective, options.text, options.token_ids, options.dataset)
+    if options.dtype is None:
+        memory = int(options.memory * GIBIBYTE)
+        precision = precision_that_fits(names, usable_device(options.device), memory)
+    else:
+        precision = getattr(torch, options.dtype)
+    models, prediction = together.load_together(
+        names, options.objective, precision, options.device, parameters
+    )
+    batches = together.sampled_batches(
+        models,
+        prediction,
+        texts,
+        options.seed,
+        one_mask=options.one_mask,
+        mask_rate=options.mask_rate,
+        mask_token=options.mask_token_id,
+    )
+    return models, batches, precision
+
+
+def _refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: str | None) -> None:
     """Raise BadInput unless exactly one source of sentences is named, and it is there."""
     if sum(source is not None for source in (text, token_ids, dataset)) != 1:
         raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
@@ -83,14 +134,6 @@ def refuse_unwritable(path: Path) -> None:
         pass
 
 
-def refuse_unusable_masks(one_mask: bool, mask_rate: float | None) -> None:
-    """Raise BadInput for both of the two ways to mask, and for a rate that is no share."""
-    if one_mask and mask_rate is not None:
-        raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
-    if mask_rate is not None:
-        usable_mask_rate(mask_rate)
-
-
 def refuse_no_page(output: Path, example: str) -> None:
     """Raise BadInput for an --output that is no page, or cannot be written; `example` is a page's name."""
     if output.suffix != ".html":
@@ -108,19 +151,6 @@ def refuse_no_memory(gibibytes: float) -> None:
     """Raise BadInput for what --memory cannot be."""
     if not 0 < gibibytes < float("inf"):
         raise BadInput(f"--memory must be above 0 gibibytes, not {gibibytes}; 1 is what is usual")
-
-
-def precision_of(models: Sequence[str], dtype: str | None, device: str, memory: int) -> "torch.dtype":
-    """The precision that is asked for, or else what fits beside `memory` bytes; see `precision_that_fits`."""
-    import torch
-
-    from isoloss.device import usable_device
-    from isoloss.models.stored_weights import precision_that_fits
-
-    if dtype is None:
-        return precision_that_fits(models, usable_device(device), memory)
-    asked: torch.dtype = getattr(torch, dtype)
-    return asked
 
 
 def refuse_below(least: int, number: int, option: str) -> None:

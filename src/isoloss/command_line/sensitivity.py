@@ -15,16 +15,12 @@ from isoloss.command_line.options import (
     Objective,
     Precision,
     Share,
-    precision_of,
+    models_on_text,
     refuse_below,
     refuse_existing,
-    refuse_no_memory,
     refuse_no_page,
-    refuse_several_sources,
-    refuse_unknown_device,
-    refuse_unusable_masks,
+    refuse_unusable_text,
     repeated_command,
-    usable_seed,
 )
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
@@ -109,27 +105,10 @@ def sensitivity(options: SensitivityOptions) -> int:
     with starting("sensitivity"):
         from isoloss.command_line.sensitivity_table import Shown, print_json, print_tables, write_allocation
         from isoloss.device import usable_device
-        from isoloss.measurements import models_together as together
 
     usable_device(options.device)
-    texts = together.source_for(
-        options.model, options.objective, options.text, options.token_ids, options.dataset
-    )
-    memory = int(options.memory * GIBIBYTE)
-    precision = precision_of([options.model], options.dtype, options.device, memory)
-    models, prediction = together.load_together(
-        [options.model], options.objective, precision, options.device, None
-    )
+    models, batches, _ = models_on_text(options, [options.model])
     changes = _changes(options, models[options.model])
-    batches = together.sampled_batches(
-        models,
-        prediction,
-        texts,
-        options.seed,
-        one_mask=options.one_mask,
-        mask_rate=options.mask_rate,
-        mask_token=options.mask_token_id,
-    )
     found, best = _predicted(options, models, batches, *changes)
     shown = Shown(options.model, found, best, options.by, batches, options.seed)
     if best is not None:
@@ -233,11 +212,7 @@ def _check(options: SensitivityOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
     from isoloss.models.hub_names import refuse_absent
 
-    refuse_unknown_device(options.device)
-    refuse_several_sources(options.text, options.token_ids, options.dataset)
-    usable_seed(options.seed)
-    refuse_unusable_masks(options.one_mask, options.mask_rate)
-    refuse_no_memory(options.memory)
+    refuse_unusable_text(options)
     refuse_below(2, options.sentences, "--sentences")
     if options.output is not None:
         refuse_no_page(options.output, "sensitivity.html")
