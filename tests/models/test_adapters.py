@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import AdaLoraConfig, LoraConfig, get_peft_model
+from peft import AdaLoraConfig, LoraConfig, VeraConfig, get_peft_model
 from torch.func import functional_call
 
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
@@ -130,6 +130,34 @@ def test_magnitudes_are_read_and_embeddings_stored_beside_what_was_trained_are_f
     assert sum(each.numel() for each in named.values()) == sum(each.numel() for each in trained)
 
 
+@pytest.mark.parametrize("stored", [True, False], ids=["matrices-stored", "matrices-drawn-anew"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_trace_of_vera_is_over_what_scales_its_fixed_matrices(stored, dtype, tmp_path):
+    model = GPT2Transformer(Shape(8, 2, 1, 8)).build(8, 8, 0)
+    model.save_pretrained(tmp_path / "base")
+    settings = VeraConfig(r=3, target_modules=["c_attn"], fan_in_fan_out=True, save_projection=stored)
+    adapted = get_peft_model(model, settings)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for each in adapted.parameters():
+            if each.requires_grad:
+                each += 0.3 * torch.randn(each.shape, generator=generator)
+    adapted.save_pretrained(tmp_path / "adapter")
+    path = tmp_path / "adapter" / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
+    loaded, _ = load_any_language_model(str(tmp_path / "adapter"), dtype=dtype)
+    ids = torch.tensor([[3, 4, 5, 6]])
+    own = adapted.to(dtype).eval()(input_ids=ids).logits
+    torch.testing.assert_close(loaded(input_ids=ids).logits, own)
+    objective, batch = PretrainedCausal(), next_token_batch([[3, 4, 5, 6]] * DRAWS, pad=0)
+    traces = sentence_fisher_traces(loaded, objective, batch, seed=0, compare=False)
+    values = sum(traces.groups.values())
+    exact = dense_trace(loaded, objective, batch, 0)
+    assert abs(float(values.mean()) - exact) < 4 * float(values.std()) / len(values) ** 0.5 < 0.5 * exact
+    named = {name for name, each in loaded.named_parameters() if each.requires_grad}
+    assert {name.split(".")[-2] for name in named} == {"vera_lambda_b", "vera_lambda_d"}
+
+
 def test_an_adapter_has_the_prediction_and_the_tokenizer_of_its_base(adapter):
     assert what_is_predicted(str(adapter)) == what_is_predicted(str(adapter.parent / "base"))
     assert len(load_tokenizer(str(adapter))) == 11
@@ -144,6 +172,9 @@ def test_an_adapter_has_the_prediction_and_the_tokenizer_of_its_base(adapter):
         ('{"base_model_name_or_path": "../adapter"}', "itself an adapter"),
         ('{"base_model_name_or_path": "../nowhere"}', "there is no folder ../nowhere"),
         ('{"base_model_name_or_path": "../base", "peft_type": "NONE"}', "no adapter can be read"),
+        ('{"base_model_name_or_path": "../base", "peft_type": "PREFIX_TUNING"}', "tokens of its own before"),
+        ('{"base_model_name_or_path": "../base", "peft_type": "VBLORA"}', "of VB-LoRA, whose layers share"),
+        ('["../base"]', "names no base model"),
     ],
 )
 def test_what_is_no_adapter_is_refused(adapter, tmp_path, content, says):

@@ -1,7 +1,4 @@
-"""Reads a model folder's configuration, and its weights by their names, even if these are nonstandard.
-
-And adapters of peft: folders with weights that are added to those of a base model, named in the folder.
-"""
+"""Reads a model folder's configuration, and its weights by their names, even if these are nonstandard."""
 
 import json
 import re
@@ -21,11 +18,9 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.files import read_text
-from isoloss.models.hub import MEND, quiet, refuse_irregular, refusing
+from isoloss.models.hub import MEND, refuse_irregular, refusing
 from isoloss.models.hub_names import read_configuration
 from isoloss.models.stored_weights import held_in, weight_shapes
-from isoloss.results.checkpoint import ADAPTER_FILE
 
 _CLASSES = (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -213,74 +208,3 @@ def _type_of_weights(folder: Path) -> str | None:
     if not found and "lm_head" not in beginnings.difference(("transformer", "h")):
         found = list({_UNPREFIXED[name] for name in names if name in _UNPREFIXED})
     return found[0] if len(found) == 1 else None
-
-
-def base_of_adapter(name: str) -> str | None:
-    """The folder or the hub's name of the model that an adapter is added to; None if it is no adapter.
-
-    A folder may also be named relative to the adapter's own. Raises BadInput if the adapter names none.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> base_of_adapter(str(folder)) is None
-    True
-    >>> _ = (folder / ADAPTER_FILE).write_text('{"base_model_name_or_path": "gpt2"}')
-    >>> base_of_adapter(str(folder))
-    'gpt2'
-    """
-    folder = Path(name)
-    if not (folder / ADAPTER_FILE).is_file():
-        return None
-    refuse_irregular(folder)
-    try:
-        base = json.loads(read_text(folder / ADAPTER_FILE, "an adapter's settings"))[
-            "base_model_name_or_path"
-        ]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        base = None
-    if not isinstance(base, str) or not base.strip():
-        raise BadInput(
-            f"{folder / ADAPTER_FILE} names no base model; write its name as base_model_name_or_path"
-        )
-    inside = folder / base
-    found = str(inside) if inside.is_dir() and not Path(base).is_dir() else base
-    if (Path(found) / ADAPTER_FILE).is_file():
-        raise BadInput(
-            f"{name} is an adapter of {found}, itself an adapter; merge that one into its base model"
-        )
-    return found
-
-
-def add_adapter(model: PreTrainedModel, name: str) -> None:
-    """Add an adapter's weights to its base model, in place; they alone require gradients.
-
-    Raises BadInput if they are not those of an adapter of this model, or if peft is not installed.
-    """
-    with refusing("adapter", name), quiet():
-        try:
-            from peft import load_peft_weights, set_peft_model_state_dict
-        except ImportError as error:
-            raise BadInput(
-                f"{name} is an adapter, which needs the package peft: pip install 'isoloss[peft]'"
-            ) from error
-        folder = str(Path(name).resolve())
-        found = model.load_adapter(folder, is_trainable=True)
-        missing: set[str] = set() if found is None else set(found.missing_keys)
-        if missing:  # `transformers` does not know what files call DoRA's magnitudes, and peft does
-            weights = {
-                key.removeprefix("base_model.model."): each
-                for key, each in load_peft_weights(folder, device="cpu").items()
-            }
-            missing &= set(set_peft_model_state_dict(model, weights).missing_keys)
-    if missing and all("ranknum" in each for each in missing):
-        raise BadInput(
-            f"{name} is an adapter of AdaLoRA, which does not store how many ranks are left; "
-            "merge it into its base model"
-        )
-    if missing:
-        raise BadInput(f"the adapter {name} lacks {min(missing)}; fetch or copy its folder again")
-    for each, parameter in model.named_parameters():
-        if ".base_layer." in each:  # embeddings, which peft stores beside what was trained of them
-            parameter.requires_grad_(False)
-    if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise BadInput(f"the adapter {name} has no weights to measure; merge it into its base model")

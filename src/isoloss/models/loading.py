@@ -16,10 +16,9 @@ from transformers.models.auto.modeling_auto import (
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
+from isoloss.models.adapters import add_adapter, base_of_adapter
 from isoloss.models.folder_configuration import (
     about_missing,
-    add_adapter,
-    base_of_adapter,
     configuration_in,
     is_of_body,
     lacks_head,

@@ -13,7 +13,7 @@ from transformers import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.models.folder_configuration import base_of_adapter
+from isoloss.models.adapters import base_of_adapter
 from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import bounded, read_config, refuse_other_weights, with_experts_apart
 from isoloss.results.checkpoint import refuse_damaged
