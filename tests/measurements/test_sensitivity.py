@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+import torch
 
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
@@ -91,6 +92,32 @@ def test_allocated_bits_are_the_best_of_all_for_the_sum_of_parts():
     assert all(best.allocation.bits[layer_of(name)] == bits for name, bits in best.rounding.bits.items())
     assert best.whole.measured is not None
     assert best.whole.numbers == sum(parts.values())
+
+
+def test_what_rounding_leaves_as_it_is_gets_the_fewest_bits_and_counts():
+    model = tiny_language_model("gpt2")
+    matrices = {name: each for name, each in trainable_parameters(model).items() if each.ndim > 1}
+    with torch.no_grad():
+        for name, weight in matrices.items():
+            if layer_of(name) == "layer 1":
+                weight.copy_(weight.sign() * 0.5)  # exact in any number of bits
+    engine = Sensitivity.of(model, PretrainedCausal(), [next_token_batch(SENTENCES[:4], PAD)])
+    roundings = [Rounding(bits) for bits in (8, 3)]
+    best = allocated(engine, engine.under(roundings, layer_of), roundings, layer_of, 5.0)
+    assert best.allocation.bits["layer 1"] == 3
+    assert best.rounding.bits.keys() == matrices.keys()
+    spent = sum(best.rounding.bits[name] * each.numel() for name, each in matrices.items())
+    assert best.allocation.mean_bits == pytest.approx(spent / sum(map(torch.numel, matrices.values())))
+
+
+def test_bits_of_vectors_alone_are_refused():
+    model = tiny_language_model("gpt2")
+    for each in model.parameters():
+        each.requires_grad_(each.ndim == 1)
+    engine = Sensitivity.of(model, PretrainedCausal(), [next_token_batch(SENTENCES[:4], PAD)])
+    assert not engine.under([Rounding(4)], layer_of)
+    with pytest.raises(BadInput, match="no measured weight is a matrix, and vectors are not rounded"):
+        allocated(engine, [], [Rounding(4)], layer_of, 4.0)
 
 
 def test_a_change_of_nothing_is_refused():

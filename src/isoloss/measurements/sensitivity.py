@@ -225,17 +225,23 @@ def allocated(
 ) -> AllocatedBits:
     """The bits of each part that minimise the sum of the predicted KL; see `allocate_bits`.
 
-    `found` are the parts under each of the `roundings`, which all have one group size.
+    `found` are the parts under each of the `roundings`, which all have one group size; what a rounding leaves
+    as it is costs nothing. Raises BadInput if there are no matrices to round.
     """
     bits_of = {each.name: each.bits for each in roundings}
+    matrices = [each for each in output_rows(sensitivity.model) if each.rows.ndim > 1]
+    if not matrices:
+        raise BadInput("no measured weight is a matrix, and vectors are not rounded; leave --bits out")
     costs: dict[str, dict[int, float]] = {}
     sizes: dict[str, int] = {}
+    for matrix in matrices:
+        part = part_of(matrix.name)
+        costs[part] = dict.fromkeys(bits_of.values(), 0.0)
+        sizes[part] = sizes.get(part, 0) + matrix.weight.numel()
     for each in found:
         if each.change in bits_of and each.part != WHOLE:
-            costs.setdefault(each.part, {})[bits_of[each.change]] = each.best.value
-            sizes[each.part] = each.numbers
+            costs[each.part][bits_of[each.change]] = each.best.value
     allocation = allocate_bits(costs, sizes, mean_bits)
-    matrices = [each.name for each in output_rows(sensitivity.model) if each.rows.ndim > 1]
-    of_tensors = {name: allocation.bits[part_of(name)] for name in matrices if part_of(name) in costs}
+    of_tensors = {each.name: allocation.bits[part_of(each.name)] for each in matrices}
     rounding = MixedRounding(of_tensors, roundings[0].group)
     return AllocatedBits(allocation, rounding, sensitivity.of_whole(rounding))
