@@ -13,6 +13,7 @@ from torch.func import functional_call
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
 from isoloss.models.loading import load_any_language_model, what_is_predicted
+from isoloss.models.task_heads import head_of
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
@@ -182,6 +183,16 @@ def test_what_is_no_adapter_is_refused(adapter, tmp_path, content, says):
     (tmp_path / "all" / "adapter" / "adapter_config.json").write_text(content)
     with pytest.raises(BadInput, match=says):
         load_any_language_model(str(tmp_path / "all" / "adapter"))
+
+
+def test_an_adapter_of_a_head_is_not_taken_for_one_of_a_language_model(adapter, tmp_path):
+    shutil.copytree(adapter.parent, tmp_path / "all")
+    path = tmp_path / "all" / "adapter" / "adapter_config.json"
+    settings = json.loads(path.read_text())
+    assert head_of(str(path.parent)) is None
+    path.write_text(json.dumps(settings | {"task_type": "SEQ_CLS"}))
+    with pytest.raises(BadInput, match=r"an adapter of a model with classes of texts .* merge_and_unload"):
+        head_of(str(path.parent))
 
 
 def test_without_peft_the_extra_is_named(adapter, monkeypatch):

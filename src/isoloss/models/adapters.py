@@ -30,6 +30,13 @@ _NOT_MEASURED = {
     "FROD": _ONE_VECTOR.format("FRoD"),
 }
 """By peft's name of their kind, as sentences go on."""
+_OF_HEADS = {
+    "SEQ_CLS": "with classes of texts",
+    "TOKEN_CLS": "with classes of words",
+    "QUESTION_ANS": "that answers questions",
+    "SEQ_2_SEQ_LM": "with an encoder and a decoder",
+}
+"""By peft's name of their task."""
 _WITH_SHARED_MATRICES = ("VERA", "PVERA")
 
 
@@ -51,11 +58,8 @@ def base_of_adapter(name: str) -> str | None:
     if not (folder / ADAPTER_FILE).is_file():
         return None
     refuse_irregular(folder)
-    try:
-        settings = json.loads(read_text(folder / ADAPTER_FILE, "an adapter's settings"))
-        base, kind = settings["base_model_name_or_path"], str(settings.get("peft_type"))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        base, kind = None, ""
+    settings = _settings(folder)
+    base, kind = settings.get("base_model_name_or_path"), str(settings.get("peft_type"))
     if not isinstance(base, str) or not base.strip():
         raise BadInput(
             f"{folder / ADAPTER_FILE} names no base model; write its name as base_model_name_or_path"
@@ -69,6 +73,25 @@ def base_of_adapter(name: str) -> str | None:
             f"{name} is an adapter of {found}, itself an adapter; merge that one into its base model"
         )
     return found
+
+
+def refuse_adapter_of_head(name: str) -> None:
+    """Raise BadInput if the adapter was trained for a head other than a language model's."""
+    task = str(_settings(Path(name)).get("task_type"))
+    if task in _OF_HEADS:
+        raise BadInput(
+            f"{name} is an adapter of a model {_OF_HEADS[task]} ({task}), whose head is not told by its "
+            "folder; save what merge_and_unload returns with save_pretrained, and name that folder"
+        )
+
+
+def _settings(folder: Path) -> dict[str, object]:
+    """What an adapter's file says; nothing if it cannot be read."""
+    try:
+        found = json.loads(read_text(folder / ADAPTER_FILE, "an adapter's settings"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def add_adapter(model: PreTrainedModel, name: str) -> None:

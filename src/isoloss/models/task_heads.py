@@ -13,7 +13,7 @@ from transformers import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.models.adapters import base_of_adapter
+from isoloss.models.adapters import base_of_adapter, refuse_adapter_of_head
 from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import bounded, read_config, refuse_other_weights, with_experts_apart
 from isoloss.results.checkpoint import refuse_damaged
@@ -37,9 +37,10 @@ _ENDINGS: dict[str, Head] = {
 def head_of(name: str) -> Head | None:
     """The kind of a model's head, by its configuration; None for a language model, and for any other head.
 
-    An adapter is taken for one of a language model.
+    An adapter is one of a language model: raises BadInput if it says that it is of another.
     """
     if base_of_adapter(name) is not None:
+        refuse_adapter_of_head(name)
         return None
     config = read_config(name)
     for architecture in config.architectures or ():
