@@ -23,10 +23,11 @@ which the statistic is claimed to lie, and the paper's own number. All of this w
 which the claim is judged. This page is generated from the code, and a test fails if the two differ. The
 wording has been edited since then; statistics and bounds have not.
 
-A statistic's interval comes from resamples of whole seeds. A claim is *supported* if the whole interval lies
-in the claimed range, *not supported* if none of it does, and *inconclusive* otherwise. A bound other than 0
-is the smallest effect of interest; the reason for it follows the bound. A statistic without a unit is a
-correlation, an exponent, or a share: the bound 0.005 of a premise is 0.5 %.
+A statistic's interval comes from resamples of whole seeds; [what is measured](what-is-measured.md) defines
+it, and the words that statistics share, such as dots, starts and a common loss. A claim is *supported* if
+the whole interval lies in the claimed range, *not supported* if none of it does, and *inconclusive*
+otherwise. A bound other than 0 is the smallest effect of interest; the reason for it follows the bound. A
+statistic without a unit is a correlation, an exponent, or a share: the bound 0.005 of a premise is 0.5 %.
 
 *Premises* are conditions for seeing the effects, such as a common loss, rather than discoveries: each is
 judged on its own, at {100 * CONFIDENCE:g} %. The *effects* of one experiment are one family, judged
@@ -52,10 +53,23 @@ def both_scales() -> tuple[Sequence[Experiment], Sequence[Experiment]]:
 
 
 def _section(laptop: Experiment, night: Experiment) -> str:
-    heading = f"## {laptop.name}: {laptop.title[0].lower()}{laptop.title[1:]}\n"
+    heading = f"## {laptop.name}: {laptop.title[0].lower()}{laptop.title[1:]}\n{_checkpoints(laptop, night)}"
     names = {claim.name for claim in laptop.claims}
     more = (_entry(claim, ", at `night`") for claim in night.claims if claim.name not in names)
     return "\n".join([heading, *map(_entry, laptop.claims), *more])
+
+
+def _checkpoints(laptop: Experiment, night: Experiment) -> str:
+    """From which step on checkpoints are judged, and where the runs end; empty where runs differ in it."""
+    scales = ((name, _ends(each)) for name, each in (("laptop", laptop), ("night", night)))
+    said = [f"{first:,} to {last:,} (`{name}`)" for name, (first, last) in scales if 0 < first < last]
+    return f"\nCheckpoints judged: those of steps {' and '.join(said)}.\n" if said else ""
+
+
+def _ends(experiment: Experiment) -> tuple[int, int]:
+    """The first and the last step judged, if they are the same for all runs; 0 for both otherwise."""
+    found = {(run.saturated_from, run.checkpoint_steps[-1]) for run in experiment.runs}
+    return found.pop() if len(found) == 1 else (0, 0)
 
 
 def _entry(claim: Claim, where: str = "") -> str:

@@ -197,6 +197,11 @@ def test_no_page_has_one(page: str) -> None:
     assert held((ROOT / page).read_text()) == []
 
 
+@pytest.mark.parametrize("page", ["docs/claims.md"])
+def test_no_page_shows_a_number_that_was_to_be_filled_in(page: str) -> None:
+    assert re.findall(r"\{\w+[:!]?\w*\}", (ROOT / page).read_text()) == []
+
+
 def test_what_we_found_opens_with_a_minutes_summary_and_an_answer_to_every_question() -> None:
     """Every experiment is among the answers, once, with a link to its own part of the page."""
     page = (ROOT / "docs" / "what-we-found.md").read_text()

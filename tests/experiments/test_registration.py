@@ -12,6 +12,8 @@ REWORDED = json.loads((ROOT / "docs" / "extensions" / "reworded_claims.json").re
 """What is said in other words than at registration, and nothing else is: no statistic or bound."""
 WITHDRAWN = "- withdrawn: .*\n"
 """What may be said of a claim later: that nothing is tested by it any more, and why."""
+CHECKPOINTS = "Checkpoints judged: .*\n"
+"""What the page says of an experiment's plan, which `frozen_plans` holds fast."""
 
 
 def test_the_registered_claims_are_those_that_are_judged() -> None:
@@ -46,5 +48,5 @@ def _sections(page: str) -> dict[str, str]:
     _, *sections = page.split("\n## ")
     for before, now in REWORDED:
         sections = [text.replace(before, now) for text in sections]
-    sections = [re.sub(WITHDRAWN, "", text) for text in sections]
+    sections = [re.sub(f"{WITHDRAWN}|{CHECKPOINTS}", "", text) for text in sections]
     return {text.partition(":")[0]: text.partition("\n")[2].strip() for text in sections}

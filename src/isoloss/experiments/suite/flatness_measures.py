@@ -197,7 +197,7 @@ def _trace_beats(measure: str, words: str, withdrawn: str = "") -> Claim:
 
 OUT_OF_REACH = (
     f"{UNDECIDABLE}: even if accuracy were exactly −log2 of the trace, it would only be "
-    "{{most:g}} on the traces of an earlier round"
+    "{most:g} on the traces of an earlier round"
 )
 CLAIMS = (
     Claim(
