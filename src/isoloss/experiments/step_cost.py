@@ -1,6 +1,6 @@
 """The cost of one pre-training step, determined by a dry run without data."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -14,11 +14,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 from transformers import PreTrainedModel
 
 from isoloss.languages.sentences import Sentences
+from isoloss.measurements.counted_passes import ProductOperations
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import Architecture, Shape
 from isoloss.objectives.batch import Batch, PretrainingObjective
@@ -214,34 +214,17 @@ def _of_step(
         saved[storage._cdata] = storage.nbytes()
         return tensor
 
-    counting = _MatrixProducts()
+    counting = ProductOperations(_OPERATIONS)
     # Attention is plain products: fused kernels are not counted everywhere.
     with sdpa_kernel(SDPBackend.MATH), counting, saved_tensors_hooks(keep, lambda tensor: tensor):
         rule.step(batch, 1)
     weights = {weight.untyped_storage()._cdata: weight for weight in model.parameters()}
     return _AnyStep(
         parameters=sum(weight.numel() for weight in weights.values()),
-        operations=_Amount.of(counting.operations),
+        operations=_Amount.of(counting.of_products),
         state_bytes=sum(tensor.nbytes for tensor in _tensors(rule.state_dict())),
         activation_bytes=_Amount.of(size for storage, size in saved.items() if storage not in weights),
     )
-
-
-class _MatrixProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the operations of each product in its context; torch's own counter does so for each module."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.operations: list[int] = []
-
-    def __torch_dispatch__(
-        self, operation: Any, types: Any, arguments: Any = (), named: Mapping[str, Any] | None = None
-    ) -> Any:
-        result = operation(*arguments, **(named or {}))
-        formula = _OPERATIONS.get(operation._overloadpacket)
-        if formula is not None:
-            self.operations.append(formula(*arguments, **(named or {}), out_val=result))
-        return result
 
 
 class _Unpadded:

@@ -87,7 +87,7 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class ProductOperations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within the block, counts the `operations` of matrix products, forward and backward.
+    """Within the block, counts the `operations` of matrix products, forward and backward, by `formulas`.
 
     torch's FlopCounterMode also follows modules, by hooks that stand in the way of `torch.autograd.grad`
     where a weight is what a module is given, as positions' vectors are in DeBERTa.
@@ -99,9 +99,15 @@ class ProductOperations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     48
     """
 
-    def __init__(self) -> None:
+    def __init__(self, formulas: Mapping[Any, Callable[..., int]] = flop_registry) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.operations = 0
+        self.of_products: list[int] = []
+        self._formulas = formulas
+
+    @property
+    def operations(self) -> int:
+        """Those of all products together."""
+        return sum(self.of_products)
 
     def __torch_dispatch__(
         self,
@@ -111,9 +117,9 @@ class ProductOperations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        count = flop_registry.get(func._overloadpacket)
+        count = self._formulas.get(func._overloadpacket)
         if count is not None:
-            self.operations += count(*args, **(kwargs or {}), out_val=result)
+            self.of_products.append(count(*args, **(kwargs or {}), out_val=result))
         return result
 
 
