@@ -26,6 +26,7 @@ from isoloss.results.run_folder import is_older
 from isoloss.stored_runs.stored_run import REVISIONS, runs_in
 from jobs_in_turn import in_turn
 from norm_experiments import LANGUAGE, Factor, WeightNorm, experiment, planned
+from planned_suite import planned_suite
 
 
 def test_what_is_measured_is_a_row_and_nothing_is_computed_twice(tmp_path: Path) -> None:
@@ -316,3 +317,20 @@ def test_what_is_to_be_measured_is_part_of_a_jobs_key(tmp_path: Path) -> None:
     keys = [experiment_jobs([], [each], tmp_path, "cpu")[-1].key for each in (run, *others)]
     keys.append(experiment_jobs([], [run], tmp_path, "cuda")[-1].key)
     assert len(set(keys)) == 5
+
+
+RANGES = re.compile(
+    r"largest minus smallest|largest change|largest KL|log2 of the sharpest|KL\(distribution \|\| model\) at"
+)
+
+
+@pytest.mark.parametrize("scale", ["laptop", "night"])
+def test_no_premise_about_a_range_can_have_an_interval_below_0(scale: str) -> None:
+    premises = [
+        claim
+        for experiment in planned_suite(scale)
+        for claim in experiment.claims
+        if claim.role == "premise" and RANGES.search(claim.measure)
+    ]
+    assert len(premises) > 15
+    assert {claim.name for claim in premises if claim.lowest != 0} == set()

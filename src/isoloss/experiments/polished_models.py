@@ -87,6 +87,7 @@ PREMISES = (
         claimed=below(1.0),
         statistic=most_divergent,
         kind="premise",
+        lowest=0.0,
         reason="a thousandth of the KL of the paper's models: there is nothing left to learn",
     ),
     Claim(
@@ -99,6 +100,7 @@ PREMISES = (
         claimed=below(math.log2(1.2)),
         statistic=partial(doublings_apart, column="kl"),
         kind="premise",
+        lowest=0.0,
         reason="log2 of 1.2, a fifth more",
     ),
     Claim(
@@ -110,6 +112,7 @@ PREMISES = (
         claimed=above(2.0),
         statistic=partial(doublings_apart, column="trace"),
         kind="premise",
+        lowest=0.0,
         reason="at least twice as far as the trace falls along the paper's runs",
     ),
 )

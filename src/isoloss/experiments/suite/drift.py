@@ -50,6 +50,7 @@ CLAIMS = (
         claimed=below(0.005),
         statistic=partial(change_of_loss, centre=pl.Expr.median),
         kind="premise",
+        lowest=0.0,
         reason="four times the spread of the paper's losses: each schedule settles at a loss of its own",
     ),
     Claim(

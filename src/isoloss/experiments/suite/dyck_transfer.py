@@ -79,6 +79,7 @@ CLAIMS = (
         claimed=below(LOSS_WINDOW),
         statistic=gap_at_the_end,
         kind="premise",
+        lowest=0.0,
         reason=WHY_PAPER_WINDOW,
     ),
     Claim(
@@ -90,6 +91,7 @@ CLAIMS = (
         claimed=below(0.004),
         statistic=MeanWithinRuns(divergence_over_entropy),
         kind="premise",
+        lowest=0.0,
         reason="the largest share in the paper",
     ),
     Claim(
@@ -101,6 +103,7 @@ CLAIMS = (
         claimed=above(0.25),
         statistic=doublings_apart,
         kind="premise",
+        lowest=0.0,
         reason="a sixth of the trace, many times its error: enough to tell which is flattest",
     ),
     Claim(

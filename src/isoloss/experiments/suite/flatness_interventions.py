@@ -138,6 +138,7 @@ CLAIMS = (
         claimed=below(0.005),
         statistic=range_of_losses,
         kind="premise",
+        lowest=0.0,
         reason="four times the spread of the paper's losses",
     ),
     Claim(
@@ -149,6 +150,7 @@ CLAIMS = (
         claimed=above(1.0),
         statistic=doublings_apart,
         kind="premise",
+        lowest=0.0,
         reason="without a difference in flatness there is no slope over it",
     ),
     _causes("flatter-is-better", "accuracy", "the probe's accuracy"),

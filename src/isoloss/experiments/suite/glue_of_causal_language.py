@@ -157,6 +157,7 @@ def _claims(tasks: Sequence[ComparedTask], longest: int) -> tuple[Claim, ...]:
         claimed=below(CONVERGED),
         statistic=share_to_learn,
         kind="premise",
+        lowest=0.0,
         reason="with more left to learn, later or larger models may do better because their loss is lower",
     )
     return (premise, *(claim for task in tasks for claim in _claims_of(task, longest)))

@@ -84,6 +84,7 @@ CLAIMS = (
         claimed=below(LOSS_WINDOW),
         statistic=RANGE_OF_LOSS,
         kind="premise",
+        lowest=0.0,
         reason=WHY_PAPER_WINDOW,
     ),
     *(claim for shift, column in SHIFTS for claim in _of_shift(shift, column)),

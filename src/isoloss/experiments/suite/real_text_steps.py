@@ -34,6 +34,7 @@ CLAIMS = (
         claimed=below(LOSS_WINDOW),
         statistic=RANGE_OF_LOSS,
         kind="premise",
+        lowest=0.0,
         reason=WHY_WINDOW,
     ),
     later_is_better(
