@@ -87,6 +87,23 @@ def test_a_wrong_value_in_a_configuration_is_named(
     assert str(bert) in told or "BertForMaskedLM" in told
 
 
+def test_a_byte_order_mark_in_a_configuration_is_named(bert: Path, models: Path, capsys: Capture) -> None:
+    path = bert / "config.json"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert f"{path} begins with a byte order mark" in refused(capsys, *flatness(bert, models))
+
+
+def test_a_padding_token_that_only_a_tokenizer_has_is_not_asked_of_the_model(
+    models: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    folder = Path(shutil.copytree(models / "gpt2", tmp_path / "gpt2"))
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"pad_token_id": 999}))
+    found = [answer(capsys, *flatness(each, models), "--json") for each in (folder, models / "gpt2")]
+    values = [[each["value"] for each in json.loads(written)["records"]] for _, written, _ in found]
+    assert values[0] == values[1]
+
+
 TOKENIZERS = [
     ("tokenizer_config.json", "null"),
     ("tokenizer_config.json", "[]"),

@@ -123,6 +123,19 @@ def test_progress_says_how_far_it_probably_is():
     assert reports[-1][2].startswith("2.000 ± ")
 
 
+def test_an_error_too_small_for_any_text_is_asked_for_until_the_text_ends():
+    values = torch.tensor([1.0, 3.0]).repeat(600)
+    reports = []
+
+    def progress(task, done, total, message=""):
+        reports.append((done, total))
+
+    running = Replayed(values.double())
+    reason = measure_until([running], [BATCH] * 20, Stopping(1e-300), task="x", progress=progress)
+    assert (reason, running.sentences) == ("the sentences ended", 120)
+    assert all(done < total for done, total in reports[:-1])
+
+
 @pytest.mark.parametrize("of", [RunningFisherTrace, RunningHessianTrace])
 def test_progress_moves_within_a_batch_and_never_back(of):
     model = tiny_model(ARCHITECTURES[0], ragged_batches.WORDS, ragged_batches.LENGTH)

@@ -182,6 +182,15 @@ WARNED_ABOVE = 0.05
 """Share of a text's lines, or of its tokens, that a measurement can lack without a warning."""
 
 
+def _in_percent(share: float) -> str:
+    """To two digits.
+
+    >>> _in_percent(0.0534), _in_percent(0.35), _in_percent(1.0)
+    ('5.3 %', '35 %', '100 %')
+    """
+    return f"{100 * share:{'.2g' if share < 0.995 else '.0f'}} %"
+
+
 def _about_the_text(reading: Reading, corpus: Corpus) -> list[str]:
     """How much of it says nothing about the model: lines without a prediction, and unknown tokens."""
     read = len(reading.lines) + len(reading.short)
@@ -192,7 +201,7 @@ def _about_the_text(reading: Reading, corpus: Corpus) -> list[str]:
         / max(1, reading.tokens),
     }
     notes = [
-        f"{'warning: ' * (share > WARNED_ABOVE)}{said} ({100 * share:.2g} %)"
+        f"{'warning: ' * (share > WARNED_ABOVE)}{said} ({_in_percent(share)})"
         for said, share in shares.items()
         if share
     ]

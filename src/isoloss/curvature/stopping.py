@@ -162,5 +162,6 @@ def _total(done: int, estimates: Sequence[Estimate], stopping: Stopping, expecte
     limits = [limit for limit in (expected, stopping.sentences) if limit is not None]
     if stopping.relative_error is not None and estimates:
         worst = max(e.standard_error / max(abs(e.value), 1e-9 * e.standard_error, 1e-300) for e in estimates)
-        limits.append(int(done * max(1.0, (worst / stopping.relative_error) ** 2)))
+        times_as_good = min(worst / stopping.relative_error, 1e9)  # the square of more may be beyond numbers
+        limits.append(int(done * max(1.0, times_as_good**2)))
     return max(min(limits, default=0), done + 1)

@@ -218,9 +218,12 @@ def _mask_token_of(name: str) -> int:
 
 
 def pad_token_of(model: PreTrainedModel) -> int:
-    """The token that fills short sentences up; any would do, since none of it is read."""
+    """The token that fills short sentences up; any would do, since none of it is read.
+
+    Configurations may name one that tokenizers were given later, and that the model does not have.
+    """
     pad = getattr(model.config.get_text_config(), "pad_token_id", None)
-    return pad if pad is not None and pad >= 0 else 0
+    return pad if pad is not None and 0 <= pad < number_of_tokens(model) else 0
 
 
 def measure_each(

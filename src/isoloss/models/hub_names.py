@@ -5,6 +5,7 @@ import math
 import os
 import re
 import socket
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -128,15 +129,19 @@ def _letters(name: str) -> str:
 
 def read_configuration(folder: Path) -> dict[str, Any]:
     """The content of the folder's config.json. Raises BadInput where it is no JSON object, or beyond use."""
+    path = folder / "config.json"
     try:
-        content = json.loads(read_text(folder / "config.json", "a configuration"))
+        content = json.loads(read_text(path, "a configuration"))
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
+        raise BadInput(f"{path} is not a JSON object; write the model's configuration there")
+    if path.read_bytes().startswith(BOM_UTF8):
         raise BadInput(
-            f"{folder / 'config.json'} is not a JSON object; write the model's configuration there"
+            f"{path} begins with a byte order mark, with which transformers does not read it; save it as "
+            "UTF-8 without one"
         )
-    refuse_beyond_use(content, folder / "config.json")
+    refuse_beyond_use(content, path)
     return content
 
 
