@@ -1,10 +1,15 @@
 import json
 
 import pytest
-from frozen_plans import FROZEN, SCALES, every_plan
+from frozen_plans import FROZEN, SCALES, every_plan, named
 
 from isoloss.errors import BadInput
-from isoloss.experiments.experiment_names import refuse_unseeded_runs
+from isoloss.experiments.experiment_names import (
+    RUN_NAMES,
+    refuse_absent_runs,
+    refuse_unseeded_runs,
+    run_names,
+)
 from planned_suite import planned_suite
 
 
@@ -28,3 +33,13 @@ def test_the_name_of_every_run_has_a_seed(scale: str) -> None:
     planned = [(each.name, run.name) for each in planned_suite(scale) for run in each.runs]
     assert [names for names in planned if is_refused(*names)] == []
     assert is_refused(planned[0][0], "width-16")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_command_line_knows_the_name_of_every_run(scale: str) -> None:
+    suite = planned_suite(scale)
+    assert json.loads(RUN_NAMES.read_text())[scale] == named(suite)
+    for experiment in suite:
+        assert sorted(run_names(experiment.name, scale)) == sorted(run.name for run in experiment.runs)
+    with pytest.raises(BadInput, match="is called 'width-9-seed-1'"):
+        refuse_absent_runs("figure-1", scale, ["width-9-seed-1"])

@@ -16,6 +16,7 @@ from isoloss.experiments.experiment_names import (
     GROUPS,
     prefixes_of_scale,
     refuse_a_language,
+    refuse_absent_runs,
     refuse_unknown,
     refuse_unseeded_runs,
 )
@@ -130,6 +131,8 @@ def _check(options: ReproduceOptions) -> None:
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
     if options.runs and not options.names[0].endswith(".py"):
         refuse_unseeded_runs(options.names[0], options.runs)
+        if options.language is None and options.task is None:
+            refuse_absent_runs(options.names[0], options.scale, options.runs)
     _check_language(options)
     if options.tokens is not None:
         refuse_below(FEWEST_TOKENS, options.tokens, "--tokens")

@@ -1,7 +1,8 @@
-"""What experiments are called, from the files of the folder `suite` and without importing any."""
+"""What experiments and their runs are called, from files and without importing any experiment."""
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -14,6 +15,9 @@ GROUPS = ("paper", "all")
 """Groups of experiments requested by one name: those of the paper, and all that are built in."""
 
 _SUITE_FOLDER = Path(__file__).with_name("suite")
+RUN_NAMES = Path(__file__).parents[1] / "reference" / "run_names.json"
+"""For each scale and experiment what its runs are called before their seeds, and ranges of these; a test
+compares it with the plans, and writing the digests of these anew writes it too."""
 
 
 def experiment_names() -> tuple[str, ...]:
@@ -66,6 +70,45 @@ def refuse_unseeded_runs(experiment: str, runs: Sequence[str]) -> None:
                 f"no run of {experiment} is called {run!r}: all names have a seed, such as width-32-seed-1; "
                 f"`isoloss runs` lists those of a folder of results"
             )
+
+
+def run_names(experiment: str, scale: str) -> list[str]:
+    """The names of a built-in experiment's runs at a scale, on the scale's own language.
+
+    >>> run_names("figure-1", "smoke")
+    ['width-16-seed-1', 'width-16-seed-2', 'width-32-seed-1', 'width-32-seed-2']
+    """
+    seeds: dict[str, str] = json.loads(RUN_NAMES.read_text("utf-8"))[scale].get(experiment, {})
+    return [
+        f"{name}{seed}"
+        for name, ranges in seeds.items()
+        for first, last in _ends(ranges)
+        for seed in range(first, last + 1)
+    ]
+
+
+def _ends(ranges: str) -> Iterator[tuple[int, int]]:
+    for each in ranges.split(", "):
+        first, _, last = each.partition("-")
+        yield int(first), int(last or first)
+
+
+def refuse_absent_runs(experiment: str, scale: str, runs: Sequence[str]) -> None:
+    """Raise BadInput for a run that a built-in experiment does not have at a scale, on its own language.
+
+    >>> refuse_absent_runs("figure-1", "smoke", ["width-32-seed-1"])
+    """
+    every = run_names(experiment, scale)
+    for run in runs:
+        if run not in every:
+            raise no_such_run(experiment, run, every)
+
+
+def no_such_run(experiment: str, run: str, every: Sequence[str]) -> BadInput:
+    """Says what an experiment's runs are called, or the name that was probably meant."""
+    listed = f"its {len(every)} runs are {every[0]} to {every[-1]}" if every else "it has none"
+    near = did_you_mean(run, every) or f"; {listed}"
+    return BadInput(f"no run of {experiment} is called {run!r}{near}")
 
 
 def refuse_a_language(names: Sequence[str]) -> None:
