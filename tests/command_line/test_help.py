@@ -58,7 +58,9 @@ def test_the_usage_is_folded_in_colour_as_it_is_without(monkeypatch: pytest.Monk
     monkeypatch.setattr("sys.stdout", shown)
     with pytest.raises(SystemExit):
         main(["runs", "--help"])
-    assert "\x1b[" in shown.getvalue()
+    painted = shown.getvalue().splitlines()
+    assert "\x1b[1mCONDITION\x1b[" in painted[0]
+    assert re.match("(\x1b\\[[0-9;]*m)+\\[(\x1b\\[[0-9;]*m)+--wide", painted[1]), painted[1]
     usage, rest, *_ = re.sub("\x1b\\[[0-9;]*m", "", shown.getvalue()).splitlines()
     assert usage == "usage: isoloss runs [-h] [PATH] [--where CONDITION] [--sort KEY] [--descending]"
     assert rest == "[--wide] [--json]"

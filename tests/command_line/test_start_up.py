@@ -126,6 +126,7 @@ MISTAKES = (
         "word 1, 'zebra', is not in the vocabulary",
     ),
     ("reproduce figure-1 --runs zebra", "no run of figure-1 is called 'zebra': all names have a seed, such"),
+    ("reproduce figure-1 --runs width-32-seed-999999", "is called 'width-32-seed-999999'; did you mean"),
     ("reproduce figure-1 figure-2 --runs a", "--runs names runs of one experiment"),
     ("reproduce figure-1 --tokens 2", "--tokens must be at least 5, not 2"),
     ("reproduce paper --runs a", "--runs names runs of one experiment"),

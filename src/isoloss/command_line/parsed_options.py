@@ -117,10 +117,22 @@ def _folded(text: str) -> str:
 
 
 def _folded_line(line: str, width: int) -> str:
-    plain = re.sub(COLOUR, "", line)  # textwrap would take the codes of colours for letters
+    """The line folded between words, with its codes of colours, which take no room."""
+    plain = re.sub(COLOUR, "", line)  # textwrap would take the codes for letters
     if len(plain) <= width:
         return line
-    return textwrap.fill(plain, width, break_on_hyphens=False)
+    folded, place, painted = textwrap.fill(plain, width, break_on_hyphens=False), 0, []
+    for part in (found[0] for found in re.finditer(f"{COLOUR}|.", line)):
+        if re.fullmatch(COLOUR, part):
+            painted.append(part)
+            continue
+        if broken := folded.startswith("\n", place):
+            painted.append("\n")
+            place += 1
+        if folded.startswith(part, place) and not (broken and part == " "):
+            painted.append(part)
+            place += 1
+    return "".join(painted)
 
 
 @contextmanager
