@@ -152,10 +152,11 @@ def _table(scales: list[dict[str, Any]], kind: str) -> str:
     if not found:
         return ""
     names = [each["scale"] for each in scales]
+    seeds = {each["scale"]: len(seeds_of(each["result"])) for each in scales}
     rows = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
     for of_scale in found.values():
         said = told(next(iter(of_scale.values())))
-        at = [_judged(of_scale[scale]) if scale in of_scale else "" for scale in names]
+        at = [_judged(of_scale[scale], seeds[scale]) if scale in of_scale else "" for scale in names]
         below = f"Claimed: {said.claimed}. {_of_the_paper(said.paper)}"
         claim = f"{said.sentence}<br><small>{below}</small>".replace("|", r"\|")
         rows.append(f"| {claim} | {' | '.join(at)} |")
@@ -171,11 +172,15 @@ def _of_the_paper(paper: str) -> str:
     return f"The paper: {paper}."
 
 
-def _judged(claim: dict[str, Any]) -> str:
-    """The verdict and its number; below them what would decide it, and the verdicts of earlier rounds."""
+def _judged(claim: dict[str, Any], seeds: int) -> str:
+    """The verdict and its number; below them how many seeds it is of, unless of all, and what else is known.
+
+    Not every seed has what a claim compares, such as two models whose losses lie close enough together.
+    """
     said = told(claim)
     before = [verdict for _, verdict in claim["before"]]
-    more = [said.what_would_decide, f"earlier rounds: {_in_turn(before)}" if before else ""]
+    of_fewer = "" if claim["seeds"] in (None, seeds) else f"{claim['seeds']} seeds"
+    more = [of_fewer, said.what_would_decide, f"earlier rounds: {_in_turn(before)}" if before else ""]
     below = "; ".join(filter(None, more))
     return f"**{said.verdict}**<br>{said.measured}" + (f"<br><small>{below}</small>" if below else "")
 
