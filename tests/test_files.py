@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.files import write_atomically
+from isoloss.files import complete_folder, write_atomically
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(
@@ -34,3 +34,17 @@ def test_a_file_in_place_of_a_folder_is_named(below: str, tmp_path: Path) -> Non
     with pytest.raises(BadInput, match="a is a file, where a folder is needed; name another"):
         write_atomically(tmp_path / below / "c", "lost")
     assert (tmp_path / "a").read_text() == "kept"
+
+
+def test_all_of_a_folder_reaches_the_disk_once_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[int, bool]] = []
+    folder = tmp_path / "new"
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((os.fstat(handle).st_ino, folder.exists())))
+    with complete_folder(folder) as place:
+        write_atomically(place / "below" / "a", "whole")
+        (place / "b").write_text("whole")
+    inside = [folder, folder / "below", folder / "below" / "a", folder / "b"]
+    assert sorted(synced[:-1]) == sorted((path.stat().st_ino, False) for path in inside)
+    assert synced[-1] == (tmp_path.stat().st_ino, True)

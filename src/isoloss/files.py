@@ -51,7 +51,9 @@ def read_text(path: Path, kind: str) -> str:
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write `content` to `path` so that a reader, or a crash, sees all of it or nothing.
 
-    Raises IsolossError if the folder cannot be written or the disk is full.
+    In a folder that is itself being written, as by `complete_folder`, no reader looks and a crash leaves
+    nothing anyway: there the file is written at once, and reaches the disk with the folder. Raises
+    IsolossError if the folder cannot be written or the disk is full.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -62,6 +64,9 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     with writable(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if any(is_temporary(folder.name) for folder in path.parents):
+            path.write_bytes(data)
+            return
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
         try:
             with temporary.open("wb") as file:
@@ -71,7 +76,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        sync(path.parent)
 
 
 @contextmanager
@@ -96,15 +101,11 @@ def complete_folder(path: Path) -> Iterator[Path]:
         temporary.mkdir(parents=True)
         try:
             yield temporary
-            for inside in temporary.rglob("*"):
-                if inside.is_file():
-                    with inside.open("rb") as file:
-                        os.fsync(file.fileno())
-            sync_folder(temporary)
+            sync_with_contents(temporary)
             temporary.rename(path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-        sync_folder(path.parent)
+        sync(path.parent)
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -141,13 +142,19 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames inside `folder` survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make a file's content, or the renames inside a folder, survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_with_contents(folder: Path) -> None:
+    """`sync` of all that is in a folder, at any depth, and of the folder."""
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
 
 
 @contextmanager

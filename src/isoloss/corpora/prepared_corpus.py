@@ -27,7 +27,7 @@ from isoloss.corpora.packed_corpus import (
 from isoloss.corpora.tokenisation import JOURNAL_FILE, DamagedBeginning, Packing, tokenise
 from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice, renumbered
 from isoloss.errors import BadInput
-from isoloss.files import complete_folder, file_digest, remove_unfinished, sync_folder, writable
+from isoloss.files import complete_folder, file_digest, remove_unfinished, sync, writable
 from isoloss.progress import Progress, silent
 from isoloss.results.store import write_sealed
 
@@ -132,7 +132,7 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
         write_sealed(unfinished / CORPUS_FILE, {**facts, "files": digests}, folder.name)
         unfinished.rename(folder)
         (folder / JOURNAL_FILE).unlink(missing_ok=True)
-        sync_folder(folder.parent)
+        sync(folder.parent)
 
 
 def _tokenised(request: CorpusRequest, cache: Path, folder: Path, progress: Progress) -> CorpusCounts:

@@ -5,7 +5,6 @@ They are restored into the run itself, which resumes, or into another run that s
 
 import io
 import json
-import os
 import pickle
 import platform
 import shutil
@@ -22,7 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 import isoloss
 from isoloss.device import processor
 from isoloss.errors import BadInput, IsolossError
-from isoloss.files import file_digest, remove_unfinished, sync_folder, writable
+from isoloss.files import file_digest, remove_unfinished, sync, sync_with_contents, writable
 from isoloss.pretraining.specification import PretrainingSpecification, first_difference, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRule
 from isoloss.results.checkpoint import (
@@ -143,12 +142,7 @@ def _put_in_place(temporary: Path, final: Path) -> None:
 
     There is one only if training resumed from an earlier step: it is damaged, or will be bit-identical.
     """
-    for path in _files(temporary):
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    for folder in (path for path in temporary.iterdir() if path.is_dir()):
-        sync_folder(folder)
-    sync_folder(temporary)
+    sync_with_contents(temporary)
     if final.exists():
         aside = temporary.with_suffix(REPLACED)
         final.rename(aside)
@@ -156,7 +150,7 @@ def _put_in_place(temporary: Path, final: Path) -> None:
         shutil.rmtree(aside)
     else:
         temporary.rename(final)
-    sync_folder(final.parent)
+    sync(final.parent)
 
 
 def _write_model(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
