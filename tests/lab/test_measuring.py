@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -122,3 +123,8 @@ def test_a_model_without_a_step_has_no_place_over_steps(run: lab.Run) -> None:
     mean = lab.average(run.models[-2:])
     with pytest.raises(BadInput, match="a model without a step has no place over steps"):
         lab.plot(lab.trace(mean, sentences=20, seed=0, progress=lab.silent))
+
+
+def test_a_number_prints_without_its_sentences(run: lab.Run) -> None:
+    found = lab.trace(run.last, sentences=20, seed=1, progress=lab.silent)[0]
+    assert re.fullmatch(r"train, step 40  [\d.]+ ± [\d.]+", repr(found)), found

@@ -11,7 +11,8 @@ from torch import nn
 from isoloss import lab
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.language_file import parse_language
-from isoloss.languages.pcfg import PCFG
+from isoloss.languages.notation import parse_grammar
+from isoloss.languages.pcfg import PCFG, pcfg
 
 
 def test_a_folder_reads_back_as_the_model_and_its_language(
@@ -24,6 +25,23 @@ def test_a_folder_reads_back_as_the_model_and_its_language(
     assert again.tokenizer.get_vocab() == run.last.tokenizer.get_vocab()
     written = (folder / "language.pcfg").read_text()
     assert parse_language(written, "language.pcfg", None).digest == language.digest
+    assert again.language is not None
+    assert again.language.digest == language.digest
+    numbers = [
+        lab.loss(each, sentences=20, seed=3, progress=lab.silent)[0].estimate for each in (run.last, folder)
+    ]
+    assert numbers[0] == numbers[1]
+
+
+def test_a_grammar_cut_at_a_length_is_read_back_as_it_was_cut(tmp_path: Path) -> None:
+    endless = "S -> 'a' [0.5] | 'a' S [0.5]"
+    language = pcfg(parse_grammar(endless, "endless"), maximum_length=5)
+    folder = lab.save(lab.train(language, 16, steps=2, seed=1, progress=lab.silent).last, tmp_path / "saved")
+    found = lab.model(folder).language
+    assert found is not None
+    assert found.digest == language.digest
+    (folder / "language.pcfg").write_text("S -> 'b' [1.0]\n")  # not the one that the card names
+    assert lab.model(folder).language is None
 
 
 def test_a_card_holds_language_numbers_errors_and_seeds(run: lab.Run, language: PCFG, tmp_path: Path) -> None:

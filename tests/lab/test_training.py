@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
 from isoloss import lab
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
 from isoloss.lab.models import refuse_no_language
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -150,6 +150,22 @@ def test_checkpoints_on_disk_are_averaged(run: lab.Run, tmp_path: Path) -> None:
     assert same_weights(lab.average(folders).module, lab.average(run.models[-2:]).module)
 
 
+def test_a_runs_models_are_taken_by_their_places(run: lab.Run) -> None:
+    assert run[-1] is run.last
+    assert run[-3:] == run.models[-3:]
+    assert lab.average(run[-2:]).weights == run.last.weights
+
+
+def test_a_run_that_diverges_says_what_to_change_and_names_a_folder_only_if_there_is_one(
+    language: PCFG, tmp_path: Path
+) -> None:
+    rule = AdamW(1e6, warm_up_steps=1)
+    with pytest.raises(IsolossError, match=r"step 3 of the run with seed 6; lower the rate of its rule$"):
+        lab.train(language, 16, steps=30, seed=6, rule=rule, progress=lab.silent)
+    with pytest.raises(IsolossError, match=r"train in another folder$"):
+        lab.train(language, 16, steps=30, seed=6, rule=rule, folder=tmp_path / "run", progress=lab.silent)
+
+
 def refusals(language: PCFG, run: lab.Run) -> dict[str, Callable[[], object]]:
     """What a user may get wrong, by the beginning of what is said."""
     train, last = lab.train, run.last
@@ -210,6 +226,7 @@ for mistake in (
     lambda: lab.train(language, 16, steps=2, rule="adam", seed=1),
     lambda: lab.probe(run, 8, seed=1),
     lambda: lab.plot(run),
+    lambda: lab.flatten(run, steps=3, seed=2),
     lambda: lab.plot(lab.loss(run, sentences=5, seed=2, progress=lab.silent), against=3),
 ):
     try:
@@ -235,7 +252,8 @@ def test_what_is_of_another_type_is_refused_in_a_sentence() -> None:
         "the number of examples is a whole number, not '9'",
         "'adam' is no update rule",
         "a task has a name, such as 'prefix-8', not 8",
-        "train: 2 models, steps 1, 2",
+        "the run train cannot be plotted",
+        "train is a run of 2 models",
         "3 cannot be plotted",
     ], done.stderr
 

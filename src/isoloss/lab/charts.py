@@ -7,6 +7,7 @@ import polars as pl
 
 from isoloss.errors import BadInput
 from isoloss.lab.measuring import Measured, Row
+from isoloss.lab.models import Run
 
 HEIGHT, WIDTH = 150, 420
 PLOTTED = "give what lab.loss, lab.trace or lab.probe returned"
@@ -16,16 +17,22 @@ def plot(*measured: Measured, against: Measured | None = None) -> alt.VConcatCha
     """A chart for each quantity: over the steps of the runs, or `against` another quantity of the models.
 
     Bars are one standard error; those of an exact loss are of KL alone, since all models share the entropy's.
-    Axes show the range of what was measured, not zero. Raises BadInput where nothing can be plotted.
+    Axes show the range of what was measured, not zero. The chart's own `save` writes PNG, SVG, PDF or HTML.
+    Raises BadInput where nothing can be plotted.
     """
     if not measured:
         raise BadInput(f"there is nothing to plot; {PLOTTED}")
     for each in measured if against is None else (*measured, against):
         if not isinstance(each, Measured):
-            raise BadInput(f"{each!r:.60} cannot be plotted; {PLOTTED}")
+            raise _not_measured(each)
     charts = [_of_steps(each) if against is None else _of_two(against, each) for each in measured]
     together: alt.VConcatChart = alt.vconcat(*charts, spacing=12).resolve_scale(color="shared")
     return together
+
+
+def _not_measured(given: object) -> BadInput:
+    told = f"the run {given.name}" if isinstance(given, Run) else f"{given!r:.60}"
+    return BadInput(f"{told} cannot be plotted; {PLOTTED}")
 
 
 def _of_steps(measured: Measured) -> Any:

@@ -42,7 +42,7 @@ Text = str | Path | Sequence[str]
 """A file with a sentence a line, or sentences."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Row:
     """A model's number: its name, its step if any, the estimate, and the values it is the mean of."""
 
@@ -55,6 +55,9 @@ class Row:
     def label(self) -> str:
         """The model's name and step."""
         return self.model if self.step is None else f"{self.model}, step {self.step:,}"
+
+    def __repr__(self) -> str:
+        return f"{self.label}  {number_with_error(self.estimate)}"
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 import torch
 from jaxtyping import Int
@@ -17,6 +17,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput, IsolossError
+from isoloss.lab.saved_language import saved_language
 from isoloss.languages.language import Language
 from isoloss.models.loading import load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import load_tokenizer
@@ -85,6 +86,14 @@ class Run:
                 return model
         raise BadInput(f"{self.name} has no model at step {step}; it has {_listed(self.steps)}")
 
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> Model: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Model, ...]: ...
+    def __getitem__(self, place: SupportsIndex | slice) -> Model | tuple[Model, ...]:
+        """Its models by their places, not their steps: run[-1] is the last, run[-3:] are the last three."""
+        return self.models[place]
+
     def __iter__(self) -> Iterator[Model]:
         return iter(self.models)
 
@@ -107,8 +116,8 @@ def model(
 
     A torch module takes token numbers [n, S], and an `attention_mask` if it has such a parameter, and gives
     scores [n, S, v] of what stands at each place; of a language, word w is token w + 3 after the padding, the
-    beginning of a sentence and the mask (0, 1, 2). Raises BadInput if there is no such model, or if it cannot
-    read the language.
+    beginning of a sentence and the mask (0, 1, 2). A folder that `save` wrote tells its language. Raises
+    BadInput if there is no such model, or if it cannot read the language.
 
     >>> one = model(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)), name="bag")
     >>> one
@@ -122,7 +131,9 @@ def model(
             tokenizer = tokenizer or load_tokenizer(str(given))
         except BadInput:  # a model of token numbers, which reads no text
             tokenizer = None
-        found = Model(name or Path(given).name, module, language, tokenizer=tokenizer)
+        found = Model(
+            name or Path(given).name, module, language or saved_language(Path(given)), tokenizer=tokenizer
+        )
     elif isinstance(given, PreTrainedModel):
         found = Model(name or type(given).__name__, given, language, tokenizer=tokenizer)
     elif isinstance(given, nn.Module):
@@ -150,6 +161,8 @@ def models_of(given: Models) -> list[Model]:
 
 
 def _no_model(given: object) -> BadInput:
+    if isinstance(given, Run):
+        return BadInput(f"{given.name} is a run of {len(given)} models; give one of them, such as run.last")
     return BadInput(
         f"{given!r:.60} is no model; give a run, a model's folder, its name on a hub, or a torch module"
     )

@@ -12,10 +12,9 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.files import writable
 from isoloss.lab.measuring import Measured, number_with_error
 from isoloss.lab.models import Model, TorchModel
+from isoloss.lab.saved_language import CARD_FILE
 from isoloss.languages.language import Language, WritesItself, kind_of
 from isoloss.models.hub import quiet
-
-CARD_FILE = "README.md"
 
 
 def save(model: Model, folder: Path | str, *, measured: Sequence[Measured] = ()) -> Path:

@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
 from isoloss.lab.models import (
     LanguageObjective,
     Model,
@@ -40,6 +40,7 @@ from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.polishing import Polished
+from isoloss.pretraining.running_averages import Diverged
 from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress
@@ -251,7 +252,11 @@ def _run(
             averaging_horizon=lasting.horizon,
         )
         place = Path(folder or temporary)
-        pretrain(specification, language, place, progress=progress or OneLine())
+        try:
+            pretrain(specification, language, place, progress=progress or OneLine())
+        except Diverged as error:
+            told = str(error) if folder else f"{error.reason}; lower the rate of its rule"
+            raise IsolossError(told) from None
         seeds = (lasting.seed,) if isinstance(start, int) else (*start.seeds, lasting.seed)
         template = specification.architecture.build(len(language.vocabulary), language.maximum_length, 0)
         models = []

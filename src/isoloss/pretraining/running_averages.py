@@ -97,9 +97,18 @@ class TrainingLoss:
         return mean
 
 
-def diverged(what: str, step: int, seed: int) -> IsolossError:
+class Diverged(IsolossError):
+    """Of a run that cannot go on; `reason` is what happened, without what is left of the run."""
+
+    reason: str = ""
+
+
+def diverged(what: str, step: int, seed: int) -> Diverged:
     """The error of a run that cannot go on."""
-    return IsolossError(
-        f"{what} at step {step} of the run with seed {seed}; its checkpoints up to there are kept: lower "
-        "the learning rate or lengthen the warm-up, and train in another folder"
+    reason = f"{what} at step {step} of the run with seed {seed}"
+    error = Diverged(
+        f"{reason}; its checkpoints up to there are kept: lower the learning rate or lengthen the warm-up, "
+        "and train in another folder"
     )
+    error.reason = reason
+    return error
