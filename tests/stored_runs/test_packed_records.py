@@ -1,5 +1,6 @@
 import json
 import shutil
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from isoloss.experiments.experiment_result import carry_out_experiments, gathere
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.progress import silent
+from isoloss.stored_runs import packed_records
 from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
 from isoloss.stored_runs.run_comparison import differences_at_steps
 from isoloss.stored_runs.stored_run import stored_run
@@ -193,15 +196,24 @@ def test_damaged_and_foreign_files_are_refused(packed: tuple[Path, Path, Path], 
 def test_a_name_that_leads_out_of_the_folder_is_refused(
     column: str, packed: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
-    from isoloss.stored_runs import packed_records
-
     frame = pl.read_parquet(packed[1]).with_columns(pl.lit("../../outside").alias(column))
-    said = {"format": "1", "isoloss": "1", "digest": packed_records._digest(frame)}
+    said = {"format": "1", "isoloss": "1", "digest": packed_records._digest(frame, silent)}
     bad = tmp_path / "bad.parquet"
     frame.write_parquet(bad, metadata={"isoloss": json.dumps(said)})
     with pytest.raises(BadInput, match="that isoloss did not pack"):
         unpack_records(bad, tmp_path / "results")
     assert not (tmp_path / "outside").exists()
+
+
+def test_rows_that_repeat_a_runs_texts_are_never_in_memory_all_together() -> None:
+    frame = pl.DataFrame({"run": range(4000)}).with_columns(pl.lit("x" * 10_000).alias("plan"))
+    at: list[float] = []
+    tracemalloc.start()
+    packed_records._digest(frame, lambda task, completed, total, message="": at.append(completed))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 15e6  # the rows are 40 MB
+    assert at == [1000, 2000, 3000, 4000]
 
 
 def test_a_folder_without_runs_has_nothing_to_pack(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import tyro
 from tyro.conf import Positional, subcommand
 
 from isoloss.command_line.options import refuse_below, refuse_unwritable
-from isoloss.command_line.terminal import starting
+from isoloss.command_line.terminal import progress_display, starting
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def _pack(options: PackOptions) -> int:
 
     refuse_below(0, options.most_values, "--most-values")
     refuse_unwritable(options.file)
-    packed = pack_records(options.results, options.file, options.most_values)
+    with progress_display() as progress:
+        packed = pack_records(options.results, options.file, options.most_values, progress)
     print(f"{options.file}: {packed.records:,} records of {packed.runs:,} finished runs")
     print("left out: checkpoints, references, and the data of language pages; all of these can be recomputed")
     if packed.without_values:
@@ -89,7 +90,8 @@ def _unpack(options: UnpackOptions) -> None:
     with starting("records"):
         from isoloss.stored_runs.packed_records import unpack_records
 
-    unpacked = unpack_records(options.file, options.results)
+    with progress_display() as progress:
+        unpacked = unpack_records(options.file, options.results, progress)
     print(f"{options.results}: {len(unpacked.made):,} runs, records only, which will not be computed again")
     if unpacked.there:
         print(f"{len(unpacked.there):,} runs were already there and are left as they are")

@@ -17,6 +17,7 @@ import polars as pl
 import isoloss
 from isoloss.errors import BadInput, Damaged, IsolossError, is_failure
 from isoloss.files import alone_in, complete_folder, remove_unfinished, write_atomically
+from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import SPECIFICATION_FILE
 from isoloss.results.measurements import measurements_at
 from isoloss.results.record import Record, value_name
@@ -76,7 +77,9 @@ class Unpacked:
     there: tuple[str, ...]
 
 
-def pack_records(results: Path, file: Path, most_values: int = MOST_VALUES) -> Packed:
+def pack_records(
+    results: Path, file: Path, most_values: int = MOST_VALUES, progress: Progress = silent
+) -> Packed:
     """Write the records of all finished runs of a folder of results into one Parquet file.
 
     Checkpoints, language descriptions, references, and per-sentence values of measurements on more than
@@ -89,10 +92,13 @@ def pack_records(results: Path, file: Path, most_values: int = MOST_VALUES) -> P
     for run in every:
         if run.state == "complete" and run.plan and (run.run not in finished or run.name == run.run):
             finished[run.run] = run
-    rows = [row for run in finished.values() for row in _rows(run, most_values)]
+    rows: list[Row] = []
+    for done, run in enumerate(finished.values(), start=1):
+        rows += _rows(run, most_values)
+        progress("packing runs", done, len(finished))
     packed = {row["run"] for row in rows}
     frame = pl.DataFrame(rows, schema=SCHEMA)
-    said = {"format": FORMAT, "isoloss": isoloss.__version__, "digest": _digest(frame)}
+    said = {"format": FORMAT, "isoloss": isoloss.__version__, "digest": _digest(frame, progress)}
     content = io.BytesIO()
     frame.write_parquet(content, metadata={METADATA: json.dumps(said)})
     write_atomically(file, content.getvalue())
@@ -105,7 +111,7 @@ def pack_records(results: Path, file: Path, most_values: int = MOST_VALUES) -> P
     )
 
 
-def unpack_records(file: Path, results: Path) -> Unpacked:
+def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Unpacked:
     """Write the packed runs into a folder of results, each complete or absent; existing ones are kept.
 
     They count as complete there, so that nothing of theirs is computed again; a run that continues from one
@@ -115,19 +121,21 @@ def unpack_records(file: Path, results: Path) -> Unpacked:
     """
     made, there = [], []
     with _naming(file):
-        frame = _read(file)
+        frame = _read(file, progress)
     with alone_in(results), _naming(file):
         remove_unfinished(results / "runs")
-        for part in frame.partition_by("run", maintain_order=True):
+        runs = frame.partition_by("run", maintain_order=True)
+        for done, part in enumerate(runs, start=1):
             rows = part.to_dicts()
             _refuse_other_files(rows, file)
             folder = results / "runs" / rows[0]["run"]
             if folder.exists():
                 there.append(folder.name)
-                continue
-            with complete_folder(folder) as made_folder:
-                _write_run(rows, made_folder, folder.name)
-            made.append(folder.name)
+            else:
+                with complete_folder(folder) as made_folder:
+                    _write_run(rows, made_folder, folder.name)
+                made.append(folder.name)
+            progress("unpacking runs", done, len(runs))
     return Unpacked(tuple(made), tuple(there))
 
 
@@ -192,13 +200,13 @@ def _record(row: Row) -> Record:
     return Record(**{name: row[name] for name in _PLAIN}, settings=json.loads(row["settings"]))
 
 
-def _read(file: Path) -> pl.DataFrame:
+def _read(file: Path, progress: Progress) -> pl.DataFrame:
     if not file.is_file():  # nor is a device or a pipe
         raise BadInput(f"there is no file {file}; name one that `isoloss records pack` wrote")
     said = json.loads(pl.read_parquet_metadata(file)[METADATA])
     frame = pl.read_parquet(file)
     known = said["format"] == FORMAT and dict(frame.schema) == dict(pl.Schema(SCHEMA))
-    if not known or said["digest"] != _digest(frame):
+    if not known or said["digest"] != _digest(frame, progress):
         raise ValueError("it is not what was packed")
     return frame
 
@@ -218,9 +226,17 @@ def _naming(file: Path) -> Iterator[None]:
         ) from error
 
 
-def _digest(frame: pl.DataFrame) -> str:
-    """SHA-256 of all rows; numbers as the shortest decimals that read back unchanged."""
-    return hashlib.sha256("\n".join(json.dumps(row) for row in frame.rows()).encode()).hexdigest()
+def _digest(frame: pl.DataFrame, progress: Progress) -> str:
+    """SHA-256 of all rows, one at a time: rows repeat their run's texts, a thousand times the file's size.
+
+    Numbers enter as the shortest decimals that read back unchanged.
+    """
+    digest = hashlib.sha256()
+    for place, row in enumerate(frame.iter_rows()):
+        digest.update(("\n" * (place > 0) + json.dumps(row)).encode())
+        if place % 1000 == 999 or place + 1 == len(frame):
+            progress("checking records", place + 1, len(frame))
+    return digest.hexdigest()
 
 
 def _refuse_other_files(rows: list[Row], file: Path) -> None:
