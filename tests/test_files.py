@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.files import complete_folder, write_atomically
+from isoloss.files import complete_folder, read_text, write_atomically
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(
@@ -21,6 +21,13 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_text_is_not_read_without_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for endless in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(BadInput, match=f"{endless} is a device or a pipe; name a file that holds a text"):
+            read_text(endless, "a text")
 
 
 def test_folders_are_made_on_the_way_and_bytes_kept(tmp_path: Path) -> None:

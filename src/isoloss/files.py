@@ -20,6 +20,17 @@ TEMPORARY = r"\..+\.[0-9a-f]{32}\.part"
 """Names of files while they are being written."""
 
 
+def refuse_endless(path: Path, kind: str) -> None:
+    """Raise BadInput for a device, or a pipe that nothing may ever be written to.
+
+    >>> refuse_endless(Path("/dev/zero"), "a grammar")
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: /dev/zero is a device or a pipe; name a file that holds a grammar
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise BadInput(f"{path} is a device or a pipe; name a file that holds {kind}")
+
+
 def read_text(path: Path, kind: str) -> str:
     """The text of a UTF-8 file; `kind` says what it should be, for example "a grammar in NLTK's notation".
 
@@ -30,6 +41,7 @@ def read_text(path: Path, kind: str) -> str:
     isoloss.errors.BadInput: there is no file none.pcfg; name a file that holds a grammar
     """
     try:
+        refuse_endless(path, kind)
         content = path.read_bytes()
     except FileNotFoundError as error:
         raise BadInput(f"there is no file {path}; name a file that holds {kind}") from error

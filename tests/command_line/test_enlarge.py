@@ -88,6 +88,7 @@ def test_a_checkpoint_of_untied_weights_whose_configuration_says_tied(tmp_path, 
         (["{headless}", "{out}", "--width", "2"], "lacks cls"),
         (["{other}", "{out}", "--width", "2"], "AlbertForMaskedLM cannot be enlarged"),
         (["{diverged}", "{out}", "--width", "2"], "not finite"),
+        (["{endless}", "{out}", "--width", "2"], "model.safetensors is a device or a pipe; put a file there"),
     ],
 )
 def test_mistakes_are_one_sentence_and_write_nothing(arguments, sentence, tmp_path, capsys):
@@ -101,7 +102,10 @@ def test_mistakes_are_one_sentence_and_write_nothing(arguments, sentence, tmp_pa
         vocab_size=6, embedding_size=4, hidden_size=8, num_attention_heads=2, intermediate_size=8
     )
     AlbertForMaskedLM(config).save_pretrained(tmp_path / "other")
-    places = {name: tmp_path / name for name in ("headless", "other", "diverged")}
+    endless = write(tmp_path / "endless")
+    (endless / "model.safetensors").unlink()
+    (endless / "model.safetensors").symlink_to("/dev/zero")
+    places = {name: tmp_path / name for name in ("headless", "other", "diverged", "endless")}
     capsys.readouterr()
     filled = [argument.format(small=small, out=out, **places) for argument in arguments]
     assert run(["enlarge", *filled]) == 2

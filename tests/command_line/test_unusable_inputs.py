@@ -21,6 +21,7 @@ FILES = {
     "nul.json": '{"causal_language_model": "a\\u0000b", "gguf_file": null, "precision": "float32", '
     '"tokens": [5], "words": ["a"], "bos": 0, "rule": "", "length": 3, "weights": ""}',
     "recursive.pcfg": "S -> S 'and' S [0.2] | 'yes' [0.5] | 'no' [0.3]\n",
+    "endless.pcfg": "S -> 'a' S [0.999999] | 'b' [0.000001]\n",
     "one-rule.pcfg": "S -> " + " ".join(f"'w{number}'" for number in range(5000)) + " [1.0]\n",
     "doublings.pcfg": "".join(f"S{n} -> S{n + 1} S{n + 1} [1.0]\n" for n in range(40)) + "S40 -> 'a' [1.0]\n",
     "word.pcfg": "S -> 'a' [1.0]\n",
@@ -40,6 +41,14 @@ FILES = {
         (["sample", "recursive.pcfg", "--maximum-length", "1000000000"], "longer than 1,000"),
         (["sample", "one-rule.pcfg"], "sentences of 5,000 words"),
         (["sample", "doublings.pcfg"], "--longest 1099511627776"),
+        (
+            ["entropy", "endless.pcfg"],
+            "1,000,000 words in the mean, more than 1,000; cut them",
+        ),
+        (
+            ["corpus", "word.pcfg", "--vocabulary", "1000000000000"],
+            "at most 10,000,000 pieces",
+        ),
         (["sample", "word.pcfg", "--sentences", "100000000000"], "more than the 10,000,000"),
         (["entropy", "word.pcfg", "--sentences", "100000000000"], "more than the 10,000,000"),
         (["probabilities", "word.pcfg", "--sentence", "x" * 200_000], "is not in the vocabulary"),

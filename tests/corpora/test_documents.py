@@ -1,6 +1,8 @@
 """Documents are read one at a time, from users' formats, and unreadable ones are named."""
 
 import json
+import os
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -126,6 +128,11 @@ def test_files_that_are_not_there_are_named(written, tmp_path):
         file_digest(tmp_path)
     with pytest.raises(BadInput, match=r"empty\.txt is empty"):
         file_digest(written("empty.txt", ""))
+    for endless in ("/dev/zero", tmp_path / "pipe"):
+        if not Path(endless).exists():
+            os.mkfifo(endless)
+        with pytest.raises(BadInput, match="is a device or a pipe; name a file that holds documents"):
+            file_digest(Path(endless))
 
 
 def test_files_are_named_by_what_is_in_them(written):

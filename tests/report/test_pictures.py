@@ -22,6 +22,14 @@ def test_pictures_for_print_are_as_wide_as_a_column_and_bring_their_fonts(tmp_pa
         assert b"/Subtype /Image" not in pdf
 
 
+def test_names_with_characters_that_xml_has_not_are_drawn(tmp_path: Path) -> None:
+    chart = drawn(panels(experiment_result("figure-1", (16,)).table)[0]).charts
+    write_pictures(one_picture(chart, "a\x1b[2J \udce9 \uffff", "beside"), tmp_path / "panel")
+    svg = (tmp_path / "panel.svg").read_text("utf-8")
+    assert r"a\x1b[2J � �" in svg
+    assert (tmp_path / "panel.pdf").read_bytes().startswith(b"%PDF")
+
+
 @pytest.mark.usefixtures("_nothing_painted")
 def test_what_is_drawn_already_is_not_drawn_again(tmp_path: Path) -> None:
     chart = drawn(panels(experiment_result("figure-1", (16,)).table)[0]).charts

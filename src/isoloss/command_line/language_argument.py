@@ -1,5 +1,6 @@
 """The language that a command is about: its file, read and within limits, and what it will cost."""
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,6 +73,8 @@ def language_argument(path: Path, maximum_length: int | None, longest: int) -> "
         check_well_formed(grammar)
         words = [each for each in (maximum_length, longest_sentence(grammar)) if each is not None]
         _refuse_longer(min(words, default=None), longest, path)
+        if not words:
+            _refuse_longer_in_the_mean(grammar, longest, path)
         return pcfg(grammar, maximum_length)
     language: Language
     if names_a_model(text):
@@ -91,6 +94,19 @@ def _refuse_longer(words: int | None, longest: int, path: Path) -> None:
         raise BadInput(
             f"{path}: sentences of {words:,} words are longer than {longest:,}; "
             f"--longest {words} takes them, if time and memory do"
+        )
+
+
+def _refuse_longer_in_the_mean(grammar: "Grammar", longest: int, path: Path) -> None:
+    """Raise BadInput for a recursive grammar whose mean length is above `longest`, though finite."""
+    from isoloss.languages.termination import expected_length, proper_grammar
+
+    mean = expected_length(proper_grammar(grammar)[0])
+    if longest < mean < math.inf:
+        words = math.ceil(mean)
+        raise BadInput(
+            f"{path}: sentences have {words:,} words in the mean, more than {longest:,}; cut them with "
+            f"--maximum-length, or take them with --longest {words}, if time and memory do"
         )
 
 

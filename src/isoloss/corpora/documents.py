@@ -12,6 +12,7 @@ from typing import Literal, Protocol, runtime_checkable
 import polars as pl
 
 from isoloss.errors import BadInput
+from isoloss.files import refuse_endless
 from isoloss.progress import Progress
 
 TextUnit = Literal["line", "file"]
@@ -82,6 +83,7 @@ def file_digest(path: Path) -> str:
     """
     digest, decoder, line = hashlib.sha256(), codecs.getincrementaldecoder("utf-8")(), 1
     try:
+        refuse_endless(path, "documents")
         with path.open("rb") as file:
             while piece := file.read(BYTES_AT_ONCE):
                 digest.update(piece)

@@ -17,6 +17,8 @@ from isoloss.models.tokenizer import TOKENIZER_FILES, load_tokenizer
 
 SPECIAL = ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]")
 SMALLEST_VOCABULARY = 100
+LARGEST_VOCABULARY = 10_000_000
+"""Forty times those of published models. The trainer makes room for all pieces before it has any."""
 
 Texts = Callable[[], Iterator[str]]
 """The texts of the training part, from the first at every call."""
@@ -70,6 +72,8 @@ class OwnVocabulary:
     def __post_init__(self) -> None:
         if self.size < SMALLEST_VOCABULARY:
             raise BadInput(f"a vocabulary needs at least {SMALLEST_VOCABULARY} pieces, not {self.size}")
+        if self.size > LARGEST_VOCABULARY:
+            raise BadInput(f"a vocabulary has at most {LARGEST_VOCABULARY:,} pieces, not {self.size:,}")
 
     @property
     def digest(self) -> str:

@@ -61,6 +61,31 @@ def check_terminates(grammar: Grammar) -> None:
             )
 
 
+def expected_length(grammar: Grammar) -> float:
+    """The mean number of words of a sentence, of a grammar whose probabilities sum to 1, recursive or not.
+
+    The least solution of n_A = Σ_rules p (words + Σ n of the symbols). Infinite where there is none.
+
+    >>> from isoloss.languages.notation import parse_grammar
+    >>> round(expected_length(parse_grammar("S -> 'a' S [0.9] | 'b' [0.1]")), 9)
+    10.0
+    """
+    names = list(dict.fromkeys(rule.left for rule in grammar.rules))
+    place = {symbol: number for number, symbol in enumerate(names)}
+    children, words = np.zeros((len(names), len(names))), np.zeros(len(names))
+    for rule in grammar.rules:
+        for item in rule.right:
+            if isinstance(item, Symbol):
+                children[place[rule.left], place[item]] += rule.probability
+            else:
+                words[place[rule.left]] += rule.probability
+    try:
+        lengths = np.linalg.solve(np.eye(len(names)) - children, words)
+    except np.linalg.LinAlgError:
+        return math.inf
+    return float(lengths[place[grammar.start]])
+
+
 def proper_grammar(grammar: Grammar) -> tuple[Grammar, float]:
     """The grammar with the same relative weights whose probabilities sum to 1, and the start's Z.
 

@@ -25,7 +25,14 @@ from isoloss.models.folder_configuration import (
     of_further_layer,
     renamed_weights,
 )
-from isoloss.models.hub import MEND, quiet, refuse_unreachable_hub, refusing, sized_by_weights
+from isoloss.models.hub import (
+    MEND,
+    quiet,
+    refuse_irregular,
+    refuse_unreachable_hub,
+    refusing,
+    sized_by_weights,
+)
 from isoloss.models.hub_names import refuse_absent
 from isoloss.models.stored_weights import explained_by_weights
 from isoloss.models.transformers import Attention
@@ -72,6 +79,8 @@ def load_causal_language_model(
 
 def _complete(kind: Any, prediction: Prediction, name: str, **settings: Any) -> PreTrainedModel:
     """The model, in evaluation mode, none of whose weights is missing."""
+    if Path(name).is_dir():
+        refuse_irregular(Path(name))
     with refusing(f"{prediction} language model", name), quiet(), bounded(name):
         model, found = kind.from_pretrained(
             name, local_files_only=Path(name).is_dir(), output_loading_info=True, **settings

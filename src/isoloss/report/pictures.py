@@ -12,6 +12,7 @@ from typing import Any, Literal
 import vl_convert
 from markupsafe import Markup
 
+from isoloss.errors import printable
 from isoloss.files import write_atomically
 from isoloss.panels import Layout
 from isoloss.report.marks import (
@@ -26,6 +27,8 @@ from isoloss.report.marks import (
 )
 
 KINDS = ("png", "svg", "pdf")
+
+_NOT_IN_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
 COLUMN_WIDTH = 234.0
 """In points: 3.25 inches, one of two columns on letter paper."""
@@ -109,9 +112,23 @@ def _narrow(part: Any) -> Any:
     return narrow
 
 
+def _drawn(picture: dict[str, Any]) -> str:
+    """The picture as SVG, in which names may have any characters: XML has no control characters."""
+
+    def printed(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {name: printed(value) for name, value in part.items()}
+        if isinstance(part, list):
+            return [printed(each) for each in part]
+        return _NOT_IN_XML.sub("\ufffd", printable(part)) if isinstance(part, str) else part
+
+    svg: str = vl_convert.vegalite_to_svg(printed(picture))
+    return svg
+
+
 def svg_and_png(picture: dict[str, Any]) -> tuple[str, bytes]:
     """The rendered picture, as vectors with colours for light and dark ground, and two pixels per pixel."""
-    svg: str = vl_convert.vegalite_to_svg(picture)
+    svg = _drawn(picture)
     begun, head, rest = svg.partition(">")
     dark = f"<style>@media (prefers-color-scheme: dark) {{{on_dark_ground()}}}</style>"
     return f"{begun}{head}{dark}{rest}", vl_convert.svg_to_png(svg, scale=2)
@@ -119,7 +136,7 @@ def svg_and_png(picture: dict[str, Any]) -> tuple[str, bytes]:
 
 def _as_pdf(narrow: dict[str, Any]) -> bytes:
     """Vector graphics, fonts embedded, COLUMN_WIDTH wide."""
-    svg: str = vl_convert.vegalite_to_svg(narrow)
+    svg = _drawn(narrow)
     head = re.match(r'(<svg[^>]*?) width="([0-9.]+)" height="([0-9.]+)"', svg)
     if head:  # its viewBox is unchanged
         width, height = float(head[2]), float(head[3])
