@@ -122,6 +122,7 @@ def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
         (("--text", "text.txt", "--prune", 1.5), "--prune takes a share above 0 and at most 1"),
         (("--text", "text.txt", "--noise", -1), "--noise must be above 0"),
         (("--text", "text.txt", "--noise", "nan"), "--noise must be above 0"),
+        (("--text", "text.txt", "--noise", "1e300"), "--noise must be above 0 and at most 1000, not 1e+300"),
         (("--text", "text.txt", "--group", 1), "--group must be at least 2"),
         (("--text", "text.txt", "--sentences", 1), "--sentences must be at least 2"),
         (("--text", "text.txt", "--memory", 0), "--memory must be above 0"),

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from isoloss.measurements.sensitivity import AllocatedBits, PartUnderChange
 
 BITS = (8, 6, 5, 4, 3)
+MOST_NOISE = 1000
+"""Times the weights' size, beyond which nothing is predicted; squares of 1e160 are beyond numbers."""
 
 
 @dataclass(frozen=True)
@@ -227,8 +229,11 @@ def _check_changes(options: SensitivityOptions) -> None:
     if options.group is not None:
         refuse_below(2, options.group, "--group")
     for share in options.noise:
-        if not 0 < share < float("inf"):
-            raise BadInput(f"--noise must be above 0, not {share}; 0.01 is one percent of the weights' size")
+        if not 0 < share <= MOST_NOISE:
+            raise BadInput(
+                f"--noise must be above 0 and at most {MOST_NOISE}, not {share}; 0.01 is one percent of the "
+                "weights' size"
+            )
     for share in options.prune:
         if not 0 < share <= 1:
             raise BadInput(f"--prune takes a share above 0 and at most 1, not {share}")
