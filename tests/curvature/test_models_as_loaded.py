@@ -1,5 +1,7 @@
 """Models as other libraries leave them: checkpointed, dispatched or offloaded, quantised to 8 and 4 bits."""
 
+from functools import partial
+
 import pytest
 import torch
 from dense_norms import dense_squared_norms, norms_of_cotangents
@@ -111,6 +113,55 @@ def test_an_adapter_of_a_4_bit_model_is_measured_as_beside_its_weights_in_double
     torch.testing.assert_close(objective.logits(model, BATCH).double(), scores, rtol=1e-5, atol=1e-5)
     for group, norms in expected.items():
         torch.testing.assert_close(found.groups[group], norms, rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", [gpt2, llama])
+def test_an_adapter_of_an_8_bit_model_is_measured_as_beside_its_weights_in_double_precision(kind, tmp_path):
+    pytest.importorskip("bitsandbytes")
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+
+    built(kind).save_pretrained(tmp_path)
+    quantised = BitsAndBytesConfig(load_in_8bit=True)
+    base = AutoModelForCausalLM.from_pretrained(tmp_path, quantization_config=quantised, device_map="cpu")
+    named = ["c_attn", "c_proj"] if kind is gpt2 else ["q_proj", "down_proj"]
+    adapter = peft.LoraConfig(r=2, target_modules=named, init_lora_weights=False)
+    model = peft.get_peft_model(base, adapter).eval()
+    twin = peft.get_peft_model(built(kind), adapter).double().eval()
+    reads_8_bits_as(twin, model)
+
+    objective = PretrainedCausal()
+    cotangents = torch.randn(len(BATCH.rows), TOKENS, generator=torch.Generator().manual_seed(4))
+    found = norms_of_cotangents(model, objective, BATCH, lambda _: cotangents)
+    scores = objective.logits(twin, BATCH)
+    torch.testing.assert_close(objective.logits(model, BATCH).double(), scores, rtol=2e-3, atol=2e-3)
+    expected = dense_squared_norms(twin, scores, BATCH.rows, cotangents.double())
+    for group, norms in expected.items():
+        torch.testing.assert_close(found.groups[group], norms, rtol=5e-3, atol=1e-8)
+
+
+def reads_8_bits_as(twin, model):
+    """Copy the model's weights; where those have 8 bits, inputs are rounded too, and gradients pass."""
+    import bitsandbytes
+
+    def forward(x, *, weight, bias):
+        half = x.detach().half()
+        largest = half.abs().amax(-1, keepdim=True).float()
+        rounded = (half * (127 / largest)).round().double() * (largest.double() / 127)
+        read = x + (rounded - x).detach()
+        return torch.nn.functional.linear(read, weight, bias)
+
+    there = dict(model.named_modules())
+    with torch.no_grad():
+        for name, part in twin.named_modules():
+            if isinstance(there[name], bitsandbytes.nn.Linear8bitLt):
+                weight = there[name].weight
+                numbers = weight.data.double() * weight.SCB.double()[:, None] / 127
+                bias = there[name].bias
+                part.forward = partial(forward, weight=numbers, bias=None if bias is None else bias.double())
+            else:
+                for own, parameter in part.named_parameters(recurse=False):
+                    parameter.copy_(getattr(there[name], own))
 
 
 def read_back_into(twin, model):
