@@ -8,6 +8,8 @@ from dense_norms import dense_squared_norms, norms_of_cotangents
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.predicted_kl import predicted_kl
+from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.errors import BadInput
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 
@@ -113,6 +115,11 @@ def test_an_adapter_of_a_4_bit_model_is_measured_as_beside_its_weights_in_double
     torch.testing.assert_close(objective.logits(model, BATCH).double(), scores, rtol=1e-5, atol=1e-5)
     for group, norms in expected.items():
         torch.testing.assert_close(found.groups[group], norms, rtol=1e-4, atol=1e-8)
+    predicted = [
+        predicted_kl(each, objective, [BATCH], differences(each, Rounding(4))).quadratic
+        for each in (model, twin)
+    ]
+    torch.testing.assert_close(*predicted, rtol=1e-3, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [gpt2, llama])

@@ -71,7 +71,7 @@ def predicted_kl(
     """
     quadratic: list[Tensor] = []
     linearised: list[Tensor] = []
-    derivative = _forward_mode
+    derivative = _twice_backward if _loses_derivatives(model) else _forward_mode
     with evaluation_mode(model):
         for batch in _pieces(model, batches, memory_bytes // ARRAYS):
             try:
@@ -156,6 +156,11 @@ def _twice_backward(
         if inner.requires_grad:  # otherwise no scores depend on these parameters
             (along,) = torch.autograd.grad(inner.sum(), u, materialize_grads=True)
     return z.detach(), along
+
+
+def _loses_derivatives(model: nn.Module) -> bool:
+    """Whether products are those of bitsandbytes: of 4-bit weights, they drop forward-mode ones silently."""
+    return any(type(module).__module__.startswith("bitsandbytes.") for module in model.modules())
 
 
 class _NothingConstant(TorchFunctionMode):
