@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from isoloss.corpora.answered_texts import texts_with_classes
 from isoloss.corpora.token_sentences import (
     CHARACTERS_A_TOKEN,
     TextCorpus,
@@ -57,6 +58,21 @@ def test_texts_that_only_together_cannot_be_encoded_are_said_to_be_such():
     corpus = TextCorpus(["the cat", "a dog"], [1, 2], tokenizer)
     with pytest.raises(BadInput, match=r"cannot encode the texts together \(There is no memory\); write"):
         corpus.sentences([0, 1])
+
+
+def test_a_list_in_place_of_a_text_is_refused_and_nan_is_left_out(tmp_path):
+    path = tmp_path / "rows.json"
+    path.write_text('[{"text": "a b"}, {"text": NaN}, {"text": null}, {"text": "c"}]')
+    assert read_text_corpus(path).texts == ["a b", "c"]
+    path.write_text('{"text": ["a b", "c"]}')
+    with pytest.raises(BadInput, match="row 1: a list is under 'text'; write a row for each text"):
+        read_text_corpus(path)
+    path.write_text(
+        '{"sentence1": "a", "sentence2": "b", "label": 0}\n'
+        '{"sentence1": "a", "sentence2": {"b": 1}, "label": 1}'
+    )
+    with pytest.raises(BadInput, match="row 2: an object is under 'sentence2'"):
+        texts_with_classes(path, {"0": 0, "1": 1})
 
 
 def test_token_numbers_are_taken_as_they_are(tmp_path):

@@ -5,12 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from isoloss.corpora.task_file import COLUMNS, LABEL, SURROGATE, read_table
 from isoloss.corpora.token_sentences import (
     TABLES,
     TextCorpus,
     TokenSentence,
     is_filled,
+    refuse_several_in_a_cell,
     texts_of_table,
 )
 from isoloss.errors import BadInput
@@ -160,8 +163,16 @@ def _texts_and_labels(path: Path) -> tuple[TextCorpus, list[Any]]:
         numbered = texts_of_table(path)
         texts = TextCorpus([text for _, text in numbered], [row for row, _ in numbered])
     else:
-        texts = _pairs(path, pair, zip(*(table[name].to_list() for name in pair), strict=True))
+        texts = _pairs(path, pair, _rows(path, table, pair))
     return texts, table[named].to_list()
+
+
+def _rows(path: Path, table: pl.DataFrame, names: Sequence[str]) -> Iterable[tuple[object, ...]]:
+    """The columns of texts of these names, row by row. Raises BadInput for a list in place of a text."""
+    columns = [table[name].to_list() for name in names]
+    for name, cells in zip(names, columns, strict=True):
+        refuse_several_in_a_cell(path, name, cells)
+    return zip(*columns, strict=True)
 
 
 def _pairs(path: Path, names: Sequence[str], rows: Iterable[tuple[object, ...]]) -> TextCorpus:
@@ -185,7 +196,7 @@ def texts_with_targets(path: Path) -> AnsweredCorpus:
     named = next((names for names in OF_TARGETS if set(names) <= set(table.columns)), None)
     if named is None:
         raise BadInput(f"{path} has no columns 'source' and 'target', but {_listed(table)}; name two so")
-    both = zip(*(table[name].to_list() for name in named), strict=True)
+    both = _rows(path, table, named)
     rows = [
         (row, str(source), str(target))
         for row, (source, target) in enumerate(both, start=1)

@@ -1,7 +1,7 @@
 """Sentences as a model's token numbers, from a text, a file of numbers, or a data set."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -164,7 +164,8 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
     r"""Each row's number, from 1, and its text, without rows whose text is blank.
 
     They are in a column 'text' or 'sentence', or in the only one that holds text. Raises BadInput if there is
-    no such column, or several, if the file is no table, and for half a surrogate pair.
+    no such column, or several, if the file is no table, for a list in place of a text, and for half a
+    surrogate pair.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "reviews.csv"
@@ -183,6 +184,7 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
         raise BadInput(
             f"{path} has no column 'text' or 'sentence', but {there}; rename the one to measure on"
         )
+    refuse_several_in_a_cell(path, named[0], cells[named[0]])
     texts = [(row, str(cell)) for row, cell in enumerate(cells[named[0]], start=1) if is_filled(cell)]
     if broken := [row for row, text in texts if SURROGATE.search(text)]:
         raise BadInput(f"{path}, row {broken[0]}: there is half a surrogate pair; write the file again")
@@ -200,8 +202,16 @@ def _is_text(cell: object) -> bool:
 
 
 def is_filled(cell: object) -> bool:
-    """Whether a cell of a table has something to read."""
-    return cell is not None and bool(str(cell).strip())
+    """Whether a cell of a table has something to read; NaN is how tables say that it has not."""
+    return cell is not None and cell == cell and bool(str(cell).strip())
+
+
+def refuse_several_in_a_cell(path: Path, column: str, cells: Iterable[object]) -> None:
+    """Raise BadInput for a list or an object where a column should hold a text."""
+    for row, cell in enumerate(cells, start=1):
+        if isinstance(cell, list | dict):
+            kind = "a list" if isinstance(cell, list) else "an object"
+            raise BadInput(f"{path}, row {row}: {kind} is under '{column}'; write a row for each text")
 
 
 def read_token_corpus(path: Path, vocabulary: int, longest: int | None) -> TokenCorpus:
