@@ -178,9 +178,15 @@ def told(claim: dict[str, Any]) -> Told:
         measured = f"{effect}{read.sign} {read.unit}".rstrip() + f" ({least} to {most})"
     low, high = claim["claimed"]["above"], claim["claimed"]["below"]
     region = Region(-math.inf if low is None else low, math.inf if high is None else high)
+    scaled = f" {read.unit}" if read.unit.startswith("×") else ""  # without it, a bound would be another
     paper = claim["paper"].replace("percent points", "percentage points")
     return Told(
-        claim["sentence"], paper, measured, read.region(region), claim["verdict"], _what_would_decide(claim)
+        claim["sentence"],
+        paper,
+        measured,
+        read.region(region) + scaled,
+        claim["verdict"],
+        _what_would_decide(claim),
     )
 
 

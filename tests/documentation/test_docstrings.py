@@ -41,7 +41,9 @@ def test_a_public_method_is_described_where_it_stands_or_by_its_protocol() -> No
 
 
 def unused(of: ast.FunctionDef) -> set[str]:
-    """Arguments that the body, where there is one, does not name."""
+    """Arguments that the body does not name; none of an overload, which has no body."""
+    if any(isinstance(each, ast.Name) and each.id == "overload" for each in of.decorator_list):
+        return set()
     taken = {each.arg for each in (*of.args.args, *of.args.kwonlyargs)}
     named = {each.id for part in of.body for each in ast.walk(part) if isinstance(each, ast.Name)}
     return {name for name in taken - named - {"self", "cls"} if not name.startswith("_")}
