@@ -1,6 +1,7 @@
 """Biases for pairs of positions, as in T5 and MPNet, in one pass for all sentences."""
 
 import pytest
+import torch
 from dense_norms import built, checked_norms
 from transformers import (
     MPNetConfig,
@@ -13,6 +14,8 @@ from transformers import (
     UMT5ForConditionalGeneration,
 )
 
+from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
+from isoloss.curvature.weight_changes import Noise, differences
 from isoloss.objectives.pretrained import PretrainedMasked, masked_batch
 from isoloss.objectives.task_heads import TargetToken, target_batch
 
@@ -50,7 +53,7 @@ def test_an_encoder_alone():
 
 
 def test_experts_whose_router_converts_its_weights_at_every_call():
-    """While mapped over sentences, that would crash the process."""
+    """While mapped over sentences, or derived in forward mode, that would crash the process."""
     model = built(
         SwitchTransformersForConditionalGeneration,
         SwitchTransformersConfig(
@@ -65,4 +68,10 @@ def test_experts_whose_router_converts_its_weights_at_every_call():
     batch = target_batch(TEXTS, TARGETS, 0, pad=0)
     found = checked_norms(model, TargetToken(), batch, tokens=TOKENS)
     assert [way for name, way in found.ways.items() if is_relative(name)] == ["relative bias"] * 2
+    assert not any("_apply" in vars(module) for module in model.modules())
+    change = differences(model, Noise(1e-4))
+    predicted = predicted_kl(model, TargetToken(), [batch], change).quadratic
+    torch.testing.assert_close(
+        predicted, measured_kl(model, TargetToken(), [batch], change), rtol=0.01, atol=0.0
+    )
     assert not any("_apply" in vars(module) for module in model.modules())

@@ -17,7 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.per_sentence.every_other_parameter import Scores
+from isoloss.curvature.per_sentence.every_other_parameter import Scores, no_module_converted
 from isoloss.device import is_out_of_memory
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite, sentences_between
 from isoloss.objectives.evaluation import (
@@ -134,7 +134,7 @@ def _forward_mode(
 
     at = {name: weights[name].detach() for name in change}
     # The fused attention kernels have no forward-mode derivative; the plain one has.
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), no_module_converted(scores):
         found = jvp(logits, (at,), (dict(change),))
     return found[0], found[1]
 

@@ -101,7 +101,7 @@ def _mapped_over_sentences(
     by_prediction = (len(piece), predictions)
     gradient_of_one: Callable[..., dict[str, Tensor]] = grad(inner_product)
     # The fused attention kernels cannot be mapped over sentences; the plain one can.
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _no_module_converted(scores):
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), no_module_converted(scores):
         return vmap(gradient_of_one, in_dims=(None, 0, 0, 0, 0))(
             {name: p.detach() for name, p in parameters.items()},
             read,
@@ -112,10 +112,10 @@ def _mapped_over_sentences(
 
 
 @contextmanager
-def _no_module_converted(model: nn.Module) -> Iterator[None]:
+def no_module_converted(model: nn.Module) -> Iterator[None]:
     """Within the block, a module that converts its own parameters raises RuntimeError.
 
-    The routers of Switch Transformers do so at every call; while mapped over, that crashes the process.
+    The routers of Switch Transformers do so at every call; mapped over, or derived, that crashes the process.
     """
 
     def refuse(*_: object) -> nn.Module:
