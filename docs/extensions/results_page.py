@@ -95,12 +95,13 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     result = shown["result"]
     asked, link = _experiment(result["name"]).title, f"[{result['name']}](#{result['name']})"
     claims = [*of_kind(result, "effect"), *of_kind(result, "premise")]
-    if "findings" in shown:
-        return f"- *{asked}* {shown['findings'][0].partition('. ')[0].removesuffix('.')}. {link}"
+    headline = builtin_designs()[result["name"]].headline
+    if "findings" in shown and not headline:
+        return f"- *{asked}* {shown['findings'][0].partition(':')[0].removesuffix('.')}. {link}"
     if not claims:
         return f"- *{asked}* All claims were withdrawn; what was measured is shown. {link}"
     named = {claim["name"]: claim for claim in claims}
-    answer = named.get(builtin_designs()[result["name"]].headline, claims[0])
+    answer = named.get(headline, claims[0])
     said = told(answer)
     found = f"{said.sentence.removesuffix('.')}: {said.measured}, {shown['scale']}."
     return f"- *{asked}* **{ANSWERS[said.verdict]}:** {found} {link}"

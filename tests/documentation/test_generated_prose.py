@@ -209,6 +209,8 @@ def test_what_we_found_opens_with_a_minutes_summary_and_an_answer_to_every_quest
     minute, questions = summary.split("## Question by question")
     assert len(minute.split()) < 320
     assert len(questions.split()) < 38 * questions.count("\n- *")
+    answers = re.findall(r"^- \*.*", questions, flags=re.MULTILINE)
+    assert [each for each in answers if "±" in each or len(re.findall(r" to -?[\d.]+\)", each)) > 1] == []
     linked = re.findall(r"\]\(#([\w.-]+)\)$", summary, flags=re.MULTILINE)
     named = re.findall(r"^## ([\w.-]+)$", details, flags=re.MULTILINE)
     assert sorted(linked) == sorted(named)

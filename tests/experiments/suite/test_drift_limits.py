@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.schedules import Schedule, first_step
-from isoloss.experiments.suite.drift_limits import distances, how_far, limit_panels, limit_variants
+from isoloss.experiments.suite.drift_limits import distances, findings, how_far, limit_panels, limit_variants
 
 TIMES = (0.0125, 0.03, 0.08, 0.2)
 PACES = (Schedule(0.2, 32), Schedule(0.1, 32))
@@ -52,6 +52,12 @@ def test_the_panel_says_how_far_the_law_holds() -> None:
     said = "at m = 0.5 (runs stray by 10 ± 0 % of the trace's fall), but not at m = 0.9 (50 ± 0 %)."
     assert said in panel.caption
     assert panel.data.filter("behind")["pace"].n_unique() == len(PACES)
+
+
+def test_findings_begin_with_how_many_values_the_clock_holds_at() -> None:
+    first, of_momentum = findings(table({"m 0.5": 0.1, "m 0.9": 0.5}))
+    assert first == "The clock holds at 1 of 2 values of momentum."
+    assert of_momentum.startswith("Momentum: The clock holds at m = 0.5 (")
 
 
 def test_nothing_is_said_of_nothing() -> None:
