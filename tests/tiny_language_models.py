@@ -29,6 +29,8 @@ from transformers import (
     RobertaPreLayerNormForMaskedLM,
 )
 
+from tiny_models import far_from_the_start
+
 TOKENS, PAD = 11, 0
 SPECIAL = {
     "vocab_size": TOKENS,
@@ -76,11 +78,7 @@ def tiny_language_model(name, tied=True, attention="sdpa"):
 def _built(name, tied, attention):
     model_class, config_class, settings = (MASKED | CAUSAL)[name]
     config = config_class(**settings, tie_word_embeddings=tied, attn_implementation=attention)
-    generator = torch.Generator().manual_seed(1)
     with torch.random.fork_rng():
         torch.manual_seed(1)
         model = model_class(config).double().eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model
+    return far_from_the_start(model)

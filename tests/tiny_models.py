@@ -8,10 +8,15 @@ ARCHITECTURES = (PostLayerNormTransformer, PreLayerNormTransformer)
 
 
 def tiny_model(architecture, words, maximum_length):
-    """In training mode, with weights far from their small start: each part has a gradient to speak of."""
+    """In training mode, with weights far from their small start."""
     model = architecture(Shape(8, 2, 2, 12)).build(words, maximum_length, seed=0).double()
-    generator = torch.Generator().manual_seed(1)
+    return far_from_the_start(model).train()
+
+
+def far_from_the_start(model, by=0.3, seed=1):
+    """The model itself, its weights moved at random: each part then has a gradient to speak of."""
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model.train()
+            parameter += by * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+    return model

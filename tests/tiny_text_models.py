@@ -1,6 +1,5 @@
 """Tiny masked and causal models with tokenizers that read words, alone and in pairs."""
 
-import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     BertConfig,
@@ -9,6 +8,8 @@ from transformers import (
     GPT2LMHeadModel,
     PreTrainedTokenizerFast,
 )
+
+from tiny_models import far_from_the_start
 
 WORDS = tuple("abcdefgh")
 SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]")
@@ -40,7 +41,7 @@ def text_tokenizer(causal=False):
 
 
 def text_model(causal=False, seed=1, width=16, positions=24):
-    """With weights far from their small start, so that words differ."""
+    """With weights far from their small start."""
     tokens = len(NUMBERS) + causal
     if causal:
         model = GPT2LMHeadModel(
@@ -52,8 +53,4 @@ def text_model(causal=False, seed=1, width=16, positions=24):
             BertConfig(vocab_size=tokens, hidden_size=width, num_hidden_layers=1, num_attention_heads=2,
                        intermediate_size=16, max_position_embeddings=positions, pad_token_id=0)
         )  # fmt: skip
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
-    return model.eval()
+    return far_from_the_start(model, seed=seed).eval()

@@ -3,8 +3,6 @@
 import json
 import random
 
-import torch
-
 from isoloss.models.loading import load_any_language_model
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import (
@@ -13,6 +11,7 @@ from isoloss.models.transformers import (
     PreLayerNormTransformer,
     Shape,
 )
+from tiny_models import far_from_the_start
 
 WORDS = list("abcdefgh")
 TOKENS = len(WORDS) + 3
@@ -21,10 +20,7 @@ KINDS = {"bert": PostLayerNormTransformer, "other": PostLayerNormTransformer, "p
 
 
 def save(model, folder, tokenizer=True):
-    generator = torch.Generator().manual_seed(len(folder.name))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
+    far_from_the_start(model, by=0.2, seed=len(folder.name))
     model.save_pretrained(folder)
     if tokenizer:
         word_tokenizer(WORDS, 8).save_pretrained(folder)

@@ -8,6 +8,7 @@ from isoloss.curvature.derivatives import parameter_group
 from isoloss.curvature.per_sentence.directions import Directions, fisher_directions, sign_bits, signs_of
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.objectives.batch import sentences_of
+from tiny_models import far_from_the_start
 
 
 def built(kind, config):
@@ -15,10 +16,7 @@ def built(kind, config):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = kind(config).double()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.3 * torch.randn(parameter.shape, dtype=torch.float64)
-    return model.eval()
+    return far_from_the_start(model).eval()
 
 
 def norms_of_cotangents(model, objective, batch, cotangents, **settings):

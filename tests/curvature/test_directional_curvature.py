@@ -14,7 +14,7 @@ from isoloss.curvature.loss import BatchLoss
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
-from tiny_models import ARCHITECTURES, tiny_model
+from tiny_models import ARCHITECTURES, far_from_the_start, tiny_model
 
 OBJECTIVE = MaskedObjective()
 
@@ -55,11 +55,7 @@ def test_batch_sharpness_is_the_mean_of_each_batchs_own_curvature(architecture):
 def test_directional_sharpness_along_the_gradient_and_towards_another_model(architecture):
     model, batch = model_and_batch(architecture)
     g, h = derivatives(model, batch)
-    other = copy.deepcopy(model)
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    other = far_from_the_start(copy.deepcopy(model), by=0.1, seed=5)
     towards = difference_of(model, other)
     of_sentences = [derivatives(model, sentences_between(batch, i, i + 1), i)[1] for i in range(len(batch))]
     for direction, v in ((None, g), (towards, flat(towards.values()))):

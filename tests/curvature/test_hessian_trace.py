@@ -28,7 +28,7 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.estimate import mean_over_members
 from llama_transformer import LlamaTransformer
-from tiny_models import ARCHITECTURES
+from tiny_models import ARCHITECTURES, far_from_the_start
 
 OBJECTIVE = MaskedObjective()
 
@@ -36,12 +36,7 @@ OBJECTIVE = MaskedObjective()
 def small_model(architecture, layers=1):
     """One layer, small enough for dense second derivatives; weights far from their small initial values."""
     model = architecture(Shape(8, 2, layers, 8)).build(ragged_batches.WORDS, ragged_batches.LENGTH, seed=0)
-    generator = torch.Generator().manual_seed(1)
-    model.double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model.eval()
+    return far_from_the_start(model.double()).eval()
 
 
 def next_words():

@@ -11,6 +11,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.next_word import NextWordObjective
 from llama_transformer import LlamaTransformer
+from tiny_models import far_from_the_start
 
 OBJECTIVE = NextWordObjective()
 TOKENS = 5
@@ -20,11 +21,7 @@ TOKENS = 5
 def model(request):
     architecture = request.param(Shape(8, 2, 2, 12))
     model = architecture.build(ragged_batches.WORDS, ragged_batches.LENGTH, seed=0).double()
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model.train()
+    return far_from_the_start(model).train()
 
 
 @pytest.fixture

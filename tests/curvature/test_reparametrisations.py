@@ -21,16 +21,12 @@ from isoloss.curvature.local_learning_coefficient import local_learning_coeffici
 from isoloss.curvature.spectrum import spectral_density, top_eigenvalues
 from isoloss.objectives.batch import sentences_between
 from tiny_language_models import tiny_language_model
+from tiny_models import far_from_the_start
 
 
 def nearby(model):
     """Another checkpoint of the same run, a little away."""
-    other = copy.deepcopy(model)
-    generator = torch.Generator().manual_seed(7)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter += 0.05 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return other
+    return far_from_the_start(copy.deepcopy(model), by=0.05, seed=7)
 
 
 def quantities(model, other, objective, batch):

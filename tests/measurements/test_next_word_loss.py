@@ -15,6 +15,7 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from llama_transformer import LlamaTransformer
+from tiny_models import far_from_the_start
 
 OBJECTIVE = NextWordObjective()
 GRAMMAR = """
@@ -32,11 +33,7 @@ def language():
 @pytest.fixture(params=[GPT2Transformer, LlamaTransformer])
 def model(request):
     model = request.param(Shape(8, 2, 2, 12)).build(3, 4, seed=0).double()
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model.train()
+    return far_from_the_start(model).train()
 
 
 def every_sentence(language):

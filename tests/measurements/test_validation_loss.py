@@ -13,17 +13,13 @@ from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.estimate import paired_difference
+from tiny_models import far_from_the_start
 
 WORDS, LENGTH = 9, 12
 
 
 def model_of(seed: int) -> nn.Module:
-    model = PreLayerNormTransformer(laptop_shape(16)).build(WORDS, LENGTH, seed)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight += 0.2 * torch.randn(weight.shape, generator=generator)
-    return model
+    return far_from_the_start(PreLayerNormTransformer(laptop_shape(16)).build(WORDS, LENGTH, seed), 0.2, seed)
 
 
 @pytest.fixture(scope="module")

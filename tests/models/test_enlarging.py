@@ -11,7 +11,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.enlarging import Enlargement, enlarged, enlargement_between, exact_form, paper_form
 from isoloss.models.transformers import TABLE_4, PostLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
-from tiny_models import ARCHITECTURES, tiny_model
+from tiny_models import ARCHITECTURES, far_from_the_start, tiny_model
 
 WORDS, LENGTH = 12, 8
 
@@ -35,14 +35,6 @@ PAIRS = [
     for large in TABLE_4
     if small.width < large.width and large.width % small.width == 0
 ]
-
-
-def far_from_the_start(model):
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
-    return model.eval()
 
 
 def tiny(architecture):
@@ -87,7 +79,7 @@ def test_the_pairs_of_table_4_are_all_there():
 )
 def test_every_pair_of_table_4_computes_the_same(architecture, small, large):
     by = enlargement_between(small, large)
-    model = far_from_the_start(architecture(sixteenth(small)).build(WORDS, LENGTH, seed=0).double())
+    model = far_from_the_start(architecture(sixteenth(small)).build(WORDS, LENGTH, seed=0).double()).eval()
     wide = enlarged(model, by)
     assert farthest(wide, model) < 1e-10
     config = wide.config
@@ -199,7 +191,7 @@ def test_the_trace_by_group_before_and_after(architecture):
 def test_untied_embeddings_stay_untied(architecture):
     tied = tiny(architecture)
     tied.config.tie_word_embeddings = False
-    model = far_from_the_start(type(tied)(tied.config).double())
+    model = far_from_the_start(type(tied)(tied.config).double()).eval()
     assert model.get_output_embeddings().weight is not model.get_input_embeddings().weight
     wide = enlarged(model, Enlargement(width=2, layers=1))
     assert farthest(wide, model) < 1e-10

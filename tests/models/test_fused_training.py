@@ -12,6 +12,7 @@ from isoloss.models.transformers import (
     PreLayerNormTransformer,
     Shape,
 )
+from tiny_models import far_from_the_start
 
 WORDS, LONGEST = 9, 6
 SHAPES = {
@@ -25,11 +26,7 @@ LENGTHS = {"one length": [6, 6, 6, 6], "ragged": [6, 1, 4, 2], "one sentence": [
 def built(architecture, dtype=torch.float64):
     """A model whose weights, norms and biases included, are far from where they start."""
     model = architecture.build(WORDS, LONGEST, seed=0).to(dtype).train()
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.4 * torch.randn(parameter.shape, generator=generator, dtype=dtype)
-    return model
+    return far_from_the_start(model, by=0.4)
 
 
 def pre_layer_norm(shape=SHAPES["two blocks"], dropout=0.0, attention="eager"):
@@ -106,9 +103,7 @@ def test_so_they_are_with_a_large_epsilon_segments_and_an_untied_head():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = RobertaPreLayerNormForMaskedLM(config).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(4))
+    far_from_the_start(model, seed=4)
     assert can_be_fused(model)
     assert_the_same(model, sentences(LENGTHS["ragged"]))
 

@@ -10,6 +10,7 @@ from isoloss.objectives.batch import ExactObjective, PretrainingObjective, sente
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD
 from llama_transformer import LlamaTransformer
+from tiny_models import far_from_the_start
 
 OBJECTIVE = NextWordObjective()
 RAGGED = Sentences.from_lists([[0, 1, 2, 3], [2], [4, 4, 0], [1, 3]])
@@ -41,12 +42,7 @@ MODELS = {
 
 def model_of(kind):
     """In evaluation, with weights far from their small start."""
-    model = MODELS[kind]().double().eval()
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model
+    return far_from_the_start(MODELS[kind]().double().eval())
 
 
 @pytest.mark.parametrize("sentences", [RAGGED, EVEN])

@@ -9,20 +9,17 @@ from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
+from tiny_models import far_from_the_start
 
 LANGUAGE = TaskedLanguage()
 OBJECTIVE = MaskedObjective()
 
 
 def tiny(dropout: float = 0.0) -> nn.Module:
-    """In training mode, with weights far from their small start: each part has a gradient to speak of."""
+    """In training mode, with weights far from their small start."""
     architecture = PostLayerNormTransformer(Shape(8, 2, 1, 16), dropout, attention="eager")
     model = architecture.build(2, LANGUAGE.maximum_length, seed=1).double()
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-    return model.train()
+    return far_from_the_start(model).train()
 
 
 def training_of(model: nn.Module, steps: int = 2000, batch_size: int = 16) -> Training:

@@ -16,6 +16,7 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.results.checkpoint import Checkpoint
+from tiny_models import far_from_the_start
 
 MASKED = MaskedObjective()
 BATCHES = [Stream(LANGUAGE, MASKED, 16, seed=0).batch(number) for number in range(2)]
@@ -24,11 +25,7 @@ BFLOAT16 = Compute("bfloat16")
 
 def model_without_dropout() -> nn.Module:
     model = PostLayerNormTransformer(laptop_shape(16), dropout=0.0).build(2, LANGUAGE.maximum_length, seed=1)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight += 0.2 * torch.randn(weight.shape, generator=generator)
-    return model.train()
+    return far_from_the_start(model, by=0.2).train()
 
 
 def gradient_of(compute: Compute, model: nn.Module, number: int) -> tuple[float, torch.Tensor]:

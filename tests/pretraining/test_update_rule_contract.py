@@ -21,6 +21,7 @@ from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule, UpdateRuleSettings
 from isoloss.seeds import caller_randomness_kept, seed_dropout
+from tiny_models import far_from_the_start
 
 LANGUAGE = TaskedLanguage(stay=0.95, shortest=3, maximum_length=4)
 MASKED = MaskedObjective()
@@ -48,10 +49,7 @@ def built(
     settings: UpdateRuleSettings, dropout: float = 0.1, objective: PretrainingObjective = MASKED
 ) -> tuple[torch.nn.Module, UpdateRule]:
     model = PostLayerNormTransformer(Shape(16, 2, 1, 32), dropout).build(2, LANGUAGE.maximum_length, seed=1)
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for weight in model.parameters():  # away from the small start, where SGD would be slow
-            weight += 0.2 * torch.randn(weight.shape, generator=generator)
+    far_from_the_start(model, by=0.2)  # SGD would be slow near it
     training = Training(model.train(), objective, LANGUAGE, 0, STEPS, BATCH_SIZE)
     return model, settings.build(training)
 
