@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 
 import pytest
 import torch
@@ -81,9 +82,7 @@ def test_groups_add_up_and_several_models_share_what_they_are_measured_on(flatne
 
 
 def test_two_copies_of_a_model_differ_by_nothing(flatness, models):
-    (models / "copy").mkdir(exist_ok=True)
-    for path in (models / "bert").iterdir():
-        (models / "copy" / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(models / "bert", models / "copy")
     _, written, _ = flatness("bert", "copy", "--text", "text.txt", "--sentences", "70", "--json")
     difference = records(written)["fisher_trace_difference", "copy", None]
     assert (difference["value"], difference["standard_error"]) == (0, 0)
@@ -115,10 +114,7 @@ def test_what_was_read_is_told_of_the_measurement_and_not_of_the_verdict(flatnes
 @pytest.mark.usefixtures("_nothing_painted")
 def test_checkpoints_of_a_run_are_a_curve_and_parts_a_picture(flatness, models):
     for step, name in ((100, "bert"), (200, "other")):
-        folder = models / f"checkpoint-{step}"
-        folder.mkdir()
-        for path in (models / name).iterdir():
-            (folder / path.name).write_bytes(path.read_bytes())
+        shutil.copytree(models / name, models / f"checkpoint-{step}")
     (models / "new").mkdir()
     names = ("checkpoint-100", "checkpoint-200")
     few = ("--text", "text.txt", "--sentences", "20")

@@ -1,6 +1,7 @@
 """`isoloss flatness` on invalid texts and folders."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -30,9 +31,7 @@ def test_lines_too_long_are_cut_and_said(flatness, models):
 
 def test_what_a_text_does_not_tell_is_said(flatness, models):
     """The tokenizer of the tests rejects words that it has no token for; this one replaces them."""
-    (models / "unsure").mkdir(exist_ok=True)
-    for path in (models / "bert").iterdir():
-        (models / "unsure" / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(models / "bert", models / "unsure")
     path = models / "unsure" / "tokenizer.json"
     content = json.loads(path.read_text())
     content["model"]["unk_token"] = "h"
@@ -86,9 +85,7 @@ def test_the_ends_of_lines_are_no_part_of_them(flatness, models):
 )
 def test_what_is_no_whole_language_model_is_refused(flatness, models, file, content, sentence):
     folder = models / f"bert-with-{file}"
-    folder.mkdir(exist_ok=True)
-    for path in (models / "bert").iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(models / "bert", folder, dirs_exist_ok=True)
     held = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
     (folder / file).write_text(json.dumps(held | content))
     code, _, error = flatness(folder.name, "--text", "text.txt")

@@ -192,29 +192,6 @@ def test_files_of_weights_that_an_index_names_are_missed(
     assert "the folder lacks 2 of the 2 files that its index of weights names" in written
 
 
-WRITTEN = [
-    ("specification.json", {"steps": None}),
-    ("specification.json", {"steps": []}),
-    ("plan.json", {"measured": [{"measured_on": "on-loss", "quantity": {"revision": None}, "steps": [1]}]}),
-    ("plan.json", {"measured": [{"measured_on": "on-loss", "quantity": {}, "steps": [[]]}]}),
-    ("steps/000010/checkpoint.json", {"training_loss": []}),
-    ("steps/000010/checkpoint.json", {"readings": {"lambda": None}}),
-]
-
-
-@pytest.mark.parametrize("command", ["runs", "show"])
-@pytest.mark.parametrize(("name", "content"), WRITTEN)
-def test_values_of_another_kind_in_a_run_are_damage(
-    name: str, content: dict[str, object], command: str, tmp_path: Path, capsys: Capture
-) -> None:
-    run = write_run(tmp_path, "aaaa1111")
-    (run / name).write_text(json.dumps(content))
-    where = (tmp_path,) if command == "runs" else (run,)
-    code, _, error = answer(capsys, command, *where)
-    assert code == 1
-    assert Path(name).name in error
-
-
 DIGEST = "0123456789abcdef"
 ROW = {
     **dict.fromkeys(packed_records.SCHEMA),

@@ -167,14 +167,20 @@ def test_mistakes_are_one_sentence(
     assert said in told[0]
 
 
-def test_a_damaged_run_is_listed_and_named(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (results / "runs" / "aaaa1111" / "specification.json").write_text("{")
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("{", "cannot be read"), ('{"steps": null}', "is not what"), ('{"steps": []}', "is not what")],
+)
+def test_a_damaged_run_is_listed_and_named(
+    content: str, said: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (results / "runs" / "aaaa1111" / "specification.json").write_text(content)
     assert run(["runs", str(results)]) == 1
     assert "damaged" in capsys.readouterr().out
     for arguments in (["show", "aaaa"], ["compare-runs", "aaaa", "aabb"]):
         assert run([*arguments, "--results", str(results)]) == 1
         told = capsys.readouterr().err
-        assert "specification.json cannot be read" in told
+        assert f"specification.json {said}" in told
         assert "the command that began the run" in told
 
 

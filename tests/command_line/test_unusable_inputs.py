@@ -92,8 +92,16 @@ def test_what_cannot_be_done_is_said_at_once(
     ("file", "content", "code"),
     [
         ("plan.json", '{"labels": [], "measured": 3}', 1),
+        ("plan.json", '{"measured": [{"measured_on": "on-loss", "quantity": {}, "steps": [[]]}]}', 1),
+        (
+            "plan.json",
+            '{"measured": [{"measured_on": "on-loss", "quantity": {"revision": null}, "steps": [1]}]}',
+            1,
+        ),
         ("plan.json", "[" * 100_000, 1),
         ("steps/000010/checkpoint.json", '{"files": 3, "readings": [], "versions": "x"}', 1),
+        ("steps/000010/checkpoint.json", '{"training_loss": []}', 1),
+        ("steps/000010/checkpoint.json", '{"readings": {"lambda": null}}', 1),
         ("steps/000010/checkpoint.json", "[" * 100_000, 1),
         ("measured/000010/on-loss.jsonl", '{"quantity": "loss", "value": "x"}\n', 1),
         ("measured/000010/on-loss.jsonl", "[" * 100_000 + "\n", 1),
