@@ -1,16 +1,12 @@
 import pytest
 import torch
 from torch import nn
+from unusual_models import Whole
 
 from isoloss.curvature.per_sentence import every_other_parameter
 from isoloss.errors import BadInput
 from isoloss.objectives.evaluation import refuse_without_gradient
 from isoloss.objectives.pretrained import next_token_batch
-
-
-class Scored:
-    def logits(self, model, batch):
-        return model(batch.input_ids)[batch.rows, batch.positions]
 
 
 class Table(nn.Module):
@@ -43,13 +39,13 @@ BATCH = next_token_batch([[5, 6, 7], [7, 8]], pad=0)
 )
 def test_a_model_that_cannot_be_differentiated_is_refused_in_a_sentence(step, sentence):
     with pytest.raises(BadInput, match=sentence):
-        refuse_without_gradient(Table(step), Scored(), BATCH)
+        refuse_without_gradient(Table(step), Whole(), BATCH)
 
 
 def test_any_other_model_and_want_of_memory_pass():
-    refuse_without_gradient(Table(torch.sin), Scored(), BATCH)
+    refuse_without_gradient(Table(torch.sin), Whole(), BATCH)
     with pytest.raises(torch.OutOfMemoryError):
-        refuse_without_gradient(Table(runs_out), Scored(), BATCH)
+        refuse_without_gradient(Table(runs_out), Whole(), BATCH)
 
 
 def test_want_of_memory_while_gradients_are_mapped_is_told_to_who_takes_fewer_sentences(monkeypatch):
@@ -62,6 +58,6 @@ def test_want_of_memory_while_gradients_are_mapped_is_told_to_who_takes_fewer_se
     with pytest.raises(RuntimeError, match="can't allocate memory"):
         next(
             every_other_parameter.gradients_by_sentence(
-                model, Scored(), BATCH, cotangents, dict(model.named_parameters()), 1 << 20
+                model, Whole(), BATCH, cotangents, dict(model.named_parameters()), 1 << 20
             )
         )

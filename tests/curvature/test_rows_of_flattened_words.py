@@ -4,18 +4,12 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from unusual_models import Whole
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.objectives.pretrained import next_token_batch
 
 WORDS, WIDTH = 20, 8
-
-
-class ReadOff:
-    """An objective of models that give scores for every position."""
-
-    def logits(self, model, batch):
-        return model(batch.input_ids)[batch.rows, batch.positions]
 
 
 class Flattened(nn.Module):
@@ -76,9 +70,9 @@ def sentences(n):
 def test_sentences_have_the_traces_that_they_have_alone(architecture, first):
     torch.manual_seed(0)
     model, drawn = architecture().double(), sentences(11)
-    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], ReadOff())
+    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], Whole())
     parts = [drawn[:first], drawn[first:]] if first else [drawn]
-    together = fisher_trace(model, [next_token_batch(part, 0) for part in parts], ReadOff())
+    together = fisher_trace(model, [next_token_batch(part, 0) for part in parts], Whole())
     assert torch.allclose(together.values, alone.values, rtol=1e-10)
     for name, values in together.groups.items():
         assert torch.allclose(values, alone.groups[name], rtol=1e-9, atol=1e-12)
@@ -88,9 +82,9 @@ def test_sentences_have_the_traces_that_they_have_alone(architecture, first):
 def test_sentences_that_see_each_other_are_kept_apart_also_after_a_batch_of_one():
     torch.manual_seed(0)
     model, drawn = SeesOthers().double(), [[each, 3, 5, 7] for each in range(1, 8)]
-    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], ReadOff())
+    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], Whole())
     batches = [next_token_batch(drawn[:1], 0), next_token_batch(drawn[1:], 0)]
-    assert torch.allclose(fisher_trace(model, batches, ReadOff()).values, alone.values, rtol=1e-10)
+    assert torch.allclose(fisher_trace(model, batches, Whole()).values, alone.values, rtol=1e-10)
 
 
 class Interleaved(SentencesFirst):
@@ -133,7 +127,7 @@ def test_layouts_that_are_not_understood_are_measured_all_the_same(
 ) -> None:
     torch.manual_seed(0)
     model, drawn = layout().double(), sentences(9)
-    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], ReadOff())
-    together = fisher_trace(model, [next_token_batch(drawn, 0)], ReadOff())
+    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], Whole())
+    together = fisher_trace(model, [next_token_batch(drawn, 0)], Whole())
     assert torch.allclose(together.values, alone.values, rtol=1e-10)
     assert set(together.ways.values()) == ways

@@ -5,6 +5,7 @@ import ragged_batches
 import torch
 from dense_norms import dense_traces, norms_of_cotangents
 from torch import nn
+from unusual_models import Whole
 
 import isoloss.curvature.per_sentence.traces as traces_module
 from isoloss.curvature.per_sentence.directions import (
@@ -185,11 +186,6 @@ class Averaging(nn.Module):
     def forward(self, ids):
         states = self.words(ids)
         return self.output(states - states.mean(dim=(0, 1)))
-
-
-class Whole:
-    def logits(self, model, batch):
-        return model(batch.input_ids)[batch.rows, batch.positions]
 
 
 def test_sentences_that_see_each_other_are_refused(several_masks):
