@@ -14,19 +14,9 @@ from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK
 from isoloss.results.estimate import deviation_over_subsets, paired_difference
-from tiny_models import ARCHITECTURES, tiny_model
+from tiny_models import ARCHITECTURES
 
 OBJECTIVE = MaskedObjective()
-
-
-@pytest.fixture(params=ARCHITECTURES)
-def model(request):
-    return tiny_model(request.param, words=3, maximum_length=4)
-
-
-@pytest.fixture
-def language():
-    return EnumeratedLanguage()
 
 
 def one_by_one(model, language, evaluation):

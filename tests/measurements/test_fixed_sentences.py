@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
@@ -9,19 +8,8 @@ from isoloss.measurements.quantity import Subject
 from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective
 from isoloss.objectives.tokens import MASK
 from isoloss.progress import silent
-from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE = MaskedObjective()
-
-
-@pytest.fixture(params=ARCHITECTURES)
-def model(request):
-    return tiny_model(request.param, words=3, maximum_length=4)
-
-
-@pytest.fixture
-def language():
-    return EnumeratedLanguage()
 
 
 def test_one_masked_position_a_sentence_and_one_set_a_seed(language):

@@ -4,23 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from enumerated_language import EnumeratedLanguage
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.accuracy import AsTheyAre, Projected, Standardised, gaussian_projection
 from isoloss.measurements.task_sentences import sentence_features
 from isoloss.objectives.tokens import CLS, FIRST_WORD
-from tiny_models import ARCHITECTURES, tiny_model
-
-
-@pytest.fixture(params=ARCHITECTURES)
-def model(request):
-    return tiny_model(request.param, words=3, maximum_length=4)
-
-
-@pytest.fixture
-def language():
-    return EnumeratedLanguage()
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 28])
