@@ -17,26 +17,15 @@ from isoloss.experiments.statistics.same_loss import (
 
 
 def run_of(
-    rule: str, seed: int, losses: list[float], traces: list[float], accuracies: list[float]
+    rule: str, seed: int, losses: list[float], traces: list[float], accuracies: list[float] | None = None
 ) -> pl.DataFrame:
-    n = len(losses)
+    """Checkpoints at steps that double."""
+    columns = {"loss": losses, "trace": traces, "accuracy": accuracies or [0.5] * len(losses)}
+    errors = {"kl_error": 0.001, "trace_error": 1.0, "accuracy_error": 0.01}
+    told = {"run": f"{rule}-{seed}", "rule": rule, "seed": seed, "complete": True}
+    steps = [100 * 2**i for i in range(len(losses))]
     return pl.DataFrame(
-        {
-            "run": [f"{rule}-{seed}"] * n,
-            "rule": [rule] * n,
-            "seed": [seed] * n,
-            "step": [100 * 2**i for i in range(n)],
-            "complete": [True] * n,
-            "loss": losses,
-            "kl_error": [0.001] * n,
-            "loss_sentences": [50] * n,
-            "trace": traces,
-            "trace_error": [1.0] * n,
-            "trace_sentences": [50] * n,
-            "accuracy": accuracies,
-            "accuracy_error": [0.01] * n,
-            "accuracy_sentences": [50] * n,
-        }
+        {**told, "step": steps, **columns, **errors, **{f"{name}_sentences": 50 for name in columns}}
     )
 
 
@@ -125,56 +114,35 @@ def test_unfinished_runs_and_empty_tables_have_no_rows() -> None:
         assert "trace_error" in rows.columns
 
 
-STEPS = [1000, 2000, 4000, 8000]
-
-
-def run(rule: str, seed: int, traces: list[float], losses: list[float], steps: list[int] = STEPS):
-    return pl.DataFrame(
-        {
-            "run": f"{rule}-{seed}",
-            "rule": rule,
-            "seed": seed,
-            "step": steps,
-            "trace": traces,
-            "loss": losses,
-            "kl_error": 1e-4,
-            "loss_sentences": 100,
-            "trace_error": 0.1,
-            "trace_sentences": 100,
-        }
-    )
-
-
-FALLING = [2.0, 1.5, 1.2, 1.0]
 AT_STEP = MeanAtSameStep("Muon", "AdamW", "trace", doublings)
 
 
 def test_it_is_the_mean_over_the_steps_of_the_last_doubling_and_over_seeds() -> None:
     flat = [1.0] * 4
     runs = [
-        run("AdamW", 1, [99.0, 8.0, 8.0, 8.0], flat),
-        run("Muon", 1, [1.0, 64.0, 16.0, 4.0], flat),
-        run("AdamW", 2, [1.0, 1.0, 1.0, 1.0], flat),
-        run("Muon", 2, [1.0, 1.0, 8.0, 8.0], flat),
-        run("Muon", 3, [1.0, 1.0, 1.0, 1.0], flat),
+        run_of("AdamW", 1, flat, [99.0, 8.0, 8.0, 8.0]),
+        run_of("Muon", 1, flat, [1.0, 64.0, 16.0, 4.0]),
+        run_of("AdamW", 2, flat, [1.0, 1.0, 1.0, 1.0]),
+        run_of("Muon", 2, flat, [1.0, 1.0, 8.0, 8.0]),
+        run_of("Muon", 3, flat, [1.0, 1.0, 1.0, 1.0]),
     ]
     assert AT_STEP(runs) == pytest.approx((0.0 + 3.0) / 2)
 
 
 def test_steps_at_other_losses_do_not_count() -> None:
     apart = [
-        run("AdamW", 1, [1.0] * 4, [1.0] * 4),
-        run("Muon", 1, [2.0, 2.0, 2.0, 4.0], [1.0, 1.0, 1.01, 1.004]),
+        run_of("AdamW", 1, [1.0] * 4, [1.0] * 4),
+        run_of("Muon", 1, [1.0, 1.0, 1.01, 1.004], [2.0, 2.0, 2.0, 4.0]),
     ]
     assert AT_STEP(apart) == 2.0
     assert MeanAtSameStep("Muon", "AdamW", "trace", doublings, window=None)(apart) == 1.5
-    assert math.isnan(AT_STEP([apart[0], run("Muon", 1, [2.0] * 4, [1.1] * 4)]))
+    assert math.isnan(AT_STEP([apart[0], run_of("Muon", 1, [1.1] * 4, [2.0] * 4)]))
 
 
 def test_what_steps_alone_do_shows_at_one_loss_and_not_at_one_step() -> None:
     """Traces that depend on steps alone, of a rule that is twice as fast: equal at a step, not at a loss."""
     trace = [64.0, 32.0, 16.0, 8.0]
-    faster = run("Muon", 1, trace, [1.5, 1.2, 1.0, 0.999])
-    runs = [run("AdamW", 1, trace, [2.0, 1.5, 1.2, 1.0]), faster]
+    faster = run_of("Muon", 1, [1.5, 1.2, 1.0, 0.999], trace)
+    runs = [run_of("AdamW", 1, [2.0, 1.5, 1.2, 1.0], trace), faster]
     assert AT_STEP(runs) == 0
     assert mean_at_same_loss("Muon", "AdamW", "trace", doublings)(runs) == pytest.approx(1.0, abs=0.05)
