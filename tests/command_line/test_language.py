@@ -1,6 +1,7 @@
 """`isoloss language` writes files that the other commands accept."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ def test_mistakes_are_one_sentence_and_leave_no_file(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("isoloss.experiments.teacher.gutenberg_books", lambda *_: ("He came. She went.",))
+    monkeypatch.setattr("isoloss.corpora.stand_ins.gutenberg_books", lambda *_: ("He came. She went.",))
     monkeypatch.chdir(tmp_path)
     assert run(["language", *options.split(), "--output", "out.json"]) == 2
     shown = capsys.readouterr().err
@@ -169,12 +170,10 @@ def test_a_teacher_is_trained_once_and_its_language_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book = " ".join(["The cats purr. The dogs bark. He said so."] * 40)
-    monkeypatch.setattr("isoloss.experiments.teacher.gutenberg_books", lambda *_: (book,))
+    monkeypatch.setattr("isoloss.corpora.stand_ins.gutenberg_books", lambda *_: (book,))
     tiny = GPT2Transformer(Shape(16, 2, 1, 32), dropout=0.0)
-    monkeypatch.setattr(
-        "isoloss.experiments.teacher.Teacher",
-        lambda **sizes: Teacher(architecture=tiny, batch_size=8, **sizes),
-    )
+    quick = partial(Teacher, architecture=tiny, batch_size=8)
+    monkeypatch.setattr("isoloss.experiments.teacher.Teacher", quick)
     monkeypatch.chdir(tmp_path)
     options = "--words 50 --length 4 --steps 10 --folder run"
     assert run(f"language teacher --output one.json {options}".split()) == 0

