@@ -4,7 +4,7 @@ The losses are defined in docs/what-is-measured.md.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -163,15 +163,6 @@ class OneMaskedWord:
         return MaskedObjective().logits(model, batch)
 
 
-@runtime_checkable
-class Replacement(Protocol):
-    """A frozen dataclass of numbers."""
-
-    def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:
-        """The tokens shown in place of these."""
-        ...
-
-
 @dataclass(frozen=True)
 class AlwaysMask:
     """[MASK], always.
@@ -181,6 +172,7 @@ class AlwaysMask:
     """
 
     def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:
+        """The tokens shown in place of these."""
         return torch.full_like(tokens, MASK)
 
 
@@ -235,7 +227,7 @@ class ManyMasksObjective:
     """
 
     share: float = 0.15
-    replacement: Replacement = field(default_factory=AlwaysMask)
+    replacement: AlwaysMask | BertReplacement = field(default_factory=AlwaysMask)
     copies: int = field(default=1, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
