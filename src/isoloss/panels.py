@@ -45,8 +45,8 @@ class Lines:
     """A line for each value of the column `series`, through dots with error bars on y.
 
     Rows whose column `predicted` is true are a dashed line without dots, which the legend calls `dashed`: a
-    prediction, unless stated otherwise. `marked` is the x of a dashed vertical rule labelled `marked_as`, and
-    `level` the y of a horizontal one labelled `level_as`; there is none by default.
+    prediction, unless stated otherwise. `marked` is the x of a dashed vertical rule, where runs converged,
+    and `level` the y of a horizontal one, the entropy; there is none by default.
     """
 
     x: Axis
@@ -56,9 +56,7 @@ class Lines:
     predicted: str = ""
     dashed: str = "predicted"
     marked: float | None = None
-    marked_as: str = "converged"
     level: float | None = None
-    level_as: str = "entropy"
 
 
 @dataclass(frozen=True)

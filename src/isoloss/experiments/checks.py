@@ -19,7 +19,6 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.made_up_runs import MadeUpRuns, World, planned_table
 from isoloss.panels import Panel, columns_of
-from isoloss.progress import Progress, silent
 from isoloss.results.record import Setting
 from isoloss.results.verdict import Region
 
@@ -96,15 +95,12 @@ class _Draws:
         return Range(claim.claimed, {w: _means(found) for w, found in self.values[claim.name].items()})
 
 
-def claim_ranges(
-    experiment: Experiment, replicates: int = REPLICATES, progress: Progress = silent
-) -> dict[str, Range]:
+def claim_ranges(experiment: Experiment, replicates: int = REPLICATES) -> dict[str, Range]:
     """The range of each effect whose statistic reads accuracy, by the claim's name, on runs as planned."""
     made_up = MadeUpRuns(experiment)
     reading, draws = _reading_accuracy(experiment, made_up), _Draws(made_up)
     for number in range(replicates if reading else 0):
         draws.add(reading, number)
-        progress("range of the claims", number + 1, replicates, experiment.name)
     _draw_on(draws, reading, replicates)
     found = {claim.name: draws.range_of(claim) for claim in reading}
     return {name: each for name, each in found.items() if each.compares}

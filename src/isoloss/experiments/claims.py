@@ -47,15 +47,15 @@ class Reading:
     sign: str
     unit: str
 
-    def numbers(self, effect: float, low: float, high: float, form: str = ".3g") -> str:
+    def numbers(self, effect: float, low: float, high: float) -> str:
         """A finite effect with its interval, if that is bounded, and without the unit.
 
         >>> reading("of the trace's fall", "effect").numbers(0.11, 0.047, 0.18)
         '11 % (4.7 to 18)'
         """
         value, least, most = (self.factor * number for number in (effect, low, high))
-        interval = f" ({least:{form}} to {most:{form}})" if math.isfinite(least + most) else ""
-        return f"{value:{form}}{self.sign}{interval}"
+        interval = f" ({least:.3g} to {most:.3g})" if math.isfinite(least + most) else ""
+        return f"{value:.3g}{self.sign}{interval}"
 
     def region(self, claimed: Region) -> str:
         """The region claimed, such as “below 25 %”."""

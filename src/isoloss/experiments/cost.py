@@ -223,16 +223,14 @@ def measured_throughput(
     return Throughput(machine, cost, sentences, STEPS_A_TURN * len(times), median(times), peak)
 
 
-def run_throughput(
-    run: PlannedRun, device: str = "cpu", seconds: float = 10.0, progress: Progress = silent
-) -> Throughput:
+def run_throughput(run: PlannedRun, device: str = "cpu", seconds: float = 10.0) -> Throughput:
     """`measured_throughput` of a planned run, before any text has been fetched or model trained for it.
 
     Where language or corpus is yet to be made, `words_in_a_row` stand in: a step takes no longer for what
     its words are.
     """
     language = _sentences_of(run.language)
-    return measured_throughput(run.planned_specification, language, device, seconds, progress)
+    return measured_throughput(run.planned_specification, language, device, seconds)
 
 
 def _sentences_of(plan: LanguagePlan | CorpusPlan) -> SentenceSource:

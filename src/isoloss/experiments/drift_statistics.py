@@ -117,17 +117,14 @@ def _curve(rows: pl.DataFrame, clock: AnyClock) -> Curve:
 
 
 def distance_between_schedules(
-    runs: Sequence[pl.DataFrame],
-    of: str = "trace",
-    clock: AnyClock = Schedule,
-    centre: Centre = pl.Expr.mean,
+    runs: Sequence[pl.DataFrame], clock: AnyClock = Schedule, centre: Centre = pl.Expr.mean
 ) -> float:
     """Largest distance between two schedules at one time, over the mean fall at the last time.
 
     The largest value over models with at least two paces; nan if there are none, or if the trace of one has
     not fallen.
     """
-    found = [own for own in by_model(curves(runs, DRIFT, of=of, clock=clock, centre=centre)) if len(own) > 1]
+    found = [own for own in by_model(curves(runs, DRIFT, clock=clock, centre=centre)) if len(own) > 1]
     return float(np.max([largest_distance(own) for own in found])) if found else math.nan
 
 

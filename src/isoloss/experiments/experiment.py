@@ -89,27 +89,15 @@ def _stored(output: Path) -> Measurements:
 
 
 def control_references(
-    language: LanguagePlan,
-    probe: AccuracyQuantity,
-    architectures: Sequence[tuple[str, Architecture]],
-    labels: Labels = (),
+    language: LanguagePlan, probe: AccuracyQuantity, architectures: Sequence[tuple[str, Architecture]]
 ) -> tuple[PlannedReference, ...]:
-    """A row for the words, and one for each named architecture untrained, for an experiment's references.
-
-    Where an experiment has several panels, `labels` say to which the rows belong.
-    """
-    suffix = "".join(f" of {value}" for _, value in labels)
+    """A row for the words, and one for each named architecture untrained, for an experiment's references."""
+    words = ControlQuantity(probe, Words(), "words_accuracy")
     untrained = (
-        PlannedReference(
-            f"{UNTRAINED} {name}{suffix}",
-            language,
-            ControlQuantity(probe, Untrained(each), "untrained_accuracy"),
-            labels,
-        )
+        (f"{UNTRAINED} {name}", ControlQuantity(probe, Untrained(each), "untrained_accuracy"))
         for name, each in architectures
     )
-    words = ControlQuantity(probe, Words(), "words_accuracy")
-    return (PlannedReference(f"{WORDS}{suffix}", language, words, labels), *untrained)
+    return tuple(PlannedReference(name, language, each) for name, each in ((WORDS, words), *untrained))
 
 
 Facts = tuple[tuple[str, str], ...]

@@ -29,12 +29,11 @@ from isoloss.measurements.exact_loss import MASKED, ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import Quantity
-from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room
+from isoloss.measurements.room_and_price import RoomSettings, measure_room
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.objectives.batch import ExactObjective
 from isoloss.pretraining.specification import Compute
-from isoloss.progress import Progress, silent
 
 PILOT_SEEDS = (900, 901, 902, 101, 102, 103, 104, 105)
 """Those of runs that chose languages, settings and statistics; the last five were to be reported and had been
@@ -220,9 +219,7 @@ def task_name(language: Language, name: str | None) -> str:
     return named_task(language, name).name
 
 
-def headline_task(
-    language: Language, name: str | None, sizes: MeasurementSizes, progress: Progress = silent
-) -> str:
+def headline_task(language: Language, name: str | None, sizes: MeasurementSizes) -> str:
     """The task of that name if it has room; by default the one that has the most.
 
     Raises BadInput for a task without room, or one that is easily guessed (`Room.refusal`), for a language
@@ -231,10 +228,11 @@ def headline_task(
     settings = RoomSettings(train=min(sizes.probe_train, MOST_EXAMPLES))
     _ = task_name(language, name)  # rejects a language without tasks, and unknown names
     if name is not None:
-        room = measure_room(language, named_task(language, name), settings, progress)
+        room = measure_room(language, named_task(language, name), settings)
         if room.refusal is None:
             return name
-    fit = _fit_tasks(language, settings, progress)
+    rooms = [measure_room(language, task, settings) for task in language.tasks()]
+    fit = [room for room in rooms if room.refusal is None]
     if name is not None:
         choices = f"choose {' or '.join(room.task for room in fit)}" if fit else "choose another language"
         raise BadInput(f"{room.refusal}; {choices}, or give --any-task to show it all the same")
@@ -244,8 +242,3 @@ def headline_task(
             "nothing of the models; give one found as docs/languages.md shows, or --any-task"
         )
     return max(fit, key=lambda room: room.room.value).task
-
-
-def _fit_tasks(language: Language, settings: RoomSettings, progress: Progress) -> list[Room]:
-    rooms = [measure_room(language, task, settings, progress) for task in language.tasks()]
-    return [room for room in rooms if room.refusal is None]

@@ -219,10 +219,10 @@ def _rules(chart: Lines, frame: pl.DataFrame) -> list[alt.Chart]:
     """The dashed lines at `marked` and `level`, each with its label beside it."""
     drawn: list[alt.Chart] = []
     if chart.marked is not None:
-        at = alt.Chart(pl.DataFrame({"x": [chart.marked], "said": [chart.marked_as]}))
+        at = alt.Chart(pl.DataFrame({"x": [chart.marked], "said": ["converged"]}))
         drawn += _dashed(at.encode(x=marks.x(chart.x, frame)), baseline="top", dx=4, y=2)
     if chart.level is not None:
-        at = alt.Chart(pl.DataFrame({"y": [chart.level], "said": [chart.level_as]}))
+        at = alt.Chart(pl.DataFrame({"y": [chart.level], "said": ["entropy"]}))
         drawn += _dashed(at.encode(y=marks.y(chart.y, frame)), baseline="bottom", dy=-2, x=4)
     return drawn
 
