@@ -164,13 +164,14 @@ def check_momentum(momentum: float) -> None:
         raise BadInput(f"momentum must be at least 0 and below 1, not {momentum}")
 
 
-def check_moments(rate: float, warm_up_steps: int, first: float, second: float, weight_decay: float) -> None:
+def check_moments(settings: Any) -> None:
     """`check_rate_and_decay`, and BadInput for a negative warm-up or decay rates of moments not in [0, 1)."""
-    check_rate_and_decay(rate, weight_decay)
-    if warm_up_steps < 0:
-        raise BadInput(f"the number of warm-up steps must be 0 or more, not {warm_up_steps}")
-    if not (0 <= first < 1 and 0 <= second < 1):
-        raise BadInput(f"betas must be at least 0 and below 1, not {first} and {second}")
+    check_rate_and_decay(settings.learning_rate, settings.weight_decay)
+    if settings.warm_up_steps < 0:
+        raise BadInput(f"the number of warm-up steps must be 0 or more, not {settings.warm_up_steps}")
+    if not (0 <= settings.first_beta < 1 and 0 <= settings.second_beta < 1):
+        betas = f"{settings.first_beta} and {settings.second_beta}"
+        raise BadInput(f"betas must be at least 0 and below 1, not {betas}")
 
 
 A = TypeVar("A")
@@ -196,9 +197,7 @@ class AdamW:
     decay: Decay = field(default="none", metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
-        check_moments(
-            self.learning_rate, self.warm_up_steps, self.first_beta, self.second_beta, self.weight_decay
-        )
+        check_moments(self)
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise BadInput(f"epsilon must be a number above 0, not {self.epsilon}")
 

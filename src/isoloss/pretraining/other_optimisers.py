@@ -48,9 +48,7 @@ class Lion:
     weight_decay: float = 0.1
 
     def __post_init__(self) -> None:
-        check_moments(
-            self.learning_rate, self.warm_up_steps, self.first_beta, self.second_beta, self.weight_decay
-        )
+        check_moments(self)
 
     def descent(self, training: Training) -> Descent:
         optimiser = pytorch_optimizer().Lion(
@@ -83,9 +81,7 @@ class SOAP:
     decay: Decay = field(default="none", metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
-        check_moments(
-            self.learning_rate, self.warm_up_steps, self.first_beta, self.second_beta, self.weight_decay
-        )
+        check_moments(self)
         if self.basis_steps < 1:
             raise BadInput(
                 f"SOAP's bases must be renewed every so many steps, at least 1, not {self.basis_steps}"
@@ -175,9 +171,7 @@ class Sophia:
     estimate_steps: int = 10
 
     def __post_init__(self) -> None:
-        check_moments(
-            self.learning_rate, self.warm_up_steps, self.first_beta, self.second_beta, self.weight_decay
-        )
+        check_moments(self)
         if not 0 < self.clipping < math.inf:
             raise BadInput(f"Sophia's clipping γ must be a positive number, not {self.clipping}")
         if self.estimate_steps < 1:
