@@ -1,13 +1,7 @@
 """Tiny masked and causal models with tokenizers that read words, alone and in pairs."""
 
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from tiny_models import far_from_the_start
 

@@ -4,15 +4,7 @@ import copy
 
 import pytest
 import torch
-from reparametrisations import (
-    NORMS,
-    SENTENCES,
-    absorb,
-    batch_of,
-    change_values,
-    rescale_neurons,
-    rotation,
-)
+from reparametrisations import NORMS, SENTENCES, absorb, batch_of, change_values, rescale_neurons, rotation
 
 from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.curvature.directional_curvature import batch_sharpness, difference_of, directional_sharpness

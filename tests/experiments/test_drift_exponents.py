@@ -7,13 +7,7 @@ import polars as pl
 import pytest
 from test_drift_statistics import RELATIVE, START_TRACE, by_distance, by_tau, by_tau_without_the_batch, runs
 
-from isoloss.experiments.drift_exponents import (
-    OverFalls,
-    StepsToAFall,
-    batch_exponent,
-    bend,
-    rate_exponent,
-)
+from isoloss.experiments.drift_exponents import OverFalls, StepsToAFall, batch_exponent, bend, rate_exponent
 from isoloss.experiments.schedules import Clock
 from isoloss.experiments.statistics.seed_bootstrap import MedianOverSeeds
 from isoloss.experiments.suite.drift import CLAIMS

@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.drift_runs import (
-    RATE,
-    RelativeSchedule,
-    RelativeSGD,
-)
+from isoloss.experiments.drift_runs import RATE, RelativeSchedule, RelativeSGD
 from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.schedules import Schedule, first_step
 from isoloss.measurements.derived_traces import StableRateQuantity

@@ -15,13 +15,7 @@ from isoloss.languages.random_hmm import random_hmm
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences
 from isoloss.measurements import room_and_price
-from isoloss.measurements.room_and_price import (
-    Room,
-    RoomSettings,
-    measure_decision,
-    measure_room,
-    price,
-)
+from isoloss.measurements.room_and_price import Room, RoomSettings, measure_decision, measure_room, price
 from isoloss.results.estimate import Estimate
 
 SMALL = RoomSettings(train=500, test=1000)

@@ -5,13 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import (
-    ByT5Tokenizer,
-    CodeGenConfig,
-    CodeGenForCausalLM,
-    FunnelConfig,
-    FunnelForMaskedLM,
-)
+from transformers import ByT5Tokenizer, CodeGenConfig, CodeGenForCausalLM, FunnelConfig, FunnelForMaskedLM
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput

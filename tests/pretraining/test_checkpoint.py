@@ -22,11 +22,7 @@ from isoloss.pretraining.checkpoint_writing import (
     write_checkpoint,
 )
 from isoloss.pretraining.stream import Stream
-from isoloss.results.checkpoint import (
-    checkpoint_folders,
-    latest_checkpoint,
-    read_checkpoint,
-)
+from isoloss.results.checkpoint import checkpoint_folders, latest_checkpoint, read_checkpoint
 
 
 @pytest.mark.parametrize("architecture", [PostLayerNormTransformer, PreLayerNormTransformer])

@@ -15,15 +15,9 @@ from isoloss.errors import Damaged, IsolossError
 from isoloss.measurements.fine_tuning_run import load_classifier
 from isoloss.models.loading import load_any_language_model, load_masked_language_model, refuse_bare_encoder
 from isoloss.models.tokenizer import load_tokenizer
-from isoloss.pretraining.checkpoint_writing import (
-    restore,
-)
+from isoloss.pretraining.checkpoint_writing import restore
 from isoloss.pretraining.specification import claim, settings_as_json
-from isoloss.results.checkpoint import (
-    latest_checkpoint,
-    read_checkpoint,
-    refuse_damaged,
-)
+from isoloss.results.checkpoint import latest_checkpoint, read_checkpoint, refuse_damaged
 from isoloss.results.store import write_sealed
 
 

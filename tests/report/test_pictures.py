@@ -5,10 +5,7 @@ import pytest
 
 from isoloss.report.page import drawn
 from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
-from shown_results import (
-    experiment_result,
-    panels,
-)
+from shown_results import experiment_result, panels
 
 
 def test_pictures_for_print_are_as_wide_as_a_column_and_bring_their_fonts(tmp_path: Path) -> None:

@@ -12,13 +12,7 @@ from isoloss.report.frame import Link, write_assets
 from isoloss.report.overview import Card, answers
 from isoloss.report.site import Site, write_site
 from made_once import made_once
-from shown_results import (
-    JUDGEMENTS,
-    LANGUAGE,
-    experiment_result,
-    panels,
-    written_site,
-)
+from shown_results import JUDGEMENTS, LANGUAGE, experiment_result, panels, written_site
 from unpainted import paint_nothing
 
 MATERIAL = Question.MATERIAL.value

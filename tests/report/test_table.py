@@ -9,9 +9,7 @@ from isoloss.experiments.claims import Judgement
 from isoloss.report.table import WIDTH, as_latex, claims_as_latex, in_numbers, interval_picture
 from isoloss.results.estimate import Estimate
 from planned_suite import planned_suite
-from shown_results import (
-    JUDGEMENTS,
-)
+from shown_results import JUDGEMENTS
 
 
 def test_every_claim_of_the_suite_can_be_said_in_latex_and_fits_the_page(tmp_path: Path) -> None:

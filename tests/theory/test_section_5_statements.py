@@ -10,12 +10,7 @@ from isoloss.models.enlarging import Enlargement, Recipe, enlarged, exact_form
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.results.verdict import Verdict
 from isoloss.theory import lemma_g_7
-from isoloss.theory.appendix_b_4 import (
-    SMOKE,
-    feed_forward_finding,
-    score_findings,
-    trace_findings,
-)
+from isoloss.theory.appendix_b_4 import SMOKE, feed_forward_finding, score_findings, trace_findings
 from isoloss.theory.downstream_error import SMOKE as ERROR_SMOKE
 from isoloss.theory.downstream_error import error_findings, expected_flattest_error
 from isoloss.theory.enlarged_identities import (

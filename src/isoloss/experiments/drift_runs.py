@@ -9,12 +9,7 @@ from isoloss.experiments.grammar_runs import CONTROL, DRIFT, HEADLINE, Branch, o
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.schedules import (
-    FEWEST_AVERAGED,
-    Clock,
-    checkpoint_steps,
-    mean_step,
-)
+from isoloss.experiments.schedules import FEWEST_AVERAGED, Clock, checkpoint_steps, mean_step
 from isoloss.experiments.shared.language_runs import AnyRuns
 from isoloss.languages.language import Language
 from isoloss.measurements.derived_traces import StableRateQuantity, TraceDescentQuantity

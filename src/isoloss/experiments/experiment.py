@@ -22,9 +22,7 @@ from isoloss.experiments.planned_run import Labels, PlannedRun
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.measurements.references import UNTRAINED, WORDS, ControlQuantity, Untrained, Words
-from isoloss.models.transformers import (
-    Architecture,
-)
+from isoloss.models.transformers import Architecture
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.panels import Panel
 from isoloss.pretraining.specification import settings_as_json

@@ -14,11 +14,7 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.fixed_sentences import validation_sample
-from isoloss.measurements.quantity import (
-    Measurement,
-    Subject,
-    columns_in_order,
-)
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.masked import ManyMasksObjective, once_each

@@ -17,11 +17,7 @@ from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, evalu
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import FIRST_WORD, scores_of_language
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import (
-    cluster_values,
-    deviation_over_subsets,
-    mean_over_sentences,
-)
+from isoloss.results.estimate import cluster_values, deviation_over_subsets, mean_over_sentences
 from isoloss.results.record import Record, Setting
 
 MASKED = MaskedObjective()

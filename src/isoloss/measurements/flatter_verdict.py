@@ -8,13 +8,7 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import normalised_trace
 from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.measured_models import (
-    CONFIDENCE,
-    FIXED_SENTENCES,
-    MeasuredModels,
-    about,
-    measure,
-)
+from isoloss.measurements.measured_models import CONFIDENCE, FIXED_SENTENCES, MeasuredModels, about, measure
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.pretrained import apart_throughout
 from isoloss.progress import Progress, silent

@@ -18,14 +18,7 @@ from isoloss.report.frame import Frame, alone, as_script_data, rendered
 from isoloss.report.marks import STACKED_HEIGHT, Drawing, Key, key_of
 from isoloss.report.over_runs import explained
 from isoloss.report.overview import counts, verdicts_on
-from isoloss.report.pictures import (
-    KINDS,
-    legend,
-    one_picture,
-    svg_and_png,
-    without_legends,
-    write_pictures,
-)
+from isoloss.report.pictures import KINDS, legend, one_picture, svg_and_png, without_legends, write_pictures
 from isoloss.report.table import claims_as_latex
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding

@@ -27,14 +27,7 @@ from isoloss.experiments.shipped_results import result_as_json
 from isoloss.files import write_atomically
 from isoloss.progress import Progress, part_of, silent
 from isoloss.report.experiment_page import ExperimentPage, notices_of, paper_page
-from isoloss.report.frame import (
-    Link,
-    LinkGroup,
-    json_link,
-    rendered,
-    within_site,
-    write_assets,
-)
+from isoloss.report.frame import Link, LinkGroup, json_link, rendered, within_site, write_assets
 from isoloss.report.language_page import language_page
 from isoloss.report.overview import OVERVIEW, Card, Overview, answers, families_told, gallery
 from isoloss.report.page import Page, Section, drawn, spoken, write_page

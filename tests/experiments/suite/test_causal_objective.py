@@ -3,12 +3,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import judge
-from isoloss.experiments.suite.causal_objective import (
-    CLAIMS,
-    MASKED,
-    NEXT_WORD,
-    masked_advantage,
-)
+from isoloss.experiments.suite.causal_objective import CLAIMS, MASKED, NEXT_WORD, masked_advantage
 from isoloss.results.verdict import Verdict
 
 

@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isoloss.experiments.shared.language_runs import (
-    GPU_LENGTHS,
-    LanguageRuns,
-    ScaleName,
-    laptop_transformers,
-)
+from isoloss.experiments.shared.language_runs import GPU_LENGTHS, LanguageRuns, ScaleName, laptop_transformers
 from isoloss.experiments.teacher import (
     GivenProse,
     GutenbergBooks,

@@ -9,13 +9,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_exponents import OverFalls, batch_exponent, bend, rate_exponent
 from isoloss.experiments.drift_panels import drift_panels, leaving_panels
-from isoloss.experiments.drift_runs import (
-    STABLE_RATE,
-    DriftRuns,
-    Measured,
-    RelativeSchedule,
-    every_drift_run,
-)
+from isoloss.experiments.drift_runs import STABLE_RATE, DriftRuns, Measured, RelativeSchedule, every_drift_run
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
     distance_between_schedules,

@@ -13,11 +13,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import WHY_PAPER_WINDOW, gap_at_the_end
-from isoloss.experiments.statistics.along_runs import (
-    MeanWithinRuns,
-    divergence_over_entropy,
-    slope_within,
-)
+from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, slope_within
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.results.verdict import above, below

@@ -3,12 +3,7 @@
 from dataclasses import replace
 
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.descents import (
-    DESCENTS,
-    Descents,
-    descent_panels,
-    shown_descents,
-)
+from isoloss.experiments.descents import DESCENTS, Descents, descent_panels, shown_descents
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ShownTask, grammar_task, hidden_state_task, of_the_stand_in
 from isoloss.experiments.scale import Scale

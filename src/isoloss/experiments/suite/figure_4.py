@@ -1,13 +1,7 @@
 """Figures 4 and 10: along SGD from a saturated model, the trace of the Hessian falls and accuracy rises."""
 
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.descents import (
-    DESCENTS,
-    DescentRuns,
-    Descents,
-    descent_panels,
-    shown_descents,
-)
+from isoloss.experiments.descents import DESCENTS, DescentRuns, Descents, descent_panels, shown_descents
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ShownTask, grammar_task, hidden_state_task

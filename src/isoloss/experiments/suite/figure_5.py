@@ -20,12 +20,7 @@ from isoloss.experiments.statistics.sizes import SlopeOverSizes
 from isoloss.experiments.suite.figure_3 import AT_ONE_KL
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.models.enlarging import enlargement_between
-from isoloss.models.transformers import (
-    TABLE_4,
-    PreLayerNormTransformer,
-    Shape,
-    laptop_shape,
-)
+from isoloss.models.transformers import TABLE_4, PreLayerNormTransformer, Shape, laptop_shape
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.results.verdict import below
 

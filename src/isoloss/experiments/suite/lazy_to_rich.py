@@ -10,11 +10,7 @@ from isoloss.experiments.grammar_runs import compared_model, varied_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import final_loss_is_near, final_loss_is_one
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.statistics.same_loss import (
-    doublings,
-    mean_at_same_loss,
-    percentage_points,
-)
+from isoloss.experiments.statistics.same_loss import doublings, mean_at_same_loss, percentage_points
 from isoloss.models.transformers import BERTS_DEVIATION
 from isoloss.panels import Colour
 from isoloss.results.verdict import above, below

@@ -13,12 +13,7 @@ from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import measured_at
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import (
-    ASSOCIATION,
-    UNDECIDABLE,
-    WHY_ASSOCIATION,
-    WHY_PAPER_WINDOW,
-)
+from isoloss.experiments.shared.claims import ASSOCIATION, UNDECIDABLE, WHY_ASSOCIATION, WHY_PAPER_WINDOW
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import (
     RANGE_OF_LOSS,
