@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from hand_made_runs import SPECIFICATION, write_names, write_run
 from isoloss.measurements import foreseen_cost
+from isoloss.progress import silent
 from isoloss.stored_runs import packed_records
 
 Capture = pytest.CaptureFixture[str]
@@ -230,7 +231,7 @@ def test_a_pack_with_other_content_is_refused_whole(
 ) -> None:
     row = ROW if column == "metadata" else ROW | {column: value}
     frame = pl.DataFrame([row], schema=packed_records.SCHEMA)
-    said = json.dumps({"format": "1", "digest": packed_records._digest(frame)})
+    said = json.dumps({"format": "1", "digest": packed_records._digest(frame, silent)})
     path = tmp_path / "pack.parquet"
     frame.write_parquet(path, metadata={"isoloss": str(value) if column == "metadata" else said})
     assert str(path) in refused(capsys, "records", "unpack", path, tmp_path / "results")
@@ -239,7 +240,7 @@ def test_a_pack_with_other_content_is_refused_whole(
 
 def test_the_pack_that_the_others_are_made_of_is_unpacked(tmp_path: Path, capsys: Capture) -> None:
     frame = pl.DataFrame([ROW], schema=packed_records.SCHEMA)
-    said = json.dumps({"format": "1", "digest": packed_records._digest(frame)})
+    said = json.dumps({"format": "1", "digest": packed_records._digest(frame, silent)})
     frame.write_parquet(tmp_path / "pack.parquet", metadata={"isoloss": said})
     assert answer(capsys, "records", "unpack", tmp_path / "pack.parquet", tmp_path / "results")[0] == 0
     assert answer(capsys, "runs", tmp_path / "results")[0] == 0
