@@ -4,6 +4,8 @@ import pytest
 import torch
 from dense_norms import built, checked_norms
 from transformers import (
+    LongT5Config,
+    LongT5ForConditionalGeneration,
     MPNetConfig,
     MPNetForMaskedLM,
     SwitchTransformersConfig,
@@ -41,6 +43,17 @@ def test_an_encoder_with_a_decoder(kind, config, tables, attention, sentences):
     found = checked_norms(model, TargetToken(), batch, tokens=TOKENS)
     ways = [way for name, way in found.ways.items() if is_relative(name)]
     assert ways == ["relative bias" if sentences > 1 else "embedding"] * tables
+
+
+@pytest.mark.parametrize("attention", ["local", "transient-global"])
+def test_an_encoder_whose_words_see_blocks_of_others(attention):
+    """Distances to the blocks of transient-global attention differ from sentence to sentence."""
+    config = LongT5Config(
+        vocab_size=TOKENS, encoder_attention_type=attention, local_radius=2, global_block_size=2, **SHAPE
+    )
+    model = built(LongT5ForConditionalGeneration, config)
+    batch = target_batch([[3, 4, 5, 6], [7, 8, 9, 10], [9, 3, 4, 5]], [[4, 5], [6, 7], [3, 1]], 0, pad=0)
+    checked_norms(model, TargetToken(), batch, tokens=TOKENS)
 
 
 def test_an_encoder_alone():

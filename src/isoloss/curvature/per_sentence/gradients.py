@@ -62,8 +62,8 @@ def _lookups(operation: Node, gradient: Tensor, rows: SentenceRows) -> Lookups |
         if not rows.are_words(tuple(gradient.shape)):
             return None
         if rows.positions_first:
-            ids, gradient = ids.mT, gradient.transpose(0, 1)
-        ids = ids.expand(rows.sentences, gradient.shape[1])
+            ids, gradient = ids.transpose(0, 1), gradient.transpose(0, 1)
+        ids = ids.expand(gradient.shape[:-1])  # LongT5 looks up the distances to all global tokens
     ids = ids.reshape(rows.sentences, -1)
     # The padding row itself is never trained.
     is_padding = ids == operation._saved_padding_idx
