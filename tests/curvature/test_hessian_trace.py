@@ -1,4 +1,5 @@
 import contextlib
+from functools import partial
 
 import pytest
 import ragged_batches
@@ -241,10 +242,14 @@ class FailsAt:
         return OBJECTIVE.logits(model, batch)
 
 
-@pytest.mark.parametrize("measure", [hessian_trace, gradient_norm, hessian_top_eigenvalue])
+MEASURES = [partial(fisher_trace, memory_bytes=1), hessian_trace, gradient_norm, hessian_top_eigenvalue]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("calls", [3, 1000])
 def test_the_model_is_left_as_found(measure, calls):
     model, batch = small_model(PostLayerNormTransformer).train(), ragged_batches.one_mask()
+    model.base_model.encoder.eval()
     OBJECTIVE.logits(model, batch).sum().backward()
     next(model.parameters()).requires_grad_(False)
     found = state(model)
