@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 import vl_convert
 
-from isoloss.errors import IsolossError
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 from isoloss.report.frame import Link, LinkGroup, alone, within_site
 from isoloss.report.page import Page, Section, drawn, message, write_page
@@ -154,13 +153,6 @@ def test_a_chart_may_have_many_rows(tmp_path: Path) -> None:
     html = write_page(Page("page", "Page", (), panels=(panel,)), tmp_path, within_site(())).read_text()
     assert html.count('"u"') < 10
     assert html.count('"x": 5000.0') == 1
-
-
-def test_a_folder_that_cannot_be_written_is_a_sentence(page: Page, tmp_path: Path) -> None:
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
-        write_page(page, in_the_way, alone())
 
 
 def test_a_heading_says_what_the_verdicts_of_its_claims_are() -> None:

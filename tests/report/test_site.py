@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from isoloss.errors import IsolossError
 from isoloss.experiments.claims import Question
 from isoloss.report.frame import Link, write_assets
 from isoloss.report.overview import Card, answers
@@ -227,11 +226,3 @@ def test_every_picture_has_words_for_those_who_do_not_see_it(pages: dict[str, Re
     assert all(
         "alt" in picture for page in pages.values() for picture in page.pictures if "role" not in picture
     )
-
-
-def test_a_folder_that_cannot_be_written_is_a_sentence(site: Path, tmp_path: Path) -> None:
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    nothing = Site("smoke", tmp_path, (), again=lambda experiment, run: "")
-    with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
-        write_site(nothing, in_the_way / "site")

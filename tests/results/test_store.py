@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput
 from isoloss.results.store import json_digest, read_sealed, write_sealed
 from isoloss.results.tensors import read_tensors, write_tensors
 
@@ -101,9 +101,3 @@ def test_a_file_under_another_name_or_of_another_format_is_refused(tmp_path: Pat
     (tmp_path / "a.json").write_text(json.dumps(beside))
     with pytest.raises(BadInput, match=r"a\.json is damaged"):
         read_sealed(tmp_path / "a.json", "a")
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
-        write_tensors(tmp_path / "file" / "a", TENSORS, "a")

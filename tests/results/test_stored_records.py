@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isoloss.errors import BadInput, Damaged, IsolossError
+from isoloss.errors import BadInput, Damaged
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -177,12 +177,6 @@ def test_polars_reads_it_however_settings_differ(path):
     assert found["later"].to_list() == [0, 1, 2]
     assert found["standard_error"].to_list() == [0.25] * 3
     assert found["seed"].to_list() == [0, 1, 2]
-
-
-def test_a_folder_that_cannot_be_written_is_said(tmp_path):
-    (tmp_path / "file").write_text("no folder")
-    with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
-        write_records(tmp_path / "file" / "records.jsonl", [ENTROPY], "records.jsonl")
 
 
 RAGGED = pcfg(parse_grammar("S -> 'a' S [0.5] | 'b' [0.3] | 'c' 'c' [0.2]"), maximum_length=5)
