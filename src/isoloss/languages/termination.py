@@ -2,9 +2,11 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isoloss.errors import BadInput
 from isoloss.languages.derivations import (
@@ -42,13 +44,7 @@ def check_terminates(grammar: Grammar) -> None:
     from scipy.sparse.csgraph import connected_components  # few grammars are recursive
 
     rules = used_rules(grammar)
-    names = list(dict.fromkeys(rule.left for rule in rules))
-    place = {symbol: number for number, symbol in enumerate(names)}
-    children = np.zeros((len(names), len(names)))
-    for rule in rules:
-        for item in rule.right:
-            if isinstance(item, Symbol):
-                children[place[rule.left], place[item]] += rule.probability
+    place, children, _ = _mean_numbers(rules)
     count, component = connected_components(children > 0, connection="strong")
     for number in range(count):
         inside = np.flatnonzero(component == number)
@@ -64,26 +60,38 @@ def check_terminates(grammar: Grammar) -> None:
 def expected_length(grammar: Grammar) -> float:
     """The mean number of words of a sentence, of a grammar whose probabilities sum to 1, recursive or not.
 
-    The least solution of n_A = Σ_rules p (words + Σ n of the symbols). Infinite where there is none.
+    The solution of n_A = Σ_rules p (words + Σ n of the symbols), over `used_rules`. Infinite where there is
+    none without negative numbers, and where no derivation ends.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> round(expected_length(parse_grammar("S -> 'a' S [0.9] | 'b' [0.1]")), 9)
     10.0
+    >>> expected_length(parse_grammar("S -> S S [0.9] | 'b' [0.1]"))
+    inf
     """
-    names = list(dict.fromkeys(rule.left for rule in grammar.rules))
-    place = {symbol: number for number, symbol in enumerate(names)}
-    children, words = np.zeros((len(names), len(names))), np.zeros(len(names))
-    for rule in grammar.rules:
+    place, children, words = _mean_numbers(used_rules(grammar))
+    try:
+        lengths = np.linalg.solve(np.eye(len(place)) - children, words)
+    except np.linalg.LinAlgError:
+        return math.inf
+    if grammar.start not in place or lengths.min() < 0:
+        return math.inf
+    return float(lengths[place[grammar.start]])
+
+
+def _mean_numbers(
+    rules: Sequence[Rule],
+) -> tuple[dict[Symbol, int], NDArray[np.float64], NDArray[np.float64]]:
+    """Each symbol's row, the mean numbers of its children of each kind, and of the words beside them."""
+    place = {symbol: row for row, symbol in enumerate(dict.fromkeys(rule.left for rule in rules))}
+    children, words = np.zeros((len(place), len(place))), np.zeros(len(place))
+    for rule in rules:
         for item in rule.right:
             if isinstance(item, Symbol):
                 children[place[rule.left], place[item]] += rule.probability
             else:
                 words[place[rule.left]] += rule.probability
-    try:
-        lengths = np.linalg.solve(np.eye(len(names)) - children, words)
-    except np.linalg.LinAlgError:
-        return math.inf
-    return float(lengths[place[grammar.start]])
+    return place, children, words
 
 
 def proper_grammar(grammar: Grammar) -> tuple[Grammar, float]:
