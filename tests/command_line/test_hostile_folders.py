@@ -94,6 +94,14 @@ def test_a_byte_order_mark_in_a_configuration_is_named(bert: Path, models: Path,
     assert f"{path} begins with a byte order mark" in refused(capsys, *flatness(bert, models))
 
 
+@pytest.mark.parametrize("name", ["config.json", "adapter_config.json"])
+def test_settings_that_are_no_text_are_said_to_be_none(
+    name: str, bert: Path, models: Path, capsys: Capture
+) -> None:
+    (bert / name).write_bytes("{}".encode("utf-16"))
+    assert f"{bert / name}, line 1: this is not UTF-8 text" in refused(capsys, *flatness(bert, models))
+
+
 def test_a_padding_token_that_only_a_tokenizer_has_is_not_asked_of_the_model(
     models: Path, tmp_path: Path, capsys: Capture
 ) -> None:

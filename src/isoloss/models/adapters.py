@@ -86,9 +86,10 @@ def refuse_adapter_of_head(name: str) -> None:
 
 
 def _settings(folder: Path) -> dict[str, object]:
-    """What an adapter's file says; nothing if it cannot be read."""
+    """What an adapter's file says; nothing if that is not JSON."""
+    text = read_text(folder / ADAPTER_FILE, "an adapter's settings")
     try:
-        found = json.loads(read_text(folder / ADAPTER_FILE, "an adapter's settings"))
+        found = json.loads(text)
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -130,8 +130,9 @@ def _letters(name: str) -> str:
 def read_configuration(folder: Path) -> dict[str, Any]:
     """The content of the folder's config.json. Raises BadInput where it is no JSON object, or beyond use."""
     path = folder / "config.json"
+    text = read_text(path, "a configuration")  # refuses what is no text, or must not be read
     try:
-        content = json.loads(read_text(path, "a configuration"))
+        content = json.loads(text)
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
