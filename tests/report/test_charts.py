@@ -13,7 +13,7 @@ from markupsafe import Markup
 from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
 from isoloss.report.charts import draw
 from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, on_dark_ground, plotted
-from isoloss.report.over_runs import BAND, SLOPE, explained
+from isoloss.report.over_runs import BAND, SLOPE, explained, slope_within
 
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
 TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)
@@ -98,6 +98,20 @@ def test_the_slope_shown_is_the_one_within_the_groups_with_its_error_over_seeds(
     dots = Dots(Axis("x", "x"), Axis("y", "y"), WIDTH, joined="pair")
     (said,) = [row["said"] for row in drawn_rows(specification(dots, apart)) if "said" in row]
     assert said == "slope within a pair: 2.0 ± 1.0 per unit"
+    of_accuracy = Dots(Axis("x", "x"), Axis("y", "linear probe accuracy"), WIDTH)
+    (said,) = [row["said"] for row in drawn_rows(specification(of_accuracy, data)) if "said" in row]
+    assert said == "slope within a run: 200 ± 100 points per unit"
+
+
+def test_the_slope_shown_is_that_of_claims_in_which_seeds_count_by_the_spread_of_their_x() -> None:
+    rows = [
+        {"run": str(seed), "seed": seed, "x": spread * x, "y": slope * spread * x}
+        for seed, slope, spread in ((1, 1.0, 3.0), (2, 2.0, 1.0))
+        for x in (-1.0, 1.0)
+    ]
+    found = slope_within(pl.DataFrame(rows), "run", Axis("x", "x"), Axis("y", "y"))
+    assert found is not None
+    assert found.slope.value == pytest.approx((9 * 1.0 + 1 * 2.0) / 10)
 
 
 def test_several_runs_of_a_colour_are_faint_behind_their_mean_and_band() -> None:

@@ -159,10 +159,10 @@ def test_a_heading_says_what_the_verdicts_of_its_claims_are() -> None:
     rises, *_ = JUDGEMENTS
     assert message(("rises",), JUDGEMENTS) == "The claim rises <holds>"
     assert message(("falls", "stays"), JUDGEMENTS) == (
-        "Not supported: the claim falls <holds>; Undecided: the claim stays <holds>"
+        "Not supported: the claim falls <holds>; undecided: the claim stays <holds>"
     )
     assert message(("falls", "rises"), JUDGEMENTS) == (
-        "Not supported: the claim falls <holds>; Supported: the claim rises <holds>"
+        "Not supported: the claim falls <holds>; supported: the claim rises <holds>"
     )
     assert message(("rises",), ()) == message((), JUDGEMENTS) == ""
     withdrawn = replace(rises, claim=replace(rises.claim, withdrawn="undecidable by design"))
@@ -172,6 +172,9 @@ def test_a_heading_says_what_the_verdicts_of_its_claims_are() -> None:
         for name in ("flatter", "better")
     ]
     assert message(("flatter", "better"), both) == "Within a run, it is flatter; it is better"
+    long = "On at least eight of ten grammars the number of steps scales as"
+    alike = [replace(each, claim=replace(each.claim, sentence=f"{long} {each.claim.name}.")) for each in both]
+    assert message(("flatter", "better"), alike) == f"{long} flatter; as better"
     of_one_task = [
         replace(each, claim=replace(each.claim, sentence=f"PCFG, task B: it {each.claim.name}."))
         for each in JUDGEMENTS[:2]

@@ -64,7 +64,7 @@ def mean_over_band(
 
 @dataclass(frozen=True)
 class Slope:
-    """The mean over seeds of the slope within each `group`, with its error, and the line through the middle.
+    """The slope within the groups, with its error over seeds, and the line through the middle.
 
     A slope is per doubling of x where x is logarithmic, and in doublings of y where y is.
     """
@@ -75,7 +75,10 @@ class Slope:
 
 
 def slope_within(frame: pl.DataFrame, group: str, x: Axis, y: Axis) -> Slope | None:
-    """Least squares within the groups of each seed, each with its own intercept; None if it has no error.
+    """Least squares over all groups, each with its own intercept; None if it has no error.
+
+    As in claims on such slopes, seeds count by the spread of their x. The error is that of a ratio of sums
+    over seeds, linearised.
 
     >>> rows = [{"seed": s, "x": x, "y": 2 * x + s} for s in (1, 5) for x in (1.0, 2.0, 3.0)]
     >>> found = slope_within(pl.DataFrame(rows), "seed", Axis("x", "x"), Axis("y", "y"))
@@ -96,10 +99,12 @@ def slope_within(frame: pl.DataFrame, group: str, x: Axis, y: Axis) -> Slope | N
     sums = within.group_by("seed", maintain_order=True).agg(
         uv=(pl.col("u") * pl.col("v")).sum(), uu=(pl.col("u") ** 2).sum()
     )
-    slopes = sums.filter(pl.col("uu") > 0).select(slope=pl.col("uv") / pl.col("uu"))["slope"].to_numpy()
-    if len(slopes) < LEAST_SEEDS:
+    uv, uu = (sums.filter(pl.col("uu") > 0)[name].to_numpy() for name in ("uv", "uu"))
+    if len(uu) < LEAST_SEEDS:
         return None
-    found = Estimate(float(slopes.mean()), float(slopes.std(ddof=1) / math.sqrt(len(slopes))), len(slopes))
+    slope = float(uv.sum() / uu.sum())
+    spread = math.sqrt(len(uu) * np.square(uv - slope * uu).sum() / (len(uu) - 1))
+    found = Estimate(slope, float(spread / uu.sum()), len(uu))
     low, high = np.quantile(scaled["x"].to_numpy(), MIDDLE)
     middle = float(scaled["x"].to_numpy().mean()), float(scaled["y"].to_numpy().mean())
     ends = [(float(end), middle[1] + found.value * (float(end) - middle[0])) for end in (low, high)]
@@ -112,12 +117,13 @@ def _shown(value: float, axis: Axis) -> float:
 
 
 def fitted_line(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart]:
-    """The mean slope as a line through the middle, with its number and error above the chart's right end."""
+    """The slope as a line through the middle, with its number and error above the chart's right end."""
     ends = pl.DataFrame(fitted.ends, schema=["x", "y"], orient="row")
     line = alt.Chart(ends).mark_line(color=marks.INK, strokeWidth=2.5, interpolate="linear", clip=True)
     per = "per doubling" if chart.x.logarithmic else "per nat" if "(nats)" in chart.x.title else "per unit"
-    unit = " doublings" if chart.y.logarithmic else ""
-    number = as_text(fitted.slope.value, fitted.slope.standard_error)
+    unit = " doublings" if chart.y.logarithmic else " points" if "accuracy" in chart.y.title else ""
+    factor = 100 if unit == " points" else 1
+    number = as_text(factor * fitted.slope.value, factor * fitted.slope.standard_error)
     said = f"slope within a {chart.joined or fitted.group}: {number}{unit} {per}"
     label = alt.Chart(pl.DataFrame({"said": [said]})).mark_text(
         align="right", baseline="bottom", color=marks.INK, fontSize=12, x="width", y=-3, clip=False
@@ -129,7 +135,10 @@ def fitted_line(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Cha
 
 
 BAND = "Thick: the mean over seeds; band: one standard deviation over them. "
-SLOPE = "Straight line: the mean slope there, with its standard error over seeds. "
+SLOPE = (
+    "Straight line: the slope written above it, by least squares, with its standard error over seeds; points "
+    "are percentage points. "
+)
 
 
 def explained(drawing: Drawing) -> str:

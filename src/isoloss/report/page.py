@@ -4,6 +4,7 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -135,8 +136,8 @@ SAID = {Verdict.SUPPORTED: "", Verdict.NOT_SUPPORTED: "Not supported: ", Verdict
 def message(shows: Sequence[str], judgements: Sequence[Judgement]) -> str:
     """The claims of these names, each with what its verdict says of it; empty if none of them is judged.
 
-    A title before a colon that all begin with is said once, as is a clause that a claim begins with as the
-    one before it, with the same verdict.
+    A title before a colon that all begin with is said once, as is what a claim begins with as the one before
+    it, with the same verdict: a clause, or `LEAST_SHARED` words.
     """
     shown = [
         judged
@@ -148,15 +149,35 @@ def message(shows: Sequence[str], judgements: Sequence[Judgement]) -> str:
     titles = {judged.claim.sentence.rpartition(": ")[0] for judged in shown}
     title = f"{titles.pop()}: " if len(titles) == 1 and len(shown) > 1 and "" not in titles else ""
     told: list[str] = []
-    clause = ""
+    last = ""
     for judged in shown:
         said = SAID[judged.verdict] or "Supported: " * mixed
         sentence = judged.claim.sentence.removeprefix(title).removesuffix(".")
-        before, comma, rest = sentence.rpartition(", ")
-        again = bool(comma) and said + before == clause
-        clause = said + before
-        told.append(rest if again else said + _small(sentence) if said or told else sentence)
+        rest = _after_what_both_say(said + sentence, last)
+        whole = said + _small(sentence) if said or told else sentence
+        told.append(rest or (_small(whole) if told else whole))
+        last = said + sentence
     return title + "; ".join(_small(each) for each in told) if title else "; ".join(told)
+
+
+LEAST_SHARED = 8
+"""How many words two sentences begin with alike, at least, for the second to leave them out."""
+
+
+def _after_what_both_say(sentence: str, last: str) -> str:
+    """What is left of a sentence that begins as the last one does; empty if it begins otherwise.
+
+    >>> _after_what_both_say("Within a run, it is better", "Within a run, it is flatter")
+    'it is better'
+    """
+    clause, comma, rest = sentence.rpartition(", ")
+    if comma and last.startswith(f"{clause}, "):
+        return rest
+    words = sentence.split()
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(words, last.split(), strict=False)))
+    if alike < LEAST_SHARED:
+        return ""
+    return " ".join(words[alike - (words[alike - 1] in ("as", "than")) :])
 
 
 def _small(sentence: str) -> str:

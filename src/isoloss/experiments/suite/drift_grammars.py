@@ -173,7 +173,7 @@ def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
             f"By theory both exponents are 1. {bars}",
             (Categories("language", EXPONENT, Colour("of", "steps")),),
             _exponent_rows(rows),
-            shows=("batch-exponent",),
+            shows=("rate-exponent", "batch-exponent"),
         ),
         Panel(
             "grammars",
