@@ -50,7 +50,7 @@ class InspectOptions:
     """What the models predict; read from their configurations when not given."""
     budget: Annotated[str | None, tyro.conf.arg(name="for", metavar="MEMORY", help_behavior_hint="")] = None
     """Tell from the configuration, without loading weights, if its flatness fits into that: 80GB, 24GiB.
-    Within a fifth of the memory measured on 17 of 20 models, always too little: leave a fifth free."""
+    Within a fifth of the memory measured on 20 models, always too little: leave a fifth free."""
     text: File = None
     """A text, as of isoloss flatness: tells about how many of its sentences an error of 1 % takes."""
     length: Number = None
