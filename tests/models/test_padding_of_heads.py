@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from transformers import GPT2Config
+from transformers import GPT2Config, PerceiverConfig, PreTrainedConfig
 
 from isoloss.errors import BadInput
 from isoloss.models.task_heads import configuration_with_head
@@ -19,7 +19,14 @@ def test_texts_are_filled_up_with_the_end_where_nothing_is_named(
     assert configuration_with_head(str(tmp_path), "text classes").pad_token_id == expected
 
 
-def test_a_configuration_without_either_is_refused(tmp_path: Path) -> None:
-    GPT2Config(vocab_size=11, n_layer=1, bos_token_id=None, eos_token_id=None).save_pretrained(tmp_path)
+@pytest.mark.parametrize(
+    "config",
+    [
+        GPT2Config(vocab_size=11, n_layer=1, bos_token_id=None, eos_token_id=None),
+        PerceiverConfig(),  # which knows no token for it at all
+    ],
+)
+def test_a_configuration_without_either_is_refused(config: PreTrainedConfig, tmp_path: Path) -> None:
+    config.save_pretrained(tmp_path)
     with pytest.raises(BadInput, match="says nothing of padding; add pad_token_id"):
         configuration_with_head(str(tmp_path), "text classes")

@@ -95,7 +95,7 @@ def configuration_with_head(name: str, head: Head) -> Any:
 def _tell_padding(name: str, config: Any, head: Head) -> None:
     """Models that read a text's last token recognise it by what fills the text up."""
     text = config.get_text_config()
-    if head not in ("text classes", "text labels") or text.pad_token_id is not None:
+    if head not in ("text classes", "text labels") or getattr(text, "pad_token_id", None) is not None:
         return
     end = getattr(text, "eos_token_id", None)
     if not isinstance(end, int):
