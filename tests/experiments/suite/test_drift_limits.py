@@ -65,6 +65,18 @@ def test_nothing_is_said_of_nothing() -> None:
     unfinished = table({"m 0.5": 0.1}).with_columns(complete=pl.lit(value=False))
     assert "No run is complete." in limit_panels(unfinished, Schedule)[0].caption
     assert how_far(distances(unfinished)) == "No run is complete."
+    assert findings(unfinished) == ()
+
+
+def test_what_is_not_known_to_hold_is_not_said_to_hold() -> None:
+    fails, undecided = {"pace": "m 0.9", "distance": 0.6, "error": 0.1}, {"pace": "m 0.5", "distance": 0.3}
+    rows = [undecided | {"error": 0.1}, fails]
+    assert how_far(pl.DataFrame(rows[1:])).startswith("The clock does not hold at m = 0.9 (runs stray by 60")
+    assert how_far(pl.DataFrame(rows[:1])).startswith("Whether the clock holds is open at m = 0.5 (runs")
+    assert how_far(pl.DataFrame(rows)) == (
+        "The clock does not hold at m = 0.9 (60 ± 10 %); open at m = 0.5 (runs stray by 30 ± 10 % of the "
+        "trace's fall)."
+    )
 
 
 def test_every_arm_has_a_name_of_its_own() -> None:

@@ -117,7 +117,11 @@ def how_far(found: pl.DataFrame) -> str:
     "The clock holds at m = 0.5 (runs stray by 10 ± 2 % of the trace's fall), but not at m = 0.9 (60 %)."
     >>> how_far(pl.DataFrame([row, {"pace": "m 0.9", "distance": 0.6, "error": 0.4}]))
     "The clock holds at m = 0.5 (runs stray by 10 ± 2 % of the trace's fall); open at m = 0.9 (60 ± 40 %)."
+    >>> how_far(pl.DataFrame([row | {"distance": 0.6}]))
+    "The clock does not hold at m = 0.5 (runs stray by 60 ± 2 % of the trace's fall)."
     """
+    if found.is_empty():
+        return "No run is complete."
     told: dict[str, list[str]] = {"holds": [], "fails": [], "open": []}
     for place, row in enumerate(found.sort("distance").iter_rows(named=True)):
         error = "" if row["error"] is None else f" ± {100 * row['error']:.0f}"
@@ -125,11 +129,14 @@ def how_far(found: pl.DataFrame) -> str:
         strays = off if place else f"runs stray by {off} of the trace's fall"
         told[_outcome(row)].append(f"{_with_signs(row['pace'])} ({strays})")
     holds, fails, undecided = (_in_a_row(values) for values in told.values())
-    if not found.height:
-        return "No run is complete."
-    first = f"The clock holds at {holds}" if holds else "The clock holds at none of these values for certain"
-    but = f", but not at {fails}" if fails else ""
-    return f"{first}{but}; open at {undecided}." if undecided else f"{first}{but}."
+    parts = []
+    if holds:
+        parts.append(f"The clock holds at {holds}" + (f", but not at {fails}" if fails else ""))
+    elif fails:
+        parts.append(f"The clock does not hold at {fails}")
+    if undecided:
+        parts.append(f"{'open' if parts else 'Whether the clock holds is open'} at {undecided}")
+    return f"{'; '.join(parts)}."
 
 
 def _outcome(row: Mapping[str, Any]) -> str:
@@ -154,8 +161,13 @@ def _in_a_row(told: Sequence[str]) -> str:
 
 
 def findings(table: pl.DataFrame) -> tuple[str, ...]:
-    """How many values the clock holds at, and a sentence for each thing that was varied: see `how_far`."""
+    """How many values the clock holds at, and a sentence for each thing that was varied: see `how_far`.
+
+    Nothing is said before a run is complete.
+    """
     found = distances(table)
+    if found.is_empty():
+        return ()
     varied = found[VARIED].unique(maintain_order=True).sort().to_list()
     holds = sum(_outcome(row) == "holds" for row in found.iter_rows(named=True))
     return (
