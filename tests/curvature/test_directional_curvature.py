@@ -109,6 +109,8 @@ def test_data_sets_at_odds_are_told():
     assert float(g @ other) < 0
     with pytest.raises(BadInput, match="point apart"):
         critical_sharpness(model, [sentence], OBJECTIVE, along=[opposite])
+    with pytest.raises(BadInput, match="no sentences to take the step along"):
+        critical_sharpness(model, [sentence], OBJECTIVE, along=[])
 
 
 def test_directions_and_batches_that_make_no_sense_are_refused():

@@ -57,12 +57,14 @@ def critical_sharpness(
     zero of the mean rise, to first order, with the direction held fixed: sd(rise) / √n over the slope. One
     pass with a backward pass, or two with `along`, and about a dozen without.
 
-    The model is left as found. Raises BadInput for fewer than two sentences, when no parameter needs a
-    gradient, where a logit is not finite, and if the gradient is zero, or that of `along` points away from
-    ∇L, or no step raises the loss.
+    The model is left as found. Raises BadInput for fewer than two sentences, or none in `along`, when no
+    parameter needs a gradient, where a logit is not finite, and if the gradient is zero, or that of `along`
+    points away from ∇L, or no step raises the loss.
     """
     n = sum(map(len, batches))
     refuse_too_few(n)
+    if along is not None and not any(map(len, along)):
+        raise BadInput("there are no sentences to take the step along; give some")
     measured = MeasuredParameters.of(model)
     losses = losses_of(model, in_parts(batches), objective, distribution)
     others = None if along is None else losses_of(model, in_parts(along), objective, distribution)
