@@ -160,7 +160,7 @@ def test_a_run_that_diverges_says_what_to_change_and_names_a_folder_only_if_ther
     language: PCFG, tmp_path: Path
 ) -> None:
     rule = AdamW(1e6, warm_up_steps=1)
-    with pytest.raises(IsolossError, match=r"step 3 of the run with seed 6; lower the rate of its rule$"):
+    with pytest.raises(IsolossError, match=r"step 3 of the run with seed 6; lower the learning rate$"):
         lab.train(language, 16, steps=30, seed=6, rule=rule, progress=lab.silent)
     with pytest.raises(IsolossError, match=r"train in another folder$"):
         lab.train(language, 16, steps=30, seed=6, rule=rule, folder=tmp_path / "run", progress=lab.silent)

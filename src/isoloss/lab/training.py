@@ -255,7 +255,7 @@ def _run(
         try:
             pretrain(specification, language, place, progress=progress or OneLine())
         except Diverged as error:
-            told = str(error) if folder else f"{error.reason}; lower the rate of its rule"
+            told = str(error) if folder else f"{error.reason}; lower the learning rate"
             raise IsolossError(told) from None
         seeds = (lasting.seed,) if isinstance(start, int) else (*start.seeds, lasting.seed)
         template = specification.architecture.build(len(language.vocabulary), language.maximum_length, 0)
