@@ -178,7 +178,7 @@ def told(claim: dict[str, Any]) -> Told:
         measured = f"{effect}{read.sign} {read.unit}".rstrip() + f" ({least} to {most})"
     low, high = claim["claimed"]["above"], claim["claimed"]["below"]
     region = Region(-math.inf if low is None else low, math.inf if high is None else high)
-    scaled = f" {read.unit}" if read.unit.startswith("×") else ""  # without it, a bound would be another
+    scaled = f" {read.unit}" if read.unit.startswith("×") else ""  # the bound is a multiple of the unit
     paper = claim["paper"].replace("percent points", "percentage points")
     return Told(
         claim["sentence"],

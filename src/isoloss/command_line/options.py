@@ -77,8 +77,9 @@ def models_on_text(
 ) -> "tuple[dict[str, PreTrainedModel], SampledBatches, torch.dtype]":
     """The models of these names, what the text has for them to predict, and their precision.
 
-    The latter is what was asked for, or else what fits beside the memory; see `precision_that_fits`. Only
-    `parameters` whose names match are measured. Raises BadInput for what cannot be read or measured together.
+    The precision is the one asked for, or else the one that fits beside the memory (`precision_that_fits`).
+    Only parameters whose names match `parameters` are measured. Raises BadInput for what cannot be read or
+    measured together.
     """
     import torch
 

@@ -46,8 +46,8 @@ def sentence_weights(batch: Batch) -> Float[Tensor, " m"]:
 class BatchLoss:
     """A model's cross entropy on a batch in nats, under the data's labels or under `distribution`.
 
-    Every sentence has equal weight. Whatever computes it raises NonFiniteScores where a logit is not finite,
-    naming the sentence by its number, of which `first_sentence` is that of the first.
+    Every sentence has equal weight. All methods raise NonFiniteScores where a logit is not finite, and name
+    the sentence by its number; that of the batch's first sentence is `first_sentence`.
     """
 
     model: nn.Module
@@ -57,7 +57,7 @@ class BatchLoss:
     distribution: LabelDistribution | None = None
 
     def of_predictions(self) -> Float[Tensor, " m"]:
-        """Each prediction's."""
+        """The cross entropy of each prediction."""
         logits = self.objective.logits(self.model, self.batch)
         refuse_non_finite(logits.detach(), self.batch, self.first_sentence)
         targets = self.batch.targets
@@ -66,19 +66,19 @@ class BatchLoss:
         return nn.functional.cross_entropy(logits, targets, reduction="none")
 
     def mean(self) -> Float[Tensor, ""]:
-        """The sentence average."""
+        """The mean over sentences of `of_sentences`."""
         losses = self.of_predictions()
         return (losses * sentence_weights(self.batch).to(losses)).sum()
 
     def of_sentences(self) -> Float[Tensor, " n"]:
-        """Each sentence's mean over its predictions, from a single pass."""
+        """Each sentence's mean over its predictions, from one pass through the model."""
         losses, n = self.of_predictions(), len(self.batch)
         shares = losses * (sentence_weights(self.batch) * n).to(losses)
         return losses.new_zeros(n).index_add(0, self.batch.rows, shares)
 
     @torch.no_grad()
     def values(self) -> Float[Tensor, " n"]:
-        """The same without gradients, float64: as many at once as fit into `FORWARD_MEMORY_BYTES`."""
+        """`of_sentences` without gradients, in float64, as many at once as fit `FORWARD_MEMORY_BYTES`."""
         at_once = rows_at_once(self.model, self.batch.input_ids.shape[1], FORWARD_MEMORY_BYTES)
         losses: list[Tensor] = []
         for part in self.split(at_once):
@@ -119,7 +119,7 @@ def losses_of(
     distribution: LabelDistribution | None = None,
     first_sentence: int = 0,
 ) -> list[BatchLoss]:
-    """The loss on each of the parts, whose sentences are counted on, on the model's device."""
+    """The loss on each of the parts, on the model's device; sentences are numbered on from part to part."""
     firsts = itertools.accumulate(map(len, parts), initial=first_sentence)
     placed = [part.to(device_of(model)) for part in parts]
     return [

@@ -159,7 +159,7 @@ def _twice_backward(
 
 
 def _loses_derivatives(model: nn.Module) -> bool:
-    """Whether products are those of bitsandbytes: of 4-bit weights, they drop forward-mode ones silently."""
+    """Whether it has layers of bitsandbytes: their 4-bit products lose forward derivatives silently."""
     return any(type(module).__module__.startswith("bitsandbytes.") for module in model.modules())
 
 

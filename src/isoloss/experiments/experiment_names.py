@@ -16,8 +16,8 @@ GROUPS = ("paper", "all")
 
 _SUITE_FOLDER = Path(__file__).with_name("suite")
 RUN_NAMES = Path(__file__).parents[1] / "reference" / "run_names.json"
-"""For each scale and experiment what its runs are called before their seeds, and ranges of these; a test
-compares it with the plans, and writing the digests of these anew writes it too."""
+"""For each scale and experiment, what its runs are called before their seeds, and ranges of the seeds. A test
+compares the file with the plans, and `tests/experiments/frozen_plans.py` writes it anew."""
 
 
 def experiment_names() -> tuple[str, ...]:

@@ -121,7 +121,7 @@ def add_adapter(model: PreTrainedModel, name: str) -> None:
 
 
 def _add_to_layers(model: PreTrainedModel, folder: str) -> set[str]:
-    """The names of the weights that the folder lacks."""
+    """Add the folder's weights to the model's layers; returns the names of those that the folder lacks."""
     from peft import load_peft_weights, set_peft_model_state_dict
 
     found = model.load_adapter(folder, is_trainable=True)
@@ -136,7 +136,7 @@ def _add_to_layers(model: PreTrainedModel, folder: str) -> set[str]:
 
 
 def _add_with_shared_matrices(model: PreTrainedModel, folder: str) -> set[str]:
-    """The same for VeRA, whose layers share fixed matrices that `transformers` would leave out."""
+    """As `_add_to_layers`, of VeRA, whose layers share fixed matrices that `transformers` would leave out."""
     from peft import PeftConfig, PeftModel
 
     settings = PeftConfig.from_pretrained(folder)

@@ -27,8 +27,8 @@ from isoloss.report.marks import (
 )
 
 KINDS = ("png", "svg", "pdf")
-
 _NOT_IN_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
+"""What `printable` leaves, and XML does not have."""
 
 COLUMN_WIDTH = 234.0
 """In points: 3.25 inches, one of two columns on letter paper."""
@@ -113,7 +113,7 @@ def _narrow(part: Any) -> Any:
 
 
 def _drawn(picture: dict[str, Any]) -> str:
-    """The picture as SVG, in which names may have any characters: XML has no control characters."""
+    """The picture as SVG; characters that XML does not have are written out, or else replaced."""
 
     def printed(part: Any) -> Any:
         if isinstance(part, dict):

@@ -158,5 +158,4 @@ def _is_for_each_sentence(lookup: Any, sentences: int) -> bool:
         return False
     if ids.stride(0) == 0:
         return True
-    has_values = type(ids) is Tensor and not ids.is_meta
-    return has_values and bool((ids == lookup._saved_padding_idx).all())
+    return not _has_no_values(ids) and bool((ids == lookup._saved_padding_idx).all())
