@@ -146,7 +146,8 @@ class GivenProse:
     def digest(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def books(self, progress: Progress) -> tuple[str, ...]:
+    def books(self, _progress: Progress) -> tuple[str, ...]:
+        """The text, in one piece."""
         return (self.text,)
 
 
@@ -251,6 +252,7 @@ class HubPlan:
 
     @property
     def whole_tokenizer(self) -> ModelsTokenizer:
+        """All of the model's tokens."""
         return ModelsTokenizer(self.source)
 
     def language(self, output: Path, progress: Progress) -> CausalLM:

@@ -171,7 +171,7 @@ class AlwaysMask:
     [2, 2]
     """
 
-    def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:
+    def replace(self, tokens: Int[Tensor, " m"], _generator: torch.Generator) -> Int[Tensor, " m"]:
         """The tokens shown in place of these."""
         return torch.full_like(tokens, MASK)
 
@@ -196,6 +196,7 @@ class BertReplacement:
             )
 
     def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:
+        """The tokens shown in place of these; raises BadInput for one that is no word of the language."""
         if len(tokens) and int(tokens.max()) >= self.words + FIRST_WORD:
             raise BadInput(
                 f"there is a word number {int(tokens.max()) - FIRST_WORD}, but the objective was made for "
