@@ -96,6 +96,20 @@ def _untimed(monkeypatch):
 
 
 @pytest.mark.usefixtures("_untimed")
+def test_what_is_counted_of_adapters_and_of_quantised_models_is_said(folders, tmp_path, capsys):
+    adapter = {"base_model_name_or_path": str(folders / "gpt2"), "peft_type": "LORA"}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(adapter))
+    assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 0
+    assert "those of the base model, as if all were measured" in " ".join(capsys.readouterr().out.split())
+    (tmp_path / "adapter_config.json").unlink()
+    config = json.loads((folders / "gpt2" / "config.json").read_text())
+    quantised = {"quant_method": "bitsandbytes", "load_in_4bit": True}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": quantised}))
+    assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 0
+    assert "as if they were not quantised: they take less" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.usefixtures("_untimed")
 def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     config = json.loads((folders / "gpt2" / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))

@@ -169,13 +169,27 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
     )
     return [
         f"{name}: {cost.architecture}, type {cost.kind}, {cost.prediction}; from its configuration alone",
-        f"parameters: {counted.parameters:,}, {_size(counted.bytes_of_weights)} in {cost.precision}",
+        f"parameters: {counted.parameters:,}, {_size(counted.bytes_of_weights)} in {cost.precision}"
+        f"{_counted_as(name)}",
         f"longest input: {_longest(longest)}",
         f"memory: {_size(cost.peak_bytes)} at its peak, with {counted.at_once} sentences of {cost.length} "
         f"tokens at once{of_process}: {fits}",
         f"time on {device}: {time}",
         f"sentences for an error of 1 %: {_UNKNOWN}, and a folder with weights",
     ]
+
+
+def _counted_as(name: str) -> str:
+    """Of a model whose measurement takes less than that of all its weights, what was counted instead."""
+    from isoloss.models.adapters import base_of_adapter
+    from isoloss.models.hub_names import read_configuration
+
+    if base_of_adapter(name) is not None:
+        return "; those of the base model, as if all were measured: the adapter's alone take less"
+    folder = Path(name)
+    if folder.is_dir() and read_configuration(folder).get("quantization_config"):
+        return "; as if they were not quantised: they take less"
+    return ""
 
 
 _UNKNOWN = "unknown without a text; give --text FILE"
