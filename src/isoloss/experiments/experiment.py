@@ -197,10 +197,14 @@ def in_words(settings: Any) -> str:
     'AdamW (learning rate 0.003, warm up steps 500)'
     >>> in_words(PreLayerNormTransformer(laptop_shape(16)))
     'pre layer norm transformer (width 16, heads 1, layers 2, inner width 64)'
+    >>> from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+    >>> in_words(TraceQuantity(sentences=64, seed=1))
+    'trace (sentences 64, seed 1)'
     """
     said = _settings_in_words(settings)
-    name = re.sub("(?<=[a-z])(?=[A-Z][a-z])", " ", type(settings).__name__.removesuffix("Quantity"))
-    name = name.lower() if " " in name else name
+    of_class = type(settings).__name__
+    name = re.sub("(?<=[a-z])(?=[A-Z][a-z])", " ", of_class.removesuffix("Quantity"))
+    name = name.lower() if " " in name or name != of_class else name  # Muon and Dyck are names
     return f"{name} ({said})" if said else name
 
 

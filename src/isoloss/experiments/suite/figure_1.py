@@ -65,8 +65,8 @@ def figure_1(scale: Scale) -> Experiment:
             "distribution is known, and compares checkpoints whose loss has converged. All have the same "
             "loss but differ in downstream accuracy, and the trace of the Hessian tells the better ones "
             "apart.",
-            "First, loss, trace and accuracy along each run, against pre-training steps. Then one dot per "
-            "checkpoint after the loss has converged.",
+            "The first charts show loss, trace and accuracy of each run over its steps; the others have a "
+            "dot for each checkpoint after the loss has converged.",
             *((ELSEWHERE,) if at_laptop else ()),
         ),
         runs=grammar_runs(scale, (*measured, *beside)),
