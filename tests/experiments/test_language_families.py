@@ -1,7 +1,7 @@
 """Hidden Markov and causal languages, and SGD from saturated models, carried out at the smallest scale."""
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -18,7 +18,7 @@ from isoloss.experiments.suite.figure_2 import figure_2
 from isoloss.experiments.suite.figure_4 import figure_4
 from isoloss.experiments.suite.figure_8 import figure_8
 from isoloss.experiments.suite.figure_9 import figure_9
-from isoloss.experiments.teacher import HubPlan, TeacherPlan
+from isoloss.experiments.teacher import GivenProse, HubPlan, TeacherPlan
 from isoloss.models.causal_language import ModelSource
 from isoloss.progress import Progress, silent
 from jobs_in_turn import in_turn
@@ -115,7 +115,9 @@ def test_a_continuing_run_goes_on_where_it_was_cut(
 def test_a_teacher_is_trained_once(output: Path, results: dict[str, ExperimentResult]) -> None:
     """Once its run is complete, its text is not requested again."""
     (folder,) = (output / "teachers").iterdir()
-    plan = replace(SMOKE.language, prose=NoProse(SMOKE.language.prose.digest))
+    prose = SMOKE.language.prose
+    assert isinstance(prose, GivenProse)
+    plan = replace(SMOKE.language, prose=NoProse(prose.text))
     assert plan.digest == SMOKE.language.digest
     language = plan.language(output, silent)
     assert language.digest == SMOKE.language.language(output, silent).digest
@@ -123,16 +125,13 @@ def test_a_teacher_is_trained_once(output: Path, results: dict[str, ExperimentRe
     assert len(list((folder / "steps").iterdir())) == 1
 
 
-@dataclass(frozen=True)
-class NoProse:
-    digest: str
-
-    def books(self, progress: Progress) -> tuple[str, ...]:
+class NoProse(GivenProse):
+    def books(self, _progress: Progress) -> tuple[str, ...]:
         raise IsolossError("the books cannot be fetched (no such host); connect to a package index")
 
 
 def test_without_its_text_only_the_causal_language_fails(tmp_path: Path) -> None:
-    plan = TeacherPlan(TINY_TEACHER, NoProse("0"), words=16)
+    plan = TeacherPlan(TINY_TEACHER, NoProse(""), words=16)
     scale = replace(tiny_scale(), causal_language=replace(SMOKE, language=plan))
     experiment = figure_8(scale)
     runs = [run for run in without_grammar(experiment) if "width-16" in run.name]

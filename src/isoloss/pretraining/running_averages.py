@@ -61,7 +61,7 @@ class TrainingLoss:
     1.0
     >>> losses.add(torch.tensor(float("nan"))); losses.settle()
     Traceback (most recent call last):
-    isoloss.errors.IsolossError: the loss is nan at step 3 of the run with seed 0; ...
+    isoloss.pretraining.running_averages.Diverged: the loss is nan at step 3 of the run with seed 0; ...
     """
 
     def __init__(self, seed: int, first_step: int) -> None:
