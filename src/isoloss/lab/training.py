@@ -214,6 +214,8 @@ def _lasting(
 ) -> _Lasting:
     """Numbers as given, as Python's; checkpoints at doubling steps unless `at` says at which."""
     number = whole_number("the number of steps", steps)
+    if not isinstance(at, Iterable | None):
+        raise BadInput(f"the steps to keep models at are a list; give [{at!r}], not {at!r}")
     kept = (
         _doubling(number)
         if at is None

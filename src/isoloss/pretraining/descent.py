@@ -164,7 +164,23 @@ def check_momentum(momentum: float) -> None:
         raise BadInput(f"momentum must be at least 0 and below 1, not {momentum}")
 
 
-def check_moments(settings: Any) -> None:
+@runtime_checkable
+class _OfMoments(Protocol):
+    """Settings of a rule with running moments of the gradient."""
+
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def weight_decay(self) -> float: ...
+    @property
+    def warm_up_steps(self) -> int: ...
+    @property
+    def first_beta(self) -> float: ...
+    @property
+    def second_beta(self) -> float: ...
+
+
+def check_moments(settings: _OfMoments) -> None:
     """`check_rate_and_decay`, and BadInput for a negative warm-up or decay rates of moments not in [0, 1)."""
     check_rate_and_decay(settings.learning_rate, settings.weight_decay)
     if settings.warm_up_steps < 0:
