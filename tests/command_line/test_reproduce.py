@@ -240,3 +240,8 @@ def test_what_failed_is_told_though_the_site_cannot_be_written(
     with pytest.raises(IsolossError, match="No space left"):
         reproduce_experiments(ReproduceOptions(("figure-1",), "smoke", tmp_path))
     assert "seed-1 failed: no space" in capsys.readouterr().err
+
+
+def test_a_device_of_a_cluster_need_not_be_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isoloss.command_line.reproduction.reproduce_experiments", lambda request: 0)
+    assert reproduce(ReproduceOptions(("figure-1",), scale="paper", on="slurm", device="cuda")) == 0

@@ -114,7 +114,8 @@ def reproduce(options: ReproduceOptions) -> int:
     with starting("reproduce"):
         from isoloss.device import usable_device
 
-        usable_device(options.device)
+        if options.on == "local":  # a cluster's devices are not this machine's
+            usable_device(options.device)
         if options.task is not None:
             _refuse_absent_task(options, options.task)
         from isoloss.command_line.reproduction import reproduce_experiments

@@ -87,7 +87,7 @@ def test_branches_of_one_start_are_carried_out_and_drawn(
     if name == "drift-limits":
         momenta = result.table.filter(varied=varied)["pace"].unique()
         assert momenta.len() == 3
-        assert all(f"{momentum} (" in panels[0].caption for momentum in momenta)
+        assert all(f"{momentum.replace(' ', ' = ')} (" in panels[0].caption for momentum in momenta)
     elif name == "adamw-clock":
         assert result.table["root_fisher"].null_count() == 0
         assert defined >= {"loss-stands", "root-falls", "root-before-trace"}
