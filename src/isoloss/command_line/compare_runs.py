@@ -100,7 +100,6 @@ def _print(
     *,
     every: bool,
 ) -> None:
-    from isoloss.results.record import as_text
 
     console = table_console()
     names = [run.name[:8] for run in runs]
@@ -124,7 +123,7 @@ def _print(
     for heading in (*(("step",) if len(at) > 1 else ()), "quantity", *names, "difference"):
         table.add_column(heading, justify="left" if heading == "quantity" else "right", overflow="fold")
     for name, each in named:
-        numbers = [as_text(e.value, e.standard_error) for e in (each.first, each.second, each.difference)]
+        numbers = [str(e) for e in (each.first, each.second, each.difference)]
         table.add_row(*([_steps(each)] if len(at) > 1 else []), name, *numbers)
     console.print(table)
     if len(wholes) > len(named):

@@ -90,9 +90,7 @@ def _verdict_lines(shown: Shown) -> list[str]:
 
 def _lines_of(verdict: "FlatterVerdict") -> list[str]:
     """The answer with everything that belongs to it in one line, and a line for each warning."""
-    trace, normalised, loss = (
-        as_text(each.value, each.standard_error) for each in (verdict.trace, verdict.normalised, verdict.loss)
-    )
+    trace, normalised, loss = map(str, (verdict.trace, verdict.normalised, verdict.loss))
     answered = "undecided" if verdict.answer == "open" else verdict.answer
     answer = (
         f"{verdict.second} flatter than {verdict.first} at the same loss? {answered}: trace {trace}, "

@@ -9,7 +9,6 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentences_between
 from isoloss.progress import Progress, Share, silent, unheard
 from isoloss.results.estimate import Estimate
-from isoloss.results.record import as_text
 
 FEWEST = 64
 """Values that an estimate must have before its own error may stop it: the error of fewer is itself too
@@ -110,7 +109,7 @@ def measure_until(
         known = [estimate for estimate in estimates if estimate is not None]
         if len(known) == len(running):
             reason = stopping.reason(known, done, monotonic() - begun)
-            so_far = as_text(known[0].value, known[0].standard_error)
+            so_far = str(known[0])
             progress(task, done, _total(done, known, stopping, expected), so_far)
             if reason is not None:
                 progress(task, done, done, so_far)
@@ -144,7 +143,7 @@ def _within(
     before = running[number].sentences
     certain = stopping.relative_error is None or len(known) == len(running)
     total = _total(before + len(batch), known if certain else [], stopping, expected)
-    so_far = as_text(known[0].value, known[0].standard_error) if known else ""
+    so_far = str(known[0]) if known else ""
 
     furthest = 0.0
 

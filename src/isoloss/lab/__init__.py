@@ -15,7 +15,8 @@ train: 6 models, steps 1, 2, 4, 8, 16, 20; trained with seed 0
 """
 
 from isoloss.lab.charts import plot
-from isoloss.lab.measuring import Measured, loss, probe, trace
+from isoloss.lab.measured import Measured
+from isoloss.lab.measuring import loss, probe, trace
 from isoloss.lab.models import Model, Run, model
 from isoloss.lab.sharing import push, save
 from isoloss.lab.training import average, flatten, polish, train

@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.lab.measuring import Measured, Row
+from isoloss.lab.measured import Measured, Row
 from isoloss.lab.models import Run
 
 HEIGHT, WIDTH = 150, 420

@@ -1,11 +1,10 @@
 """Measuring in the laboratory: the loss, the trace and a probe, each number with its standard error."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import SupportsIndex
 
-import polars as pl
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -13,6 +12,7 @@ from torch import Tensor
 from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus
 from isoloss.curvature.fisher_trace import TRACE_UNIT, fisher_trace
 from isoloss.errors import BadInput
+from isoloss.lab.measured import Measured, Row
 from isoloss.lab.models import (
     Model,
     Models,
@@ -36,81 +36,10 @@ from isoloss.models.loading import longest_sentence
 from isoloss.models.lookup_table import OneHotWords
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress
-from isoloss.results.estimate import Estimate, mean_over_sentences, paired_difference
+from isoloss.results.estimate import Estimate, mean_over_sentences
 
 Text = str | Path | Sequence[str]
 """A file with a sentence a line, or sentences."""
-
-
-@dataclass(frozen=True, repr=False)
-class Row:
-    """A model's number: its name, its step if any, the estimate, and the values it is the mean of."""
-
-    model: str
-    step: int | None
-    estimate: Estimate
-    values: Float[Tensor, " n"]
-
-    @property
-    def label(self) -> str:
-        """The model's name and step."""
-        return self.model if self.step is None else f"{self.model}, step {self.step:,}"
-
-    def __repr__(self) -> str:
-        return f"{self.label}  {number_with_error(self.estimate)}"
-
-
-@dataclass(frozen=True, repr=False)
-class Measured:
-    """A quantity of several models on the same `n` sentences; prints as a table.
-
-    `kl` is, of an exact loss, what of it is the model's own: KL(distribution || model). `beside` are numbers
-    of no model: the entropy, below which no loss can be, or a probe's accuracy without a model.
-    """
-
-    quantity: str
-    unit: str
-    seed: int
-    rows: tuple[Row, ...]
-    kl: "Measured | None" = None
-    beside: tuple[tuple[str, Estimate], ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, number: int) -> Row:
-        return self.rows[number]
-
-    def differences(self) -> "Measured":
-        """Each other model's number minus the first's, sentence by sentence, with the error of that."""
-        first, *others = self.rows
-        rows = []
-        for row in others:
-            values = row.values - first.values
-            rows.append(replace(row, estimate=paired_difference(row.values, first.values), values=values))
-        if not rows:
-            raise BadInput("a single model differs from nothing; measure at least two")
-        return Measured(f"{self.quantity}, less that of {first.label}", self.unit, self.seed, tuple(rows))
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """A row for each model: model, step, the quantity and its error; of an exact loss also KL's."""
-        rows = []
-        for number, row in enumerate(self.rows):
-            of_kl = _columns("kl", self.kl[number].estimate) if self.kl else {}
-            own = _columns(self.quantity, row.estimate)
-            rows.append({"model": row.model, "step": row.step, **own, **of_kl})
-        return pl.DataFrame(rows)
-
-    def __repr__(self) -> str:
-        n = self.rows[0].estimate.n
-        lines = [f"{self.quantity} ({self.unit}), {n:,} sentences, seed {self.seed}"]
-        wide = max(len(row.label) for row in self.rows)
-        for number, row in enumerate(self.rows):
-            kl = f"   KL {number_with_error(self.kl[number].estimate)}" if self.kl else ""
-            lines.append(f"  {row.label:{wide}}  {number_with_error(row.estimate)}{kl}")
-        lines += [f"  {name:{wide}}  {number_with_error(estimate)}" for name, estimate in self.beside]
-        return "\n".join(lines)
 
 
 def loss(
@@ -306,18 +235,3 @@ def _text(every: Sequence[Model], on: Text) -> TextCorpus:
 
 def _row(found: Model, values: Float[Tensor, " n"]) -> Row:
     return Row(found.name, found.step, mean_over_sentences(values), values)
-
-
-def _columns(name: str, estimate: Estimate) -> dict[str, float]:
-    return {name: estimate.value, f"{name}_error": estimate.standard_error}
-
-
-def number_with_error(estimate: Estimate) -> str:
-    """Value and standard error, to the error's second digit.
-
-    >>> number_with_error(Estimate(1.42153, 0.00412, 500)), number_with_error(Estimate(31.4, 1.02, 500))
-    ('1.4215 ± 0.0041', '31.4 ± 1.0')
-    """
-    error = estimate.standard_error
-    digits = 1 if not error > 0 else max(0, 1 - int(f"{error:.1e}".split("e")[1]))
-    return f"{estimate.value:.{digits}f} ± {error:.{digits}f}"

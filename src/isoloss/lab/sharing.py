@@ -10,7 +10,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 import isoloss
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import writable
-from isoloss.lab.measuring import Measured, number_with_error
+from isoloss.lab.measured import Measured
 from isoloss.lab.models import Model, TorchModel
 from isoloss.lab.saved_language import CARD_FILE
 from isoloss.languages.language import Language, WritesItself, kind_of
@@ -112,7 +112,7 @@ def _lines_of(model: Model, measured: Measured) -> list[str]:
     for quantity in (measured, measured.kl):
         for row in quantity.rows if quantity else ():
             if quantity and (row.model, row.step) == (model.name, model.step):
-                number = number_with_error(row.estimate)
+                number = str(row.estimate)
                 told = (quantity.quantity, number, quantity.unit, f"{row.estimate.n:,}", str(quantity.seed))
                 lines.append(f"| {' | '.join(told)} |")
     return lines

@@ -36,7 +36,8 @@ from isoloss.measurements.on_sentences import name_and_value, quantity_named, sh
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import SampledBatches, predicting_of
 from isoloss.measurements.task_texts import task_features
-from isoloss.models.loading import Prediction, read_config
+from isoloss.models.folder_configuration import read_config
+from isoloss.models.loading import Prediction
 from isoloss.models.task_heads import head_of
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.models.hub import MEND, refuse_irregular, refusing
-from isoloss.models.hub_names import read_configuration
+from isoloss.models.hub import MEND, quiet, refuse_irregular, refuse_unreachable_hub, refusing
+from isoloss.models.hub_names import read_configuration, refuse_absent
 from isoloss.models.stored_weights import held_in, weight_shapes
+from isoloss.results.checkpoint import refuse_damaged
 
 _CLASSES = (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -58,6 +59,49 @@ _RENAMINGS = (
 )
 _OF_OTHER_LIBRARIES = {"sentence_encoder.": "fairseq", "language_model.": "Megatron", "gpt_neox.": "NeoX"}
 _OTHER_HEADS = re.compile(r"pooler|seq_relationship|classifier|qa_outputs|score\.|binary_head")
+
+
+def read_config(name: str) -> Any:
+    """The configuration of a model of that name. Raises BadInput if there is none, or it is quantised."""
+    refuse_absent(name)
+    folder = Path(name)
+    if folder.is_dir():
+        refuse_damaged(folder, "*.json")
+        if not (folder / "config.json").is_file():
+            _refuse_gguf(sorted(folder.glob("*.gguf")))
+            raise BadInput(f"{name} holds no model: it has no config.json; name a checkpoint's folder")
+    elif folder.exists():
+        _refuse_gguf([folder] if folder.suffix == ".gguf" else [])
+        raise BadInput(f"{name} is a file; name the folder of a model, as save_pretrained writes it")
+    else:
+        refuse_unreachable_hub(name)
+    with refusing("language model", name), quiet():
+        if folder.is_dir():
+            config = configuration_in(folder)
+        else:
+            config = AutoConfig.from_pretrained(name, trust_remote_code=False)
+    _refuse_quantised(config, name)
+    return config
+
+
+def _refuse_gguf(files: Sequence[Path]) -> None:
+    if files:
+        raise BadInput(
+            f"{files[0]} is a GGUF file, whose weights are rounded; load it by AutoModelForCausalLM."
+            f"from_pretrained({str(files[0].parent)!r}, gguf_file={files[0].name!r}), save that with "
+            "save_pretrained, and name its folder"
+        )
+
+
+def _refuse_quantised(config: Any, name: str) -> None:
+    """Raise BadInput for weights that are whole numbers; through bitsandbytes' an adapter has gradients."""
+    said = getattr(config, "quantization_config", None)
+    method = said.get("quant_method") if isinstance(said, dict) else getattr(said, "quant_method", None)
+    if said is not None and str(method) not in ("bitsandbytes", "QuantizationMethod.BITS_AND_BYTES"):
+        raise BadInput(
+            f"{name} is quantised ({method}): its weights are whole numbers, which have no gradients; "
+            "measure the model that it was made from"
+        )
 
 
 def configuration_in(folder: Path) -> Any:

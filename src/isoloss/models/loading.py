@@ -1,14 +1,14 @@
 """Loads Hugging Face masked and causal language models, from folders or by their names on a hub."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -19,10 +19,10 @@ from isoloss.errors import BadInput
 from isoloss.models.adapters import add_adapter, base_of_adapter
 from isoloss.models.folder_configuration import (
     about_missing,
-    configuration_in,
     is_of_body,
     lacks_head,
     of_further_layer,
+    read_config,
     renamed_weights,
 )
 from isoloss.models.hub import (
@@ -33,7 +33,6 @@ from isoloss.models.hub import (
     refusing,
     sized_by_weights,
 )
-from isoloss.models.hub_names import refuse_absent
 from isoloss.models.stored_weights import explained_by_weights
 from isoloss.models.transformers import Attention
 from isoloss.results.checkpoint import refuse_damaged
@@ -246,49 +245,6 @@ def number_of_tokens(model: PreTrainedModel) -> int:
     if isinstance(embeddings, nn.Embedding):
         return embeddings.num_embeddings
     return int(model.config.get_text_config().vocab_size)
-
-
-def read_config(name: str) -> Any:
-    """The configuration of a model of that name. Raises BadInput if there is none, or it is quantised."""
-    refuse_absent(name)
-    folder = Path(name)
-    if folder.is_dir():
-        refuse_damaged(folder, "*.json")
-        if not (folder / "config.json").is_file():
-            _refuse_gguf(sorted(folder.glob("*.gguf")))
-            raise BadInput(f"{name} holds no model: it has no config.json; name a checkpoint's folder")
-    elif folder.exists():
-        _refuse_gguf([folder] if folder.suffix == ".gguf" else [])
-        raise BadInput(f"{name} is a file; name the folder of a model, as save_pretrained writes it")
-    else:
-        refuse_unreachable_hub(name)
-    with refusing("language model", name), quiet():
-        if folder.is_dir():
-            config = configuration_in(folder)
-        else:
-            config = AutoConfig.from_pretrained(name, trust_remote_code=False)
-    _refuse_quantised(config, name)
-    return config
-
-
-def _refuse_gguf(files: Sequence[Path]) -> None:
-    if files:
-        raise BadInput(
-            f"{files[0]} is a GGUF file, whose weights are rounded; load it by AutoModelForCausalLM."
-            f"from_pretrained({str(files[0].parent)!r}, gguf_file={files[0].name!r}), save that with "
-            "save_pretrained, and name its folder"
-        )
-
-
-def _refuse_quantised(config: Any, name: str) -> None:
-    """Raise BadInput for weights that are whole numbers; through bitsandbytes' an adapter has gradients."""
-    said = getattr(config, "quantization_config", None)
-    method = said.get("quant_method") if isinstance(said, dict) else getattr(said, "quant_method", None)
-    if said is not None and str(method) not in ("bitsandbytes", "QuantizationMethod.BITS_AND_BYTES"):
-        raise BadInput(
-            f"{name} is quantised ({method}): its weights are whole numbers, which have no gradients; "
-            "measure the model that it was made from"
-        )
 
 
 def _prediction(config: Any, name: str) -> Prediction:

@@ -14,8 +14,9 @@ from transformers import (
 
 from isoloss.errors import BadInput
 from isoloss.models.adapters import base_of_adapter, refuse_adapter_of_head
+from isoloss.models.folder_configuration import read_config
 from isoloss.models.hub import quiet, refusing
-from isoloss.models.loading import bounded, read_config, refuse_other_weights, with_experts_apart
+from isoloss.models.loading import bounded, refuse_other_weights, with_experts_apart
 from isoloss.results.checkpoint import refuse_damaged
 
 Head = Literal["text classes", "text labels", "token classes", "target text"]

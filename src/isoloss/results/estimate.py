@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.results.record import Record, Setting
+from isoloss.results.record import Record, Setting, as_text
 
 LARGEST_EXPONENT = 700.0
 """Of intervals on the scale of logarithms: beyond it, a number is too large for a float."""
@@ -45,6 +45,14 @@ class Estimate:
     def __post_init__(self) -> None:
         if math.isnan(self.degrees_of_freedom):
             object.__setattr__(self, "degrees_of_freedom", self.n - 1.0)
+
+    def __str__(self) -> str:
+        """Value and standard error, to the error's second digit.
+
+        >>> print(Estimate(1.42153, 0.00412, 500))
+        1.4215 ± 0.0041
+        """
+        return as_text(self.value, self.standard_error)
 
     def interval(
         self, confidence: float, limit: float = math.inf, lowest: float = -math.inf
