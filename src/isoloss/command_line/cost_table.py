@@ -126,8 +126,8 @@ def print_cost(rows: Sequence[Row], machine: Device, scale: str, width: int | No
     groups: dict[str, list[dict[str, str]]] = {}
     for row in rows:
         cells = {"model": row["model"], "rule": row["rule"], "steps": f"{row['steps']:,}"}
-        own = _numbers(row) | (_measured_numbers(row) if "hours_measured" in row else {})
-        groups.setdefault(row["experiment"] or CONTINUED, []).append(cells | own)
+        numbers = _numbers(row) | (_measured_numbers(row) if "hours_measured" in row else {})
+        groups.setdefault(row["experiment"] or CONTINUED, []).append(cells | numbers)
     groups["all of them"] = [{"model": "", **_numbers(_total(rows))}]
     columns = list(dict.fromkeys(name for each in groups.values() for row in each for name in row))
     table = PlainTable(groups, columns, set(columns) - {"model", "rule"}, LEAST_FIRST)

@@ -104,8 +104,8 @@ class ReproduceOptions:
     @property
     def folder(self) -> Path:
         """The folder of the runs and the site."""
-        own = f"-{self.language.stem}" if self.language else ""
-        return self.output or Path("results") / f"{self.scale}{own}"
+        ending = f"-{self.language.stem}" if self.language else ""
+        return self.output or Path("results") / f"{self.scale}{ending}"
 
 
 def reproduce(options: ReproduceOptions) -> int:

@@ -68,9 +68,9 @@ def _compute(request: ReproduceOptions, scale: Scale) -> Compute | None:
     """How to train, where the request says so; None leaves it to the scale."""
     if request.precision is None and request.compiled is None:
         return None
-    own = scale.compute
-    compiled = own.compiled if request.compiled is None else request.compiled
-    return Compute(request.precision or own.precision, compiled)
+    of_scale = scale.compute
+    compiled = of_scale.compiled if request.compiled is None else request.compiled
+    return Compute(request.precision or of_scale.precision, compiled)
 
 
 def reproduce_experiments(request: ReproduceOptions) -> int:

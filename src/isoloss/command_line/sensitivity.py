@@ -197,11 +197,11 @@ def _replacement(options: SensitivityOptions, model: "PreTrainedModel") -> "Weig
         {name: tuple(p.shape) for name, p in trainable_parameters(each).items()} for each in (model, other)
     ]
     for name in [*shapes[0], *shapes[1]]:
-        own, its = (each.get(name, "no such tensor") for each in shapes)
-        if own != its:
+        here, its = (each.get(name, "no such tensor") for each in shapes)
+        if here != its:
             raise BadInput(
                 f"{options.replacement} cannot replace the weights of {options.model}: {name} is {its} there "
-                f"and {own} here; name a model of the same shape"
+                f"and {here} here; name a model of the same shape"
             )
     return Replacement.by(other, options.replacement)
 

@@ -147,8 +147,8 @@ def texts_with_labels(path: Path, numbers: Mapping[str, int]) -> AnsweredCorpus:
         if len(cell) == classes and all(each in (0, 1) for each in cell):
             answers.append([int(each) for each in cell])
             continue
-        own = {_class(each, numbers, path, row) for each in cell}
-        answers.append([int(number in own) for number in range(classes)])
+        labels = {_class(each, numbers, path, row) for each in cell}
+        answers.append([int(number in labels) for number in range(classes)])
     return AnsweredCorpus(texts, answers)
 
 
@@ -226,12 +226,12 @@ def words_with_classes(path: Path, numbers: Mapping[str, int]) -> TaggedCorpus:
         if not isinstance(said, list) or not isinstance(labels, list) or len(said) != len(labels):
             raise BadInput(f"{path}, row {row}: {named[0]} and {named[1]} must be lists of one length")
         if said:
-            own = [_class(label, numbers, path, row) for label in labels]
-            rows.append((list(map(str, said)), own, row))
+            numbered = [_class(label, numbers, path, row) for label in labels]
+            rows.append((list(map(str, said)), numbered, row))
     if not rows:
         raise BadInput(f"{path} has no words; give some")
     return TaggedCorpus(
-        [said for said, _, _ in rows], [own for _, own, _ in rows], [row for _, _, row in rows]
+        [said for said, _, _ in rows], [numbered for _, numbered, _ in rows], [row for _, _, row in rows]
     )
 
 

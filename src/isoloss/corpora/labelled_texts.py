@@ -186,10 +186,10 @@ def split_by_hash(
     """
     hashes = example_hashes(examples)
     group_of: dict[bytes, bytes] = {}
-    for own, group in zip(hashes, hashes if groups is None else map(text_hash, groups), strict=True):
-        group_of.setdefault(own, group)
+    for digest, group in zip(hashes, hashes if groups is None else map(text_hash, groups), strict=True):
+        group_of.setdefault(digest, group)
     examples = distinct(examples)
-    deciding = [group_of[own] for own in example_hashes(examples)]
+    deciding = [group_of[digest] for digest in example_hashes(examples)]
     held_out = [is_held_out(key, shares.validation + shares.test) for key in deciding]
     validates = [is_held_out(key, shares.validation) for key in deciding]
     rows = range(len(examples))

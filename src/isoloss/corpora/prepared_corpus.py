@@ -126,8 +126,8 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
         **({"commit": commit} if (commit := getattr(request.source, "commit", None)) else {}),
     }
     with writable(folder):
-        own = (CORPUS_FILE, JOURNAL_FILE)
-        files = sorted(path for path in unfinished.rglob("*") if path.is_file() and path.name not in own)
+        left_out = (CORPUS_FILE, JOURNAL_FILE)
+        files = sorted(path for path in unfinished.rglob("*") if path.is_file() and path.name not in left_out)
         digests = {path.relative_to(unfinished).as_posix(): file_digest(path) for path in files}
         write_sealed(unfinished / CORPUS_FILE, {**facts, "files": digests}, folder.name)
         unfinished.rename(folder)

@@ -82,15 +82,15 @@ def read_task(
     if examples is not None and examples < 4:
         raise BadInput(f"{examples} examples are too few to learn from and be tested on; keep at least 4")
     rows = _read(path, columns)
-    own = None if test is None else _read(test, columns)
-    if test is not None and own is not None and len(own[0]) != len(rows[0]):
+    test_rows = None if test is None else _read(test, columns)
+    if test is not None and test_rows is not None and len(test_rows[0]) != len(rows[0]):
         raise BadInput(f"{path} and {test} must both hold texts, or both pairs of texts")
-    classes = _classes([row[-1] for row in (*rows, *(own or ()))], path)
+    classes = _classes([row[-1] for row in (*rows, *(test_rows or ()))], path)
     every, notes = _distinct(_labelled(rows, classes), path)
-    if test is None or own is None:
+    if test is None or test_rows is None:
         task = split_by_hash(path.stem, classes, every, SHARES, linked_groups(every))
     else:
-        tested, more = _distinct(_labelled(own, classes), test)
+        tested, more = _distinct(_labelled(test_rows, classes), test)
         kept = sharing_no_text(every, tested)
         if out := len(every) - len(kept):
             more += (f"{path.name}: {out:,} examples share a text with the test and are left out",)

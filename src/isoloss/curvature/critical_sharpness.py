@@ -105,8 +105,8 @@ def _step(losses: Sequence[BatchLoss], along: Sequence[BatchLoss] | None) -> tup
     if norm == 0:
         raise BadInput("the gradient is zero, so that there is no step to take; measure another model")
     if along is not None:
-        own, _ = ascent_direction(losses)
-        if not sum(inner_products_by_group(own, direction).values()) > 0:
+        gradient, _ = ascent_direction(losses)
+        if not sum(inner_products_by_group(gradient, direction).values()) > 0:
             raise BadInput(
                 "the gradients of the two data sets point apart: what lowers the one's loss raises the "
                 "other's at once, which is infinitely sharp; give data more alike, or more of them"

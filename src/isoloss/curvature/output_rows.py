@@ -53,20 +53,20 @@ def output_rows(model: nn.Module) -> list[OutputRows]:
     modules = dict(model.named_modules())
     found = []
     for name, parameter in trainable_parameters(model).items():
-        prefix, _, own = name.rpartition(".")
-        found.append(_laid_out(name, parameter.detach(), modules[prefix], own))
+        prefix, _, last = name.rpartition(".")
+        found.append(_laid_out(name, parameter.detach(), modules[prefix], last))
     return found
 
 
-def _laid_out(name: str, weight: Tensor, module: Any, own: str) -> OutputRows:
+def _laid_out(name: str, weight: Tensor, module: Any, last: str) -> OutputRows:
     kind, shape = type(module).__name__, tuple(weight.shape)
-    if own.endswith("bias") or (weight.ndim > 2 and weight.numel() == max(shape)):
+    if last.endswith("bias") or (weight.ndim > 2 and weight.numel() == max(shape)):
         return OutputRows(name, weight, (weight.numel(),))
     if isinstance(module, _CONVOLUTIONS):
         return OutputRows(name, weight, (shape[0], math.prod(shape[1:])))
-    if kind == "DbrxExpertGLU" and own == "w2":
+    if kind == "DbrxExpertGLU" and last == "w2":
         of_expert = (module.moe_num_experts, module.ffn_hidden_size, module.hidden_size)
         return OutputRows(name, weight, of_expert, turned=True)
-    by_input = own in _STORED_BY_INPUT.get(kind, ())
+    by_input = last in _STORED_BY_INPUT.get(kind, ())
     experts = weight.ndim == 3 and getattr(module, "is_transposed", False)
     return OutputRows(name, weight, shape, turned=by_input or experts)

@@ -59,7 +59,7 @@ class WorstBut:
 
     def __call__(self, runs: Frames) -> float:
         sign = -1.0 if self.largest else 1.0
-        values = [sign * statistic_of(self.statistic, *own) for own in by_language(runs).values()]
+        values = [sign * statistic_of(self.statistic, *group) for group in by_language(runs).values()]
         ordered = sorted(-math.inf if math.isnan(value) else value for value in values)
         value = ordered[self.left_out] if len(ordered) > self.left_out else math.nan
         return sign * value if math.isfinite(value) else math.nan
@@ -67,8 +67,8 @@ class WorstBut:
 
 def divergence_at_the_starts(runs: Frames) -> float:
     """KL(distribution || model) of the starts over the entropy, median over seeds; nan without starts."""
-    own = [run for run in runs if {PART, "kl", "loss"} <= {*run.columns} and run[PART][0] == START]
-    shares = [float((run["kl"] / (run["loss"] - run["kl"]))[-1]) for run in own]
+    starts = [run for run in runs if {PART, "kl", "loss"} <= {*run.columns} and run[PART][0] == START]
+    shares = [float((run["kl"] / (run["loss"] - run["kl"]))[-1]) for run in starts]
     return float(np.median(shares)) if shares else math.nan
 
 

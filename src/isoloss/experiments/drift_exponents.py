@@ -50,24 +50,24 @@ class StepsToAFall:
         ratios = np.round(self.rates - self.batches, 6).tolist()
         paces = sorted(zip(ratios, self.rates.tolist(), self.steps.tolist(), strict=True))
         bends = []
-        for _, own in groupby(paces, key=lambda pace: pace[0]):
-            slopes = [(high[2] - low[2]) / (low[1] - high[1]) for low, high in pairwise(list(own))]
+        for _, alike in groupby(paces, key=lambda pace: pace[0]):
+            slopes = [(high[2] - low[2]) / (low[1] - high[1]) for low, high in pairwise(list(alike))]
             if len(slopes) > 1:
                 bends.append(slopes[-1] - slopes[0])
         return float(np.mean(bends)) if bends else math.nan
 
 
-def steps_to(own: Sequence[Curve], share: float) -> StepsToAFall:
+def steps_to(group: Sequence[Curve], share: float) -> StepsToAFall:
     """Of the curves of one start, the steps to `share` of the fall that all of them reach.
 
     Steps are the mean of those averaged over. Without paces that are past that fall at their first
     checkpoint, of which only a bound is known.
     """
-    risen = [np.maximum.accumulate(curve.fallen) for curve in own]
+    risen = [np.maximum.accumulate(curve.fallen) for curve in group]
     fall = share * min((fallen[-1] for fallen in risen), default=math.nan)
     inside = [
         (curve.schedule, float(np.interp(fall, fallen, np.log2(curve.times))))
-        for curve, fallen in zip(own, risen, strict=True)
+        for curve, fallen in zip(group, risen, strict=True)
         if fall > 0 and fallen[0] <= fall
     ]
     return StepsToAFall(
@@ -105,11 +105,13 @@ class OverFalls:
 
     def __call__(self, runs: Sequence[pl.DataFrame]) -> float:
         """See the class; nan where the paces do not settle it."""
-        values = [value for own in by_model(curves(runs, DRIFT, clock=self.clock)) for value in self._of(own)]
+        values = [
+            value for group in by_model(curves(runs, DRIFT, clock=self.clock)) for value in self._of(group)
+        ]
         return float(np.mean(values)) if values else math.nan
 
-    def _of(self, own: Sequence[Curve]) -> Iterator[float]:
-        half, whole = (self.exponent(steps_to(own, share)) for share in (HALF, WHOLE))
+    def _of(self, group: Sequence[Curve]) -> Iterator[float]:
+        half, whole = (self.exponent(steps_to(group, share)) for share in (HALF, WHOLE))
         value = whole - half if self.deepening else (half + whole) / 2
         if math.isfinite(value):
             yield value

@@ -49,12 +49,12 @@ def with_start(
 
     Rows of runs that have no part in the drift are left out, and so are runs whose start is missing.
     """
-    own = [run for run in runs if PART in run.columns and run[PART][0] is not None]
-    if not own:
+    drifting = [run for run in runs if PART in run.columns and run[PART][0] is not None]
+    if not drifting:
         return pl.DataFrame()
     # Frames of the same columns are joined faster; a chunk a run would make all else slow.
-    alike = all(run.columns == own[0].columns for run in own)
-    table = pl.concat(own, how="vertical_relaxed" if alike else "diagonal_relaxed", rechunk=True)
+    alike = all(run.columns == drifting[0].columns for run in drifting)
+    table = pl.concat(drifting, how="vertical_relaxed" if alike else "diagonal_relaxed", rechunk=True)
     starts = table.filter(pl.col(PART) == START).select(
         "seed", *MODEL, *(pl.col(name).alias(f"start_{name}") for name in columns)
     )
@@ -81,17 +81,17 @@ def curves(
 def by_model(found: Sequence[Curve]) -> list[list[Curve]]:
     """The curves of each model, grouped: those that can coincide."""
     ordered = sorted(found, key=lambda curve: curve.model)
-    return [list(own) for _, own in groupby(ordered, key=lambda curve: curve.model)]
+    return [list(group) for _, group in groupby(ordered, key=lambda curve: curve.model)]
 
 
-def largest_distance(own: Sequence[Curve]) -> float:
+def largest_distance(group: Sequence[Curve]) -> float:
     """The largest distance of two of the curves at one time, over their mean fall at the last.
 
     nan if they have not fallen, and for a single curve, which coincides with itself whatever the clock.
     """
-    if len(own) < 2:
+    if len(group) < 2:
         return math.nan
-    fallen = np.stack([curve.fallen for curve in own])
+    fallen = np.stack([curve.fallen for curve in group])
     fall = fallen[:, -1].mean()
     return float(np.ptp(fallen, axis=0).max() / fall) if fall > 0 else math.nan
 
@@ -124,8 +124,8 @@ def distance_between_schedules(
     The largest value over models with at least two paces; nan if there are none, or if the trace of one has
     not fallen.
     """
-    found = [own for own in by_model(curves(runs, DRIFT, clock=clock, centre=centre)) if len(own) > 1]
-    return float(np.max([largest_distance(own) for own in found])) if found else math.nan
+    found = [group for group in by_model(curves(runs, DRIFT, clock=clock, centre=centre)) if len(group) > 1]
+    return float(np.max([largest_distance(group) for group in found])) if found else math.nan
 
 
 def change_of_loss(runs: Sequence[pl.DataFrame], centre: Centre = pl.Expr.mean) -> float:
@@ -164,12 +164,12 @@ def share_that_falls_without_noise(
     Controls without a twin are left out; nan if none is left.
     """
     shares = []
-    for own in by_model(curves(runs, DRIFT, CONTROL, clock=clock, centre=centre)):
-        for control in (curve for curve in own if curve.part == CONTROL):
+    for group in by_model(curves(runs, DRIFT, CONTROL, clock=clock, centre=centre)):
+        for control in (curve for curve in group if curve.part == CONTROL):
             rate, last = control.schedule.learning_rate, len(control.steps)
             twins = [
                 curve
-                for curve in own
+                for curve in group
                 if curve.part == DRIFT
                 and curve.schedule.learning_rate == rate
                 and curve.steps[:last] == control.steps
@@ -188,8 +188,8 @@ def lag_of_larger_batches(runs: Sequence[pl.DataFrame], clock: AnyClock = Schedu
     found = curves(runs, DRIFT, clock=clock)
     ratios = [
         ratio / math.log2(large.schedule.batch_size / small.schedule.batch_size)
-        for own in by_model(found)
-        for small, large in permutations(own, 2)
+        for group in by_model(found)
+        for small, large in permutations(group, 2)
         if small.schedule.learning_rate == large.schedule.learning_rate
         and small.schedule.batch_size < large.schedule.batch_size
         for ratio in steps_apart(small, large)

@@ -34,10 +34,10 @@ FLATTENED, CONTROL, SHARPENED = "flattened", "noise switched off", "sharpened"
 
 def polished(runs: Frames, *columns: str) -> pl.DataFrame:
     """A row for each polished model that has the columns, with `start`, the number of its start."""
-    own = [run for run in runs if {STAGE, *columns} <= {*run.columns} and run[STAGE][0] == POLISHED]
-    if not own:
+    frames = [run for run in runs if {STAGE, *columns} <= {*run.columns} and run[STAGE][0] == POLISHED]
+    if not frames:
         return pl.DataFrame()
-    rows = pl.concat(own, how="diagonal_relaxed").drop_nulls(columns)
+    rows = pl.concat(frames, how="diagonal_relaxed").drop_nulls(columns)
     return rows.with_columns(pl.struct("language", "width", "seed").rank("dense").alias("start"))
 
 
@@ -92,7 +92,7 @@ def share_of_fall(runs: Frames) -> float:
             of_branch = traces.get(run["branch"][0], {})
             of_branch[run["language"][0], run["width"][0], run["seed"][0]] = float(np.log2(run["trace"][-1]))
     whole = traces[START].keys() & traces[FLATTENED].keys() & traces[CONTROL].keys()
-    fell = {name: sum(traces[START][one] - own[one] for one in whole) for name, own in traces.items()}
+    fell = {name: sum(traces[START][one] - ends[one] for one in whole) for name, ends in traces.items()}
     return fell[CONTROL] / fell[FLATTENED] if fell[FLATTENED] else math.nan
 
 

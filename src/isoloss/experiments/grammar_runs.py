@@ -86,7 +86,7 @@ class Branch:
     def run(self, start: Start, measured: tuple[MeasuredAt, ...]) -> PlannedRun:
         """The run from one start. All its checkpoints count for claims: the loss was already saturated."""
         origin = start.run
-        own: Labels = (
+        labels: Labels = (
             (PART, self.part),
             ("pace", self.variant),
             ("learning_rate", self.schedule.learning_rate),
@@ -106,7 +106,7 @@ class Branch:
             saturated_from=self.steps[0],
             averaging_horizon=self.schedule.horizon,
             measured=measured,
-            labels=(*origin.labels, *own),
+            labels=(*origin.labels, *labels),
         )
 
 

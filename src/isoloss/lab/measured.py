@@ -66,8 +66,8 @@ class Measured:
         rows = []
         for number, row in enumerate(self.rows):
             of_kl = _columns("kl", self.kl[number].estimate) if self.kl else {}
-            own = _columns(self.quantity, row.estimate)
-            rows.append({"model": row.model, "step": row.step, **own, **of_kl})
+            measured = _columns(self.quantity, row.estimate)
+            rows.append({"model": row.model, "step": row.step, **measured, **of_kl})
         return pl.DataFrame(rows)
 
     def __repr__(self) -> str:

@@ -55,8 +55,8 @@ class Checkpoint:
 
     def reads_as(self, other: "Checkpoint") -> bool:
         """Whether both predict the same tokens of a text, so that their losses are comparable."""
-        own = (self.prediction, self.encoding, self.decoder_start)
-        return own == (other.prediction, other.encoding, other.decoder_start)
+        this = (self.prediction, self.encoding, self.decoder_start)
+        return this == (other.prediction, other.encoding, other.decoder_start)
 
     def built_as(self, other: "Checkpoint") -> bool:
         """Whether both have the same parameters, so that their traces are comparable."""
@@ -138,11 +138,11 @@ def families(checkpoints: Iterable[Checkpoint]) -> list[list[Checkpoint]]:
     """The checkpoints grouped by the tokens they predict, in the order of each group's first member."""
     groups: list[list[Checkpoint]] = []
     for checkpoint in checkpoints:
-        own = next((group for group in groups if group[0].reads_as(checkpoint)), None)
-        if own is None:
+        family = next((group for group in groups if group[0].reads_as(checkpoint)), None)
+        if family is None:
             groups.append([checkpoint])
         else:
-            own.append(checkpoint)
+            family.append(checkpoint)
     return groups
 
 
@@ -184,9 +184,9 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
     model, prediction = models.load(name)
     tokenizer = models.tokenizer(name)
     refuse_further_tokens(name, tokenizer, number_of_tokens(model))
-    own = tokenizer_digest(tokenizer)
-    if own not in encodings:  # once for all checkpoints with equal tokenizers
-        encodings[own] = _encoding_digest(tokenizer, texts, name)
+    digest = tokenizer_digest(tokenizer)
+    if digest not in encodings:  # once for all checkpoints with equal tokenizers
+        encodings[digest] = _encoding_digest(tokenizer, texts, name)
     of_language = prediction in ("masked", "causal")
     return Checkpoint(
         name=name,
@@ -195,8 +195,8 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         longest=longest_sentence(model),
         weights=weights_digest(model),
-        tokenizer=own,
-        encoding=encodings[own],
+        tokenizer=digest,
+        encoding=encodings[digest],
         shapes=tuple((each, tuple(parameter.shape)) for each, parameter in model.named_parameters()),
         padding=padding_token(tokenizer) if of_language else pad_token_of(model),
         decoder_start=first_of_decoder(model) if prediction == "target text" else None,

@@ -168,8 +168,8 @@ def flatter_verdicts(
     losses = measure("pretraining_loss", models, batches, Stopping(sentences=sentences), {}, progress)
     fixed, normalised = batches.first(min(sentences, FIXED_SENTENCES)), {}
     for name, model in models.items():
-        own, _ = apart_throughout(model, batches.objective, fixed)
-        normalised[name] = normalised_trace(model, fixed, own, seed=batches.seed, progress=progress)
+        objective, _ = apart_throughout(model, batches.objective, fixed)
+        normalised[name] = normalised_trace(model, fixed, objective, seed=batches.seed, progress=progress)
     first, *others = models
     intervals = 3 * max(1, len(others))  # of trace, normalised trace and loss: Bonferroni
     confidence = 1 - (1 - CONFIDENCE) / intervals

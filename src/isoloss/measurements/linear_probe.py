@@ -207,9 +207,9 @@ class _AdamW:
 
 def _drop_out(x: Float[Tensor, "S b D_1"], share: float, generators: Sequence[torch.Generator]) -> None:
     """Set a share of each head's features to 0 and scale up the others, except for the column of ones."""
-    for own, generator in zip(x, generators, strict=True):
-        kept = torch.rand(own.shape[0], own.shape[1] - 1, generator=generator) >= share
-        own[:, :-1] *= kept.to(own) / (1 - share)
+    for features, generator in zip(x, generators, strict=True):
+        kept = torch.rand(features.shape[0], features.shape[1] - 1, generator=generator) >= share
+        features[:, :-1] *= kept.to(features) / (1 - share)
 
 
 @dataclass(frozen=True)

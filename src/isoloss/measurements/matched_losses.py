@@ -56,9 +56,9 @@ class StepCurve:
         length = math.log(self.steps[place + 1] / self.steps[place])
         share = math.log(step / self.steps[place]) / length
         moved = log_step_error * (after.value - before.value) / length if log_step_error else 0.0
-        own = (1 - share) * before.standard_error + share * after.standard_error
+        interpolated = (1 - share) * before.standard_error + share * after.standard_error
         value = (1 - share) * before.value + share * after.value
-        return Estimate(value, math.hypot(own, moved), min(before.n, after.n))
+        return Estimate(value, math.hypot(interpolated, moved), min(before.n, after.n))
 
 
 CONFIDENCE = 0.95

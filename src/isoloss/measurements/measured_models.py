@@ -168,9 +168,9 @@ def _of_fixed_set(
     measurements: dict[str, Measurement] = {}
     apart: dict[str, str] = {}
     for called, model in models.items():
-        own, way = apart_throughout(model, batches.objective, drawn.batches)
+        apart_objective, way = apart_throughout(model, batches.objective, drawn.batches)
         apart |= {called: way} if way is not None else {}
-        subject = replace(subjects[called], objective=own)
+        subject = replace(subjects[called], objective=apart_objective)
         try:
             measurements[called] = quantity.measure(model, drawn, subject, progress_of(called, progress))
         except NonFiniteScores as error:

@@ -159,8 +159,8 @@ def bags_of_tokens(
     def bag(texts: TextInputs) -> Float[Tensor, "n D"]:
         found = torch.zeros(len(texts), parts * (len(kept) + 1))
         rows, places = (texts.parts >= 0).nonzero(as_tuple=True)
-        own = texts.parts[rows, places].long() * (len(kept) + 1) + column[texts.ids[rows, places].long()]
-        found.index_put_((rows, own), torch.ones(len(rows)), accumulate=True)
+        columns = texts.parts[rows, places].long() * (len(kept) + 1) + column[texts.ids[rows, places].long()]
+        found.index_put_((rows, columns), torch.ones(len(rows)), accumulate=True)
         return found / found.sum(1, keepdim=True).clamp(min=1)
 
     return bag(train), bag(test)

@@ -72,10 +72,10 @@ class TaskSentences:
             return self.splits(source)
         if not isinstance(source, PCFG):
             raise BadInput(f"{self.shift} are those of a grammar, and {type(source).__name__} is none")
-        own = self.splits(source)
+        splits = self.splits(source)
         # One seed and equal sizes: a sentence's words then determine its split, in both languages.
         other = self.splits(shifted(source, self.shift))
-        return replace(own, test=constituent_task(source, self.task).label(other.test.sentences))
+        return replace(splits, test=constituent_task(source, self.task).label(other.test.sentences))
 
     def task_of(self, drawn: TaskSplits) -> str:
         """The task's name, and what it is tested with."""

@@ -156,8 +156,8 @@ def features_of_inputs(
 
 def _mean(vectors: Float[Tensor, "n S d"], parts: Int[Tensor, "n S"], part: int) -> Float[Tensor, "n d"]:
     """The mean over the tokens of one part; zero if it has none left."""
-    own = (parts == part).float()
-    return (own[:, None] @ vectors)[:, 0] / own.sum(1, keepdim=True).clamp(min=1)
+    chosen = (parts == part).float()
+    return (chosen[:, None] @ vectors)[:, 0] / chosen.sum(1, keepdim=True).clamp(min=1)
 
 
 def _without_first(parts: Int[Tensor, "n S"]) -> Int[Tensor, "n S"]:

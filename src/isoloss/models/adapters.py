@@ -146,5 +146,5 @@ def _add_with_shared_matrices(model: PreTrainedModel, folder: str) -> set[str]:
     for part in whole.base_model.children():
         if part is not model:  # its matrices
             part.to(model.dtype)
-    own = {name for name, _ in model.named_parameters()}
-    return {name for name in found.missing_keys if name.removeprefix("base_model.model.") in own}
+    names = {name for name, _ in model.named_parameters()}
+    return {name for name in found.missing_keys if name.removeprefix("base_model.model.") in names}

@@ -205,19 +205,19 @@ class SophiaRule:
         self.descent = descent
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
-        own, weight = self.training.own(batch)
-        logits = self.training.objective.logits(self.training.model, own)
-        loss = weight * sentence_averaged_loss(logits, own)
+        share, weight = self.training.share(batch)
+        logits = self.training.objective.logits(self.training.model, share)
+        loss = weight * sentence_averaged_loss(logits, share)
         estimated = (step - 1) % self.estimate_steps == 0
         self.descent.clear()
         self.training.backward(loss, keep_graph=estimated)
         self.descent.set_rates(step)
-        self.optimiser.step(hessian=self._fisher_diagonal(logits, own, weight) if estimated else None)
+        self.optimiser.step(hessian=self._fisher_diagonal(logits, share, weight) if estimated else None)
         return self.training.averaged(loss)
 
-    def _fisher_diagonal(self, logits: Float[Tensor, "m v"], own: Batch, weight: float) -> list[Tensor]:
+    def _fisher_diagonal(self, logits: Float[Tensor, "m v"], share: Batch, weight: float) -> list[Tensor]:
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
-        diagonal = [weight * square for square in fisher_diagonal(logits, own, parameters)]
+        diagonal = [weight * square for square in fisher_diagonal(logits, share, parameters)]
         self.training.processes.average(diagonal)
         return diagonal
 

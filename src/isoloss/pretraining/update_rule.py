@@ -70,7 +70,7 @@ class Training:
     processes: Processes = ALONE
     micro_batch: int | None = None
 
-    def own(self, batch: Batch) -> tuple[Batch, float]:
+    def share(self, batch: Batch) -> tuple[Batch, float]:
         """The share of the batch for this process, and its mean's weight in the mean over processes.
 
         Shares are consecutive sentences, with sizes that differ by at most one; weights are 1 on average.
@@ -89,22 +89,22 @@ class Training:
         `can_be_fused`, the gradient is a `FusedTransformer`'s. This is decided at the first call, after which
         the model must keep its parameters, its dropout and its hooks.
         """
-        own, weight = self.own(batch)
-        at_once = self.micro_batch or len(own)
+        share, weight = self.share(batch)
+        at_once = self.micro_batch or len(share)
         losses = []
-        for start in range(0, len(own), at_once):
-            part = own if at_once >= len(own) else own.part(start, start + at_once)
-            losses.append(self._add_share(part, weight * len(part) / len(own)))
+        for start in range(0, len(share), at_once):
+            part = share if at_once >= len(share) else share.part(start, start + at_once)
+            losses.append(self._add_share(part, weight * len(part) / len(share)))
         self._average_gradients()
         return self.averaged(torch.stack(losses).sum())
 
     def loss(self, batch: Batch) -> Float[Tensor, ""]:
         """The share's sentence-averaged loss in nats, scaled so that its mean over processes is the batch's.
 
-        See `own` for the share and its weight.
+        See `share` for the share and its weight.
         """
-        own, weight = self.own(batch)
-        loss = sentence_averaged_loss(self.objective.logits(self.model, own), own)
+        share, weight = self.share(batch)
+        loss = sentence_averaged_loss(self.objective.logits(self.model, share), share)
         return loss if weight == 1 else weight * loss
 
     def backward(self, loss: Float[Tensor, ""], *, keep_graph: bool = False) -> None:

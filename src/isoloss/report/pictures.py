@@ -58,8 +58,8 @@ def one_picture(
         **({"subtitle": subtitle, "subtitleFontSize": 13, "subtitlePadding": 5} if subtitle else {}),
     }
     usual = {"width": STACKED_WIDTH if stacked else CHART_WIDTH}
-    own = ("$schema", "config", "datasets", "params")
-    placed = [usual | {name: part for name, part in each.items() if name not in own} for each in charts]
+    shared = ("$schema", "config", "datasets", "params")
+    placed = [usual | {name: part for name, part in each.items() if name not in shared} for each in charts]
     together = {"vconcat": placed, "spacing": 12} if stacked else {"hconcat": placed, "spacing": 32}
     return together | {
         "$schema": charts[0]["$schema"],

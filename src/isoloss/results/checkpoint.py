@@ -198,10 +198,10 @@ def with_checkpoints(names: Sequence[str]) -> tuple[str, ...]:
     found: list[str] = []
     for name in names:
         folder = Path(name)
-        own = any((folder / file).exists() for file in ("config.json", ADAPTER_FILE))
+        has_model = any((folder / file).exists() for file in ("config.json", ADAPTER_FILE))
         steps = {
             int(path.name.removeprefix("checkpoint-")): f"{name.rstrip('/')}/{path.name}"
-            for path in (() if own or not folder.is_dir() else folder.glob("checkpoint-*"))
+            for path in (() if has_model or not folder.is_dir() else folder.glob("checkpoint-*"))
             if path.is_dir() and path.name.removeprefix("checkpoint-").isdecimal()
         }
         found += [steps[step] for step in sorted(steps)] or [name]

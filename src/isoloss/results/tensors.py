@@ -44,10 +44,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], name: str) -> None:
     Traceback (most recent call last):
     isoloss.errors.Damaged: ...ones.safetensors is damaged or not what its name says; delete it and run again
     """
-    own = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
-    said = json.dumps({"format": FORMAT, "digest": _tensors_digest(own, name)})
+    contiguous = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
+    said = json.dumps({"format": FORMAT, "digest": _tensors_digest(contiguous, name)})
     # A single entry, since the order of several in the file is arbitrary.
-    write_atomically(path, safetensors.torch.save(own, metadata={METADATA: said}))
+    write_atomically(path, safetensors.torch.save(contiguous, metadata={METADATA: said}))
 
 
 def read_tensors(path: Path, name: str) -> Tensors:
@@ -128,8 +128,8 @@ def drawn_of(kind: type[Drawn], tensors: Mapping[str, Tensor]) -> Drawn:
             continue
         nested: Any = of_field if dataclasses.is_dataclass(of_field) else None
         below = f"{name}."
-        own = {path.removeprefix(below): tensors[path] for path in tensors if path.startswith(below)}
-        values[name] = tensors[name] if nested is None else drawn_of(nested, own)
+        of_nested = {path.removeprefix(below): tensors[path] for path in tensors if path.startswith(below)}
+        values[name] = tensors[name] if nested is None else drawn_of(nested, of_nested)
     return kind(**values)
 
 

@@ -146,7 +146,7 @@ def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
         {key: value for key, value in checkpoint.content.items() if key != "specification"}
         for checkpoint in run.checkpoints
     ]
-    own = {
+    of_run = {
         "specification": texts[SPECIFICATION_FILE],
         "plan": texts[PLAN_FILE],
         "language_file": language,
@@ -165,7 +165,7 @@ def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
                     **{name: getattr(record, name) for name in _PLAIN},
                     "settings": json.dumps(record.settings),
                     "sentence_values": _few(values.get(value_name(record)), most_values),
-                    **own,
+                    **of_run,
                 }
 
 
@@ -185,11 +185,11 @@ def _write_run(rows: list[Row], folder: Path, name: str) -> None:
     measurements: dict[tuple[int, str], list[Row]] = {}
     for row in rows:
         measurements.setdefault((row["step"], row["measurement"]), []).append(row)
-    for (step, measurement), own in measurements.items():
-        records = [_record(row) for row in own]
+    for (step, measurement), rows_of_it in measurements.items():
+        records = [_record(row) for row in rows_of_it]
         values = {
             value_name(record): row["sentence_values"]
-            for record, row in zip(records, own, strict=True)
+            for record, row in zip(records, rows_of_it, strict=True)
             if row["sentence_values"] is not None
         }
         measurements_at(folder, name, step).write(measurement, records, values)

@@ -151,7 +151,7 @@ def _at_points(
     steps = points[0].step, points[1].step
     if any(curve.values is None for curve in (*pair, *of_loss)):
         return Difference(pair[0].records[0], steps, first, second, _unpaired(first, second), False)
-    own = _values_at(pair[1], steps[1]) - _values_at(pair[0], steps[0])
+    between_steps = _values_at(pair[1], steps[1]) - _values_at(pair[0], steps[0])
     # A run that has the loss at a checkpoint of its own, not between two, has no error in its step.
     shifts = [
         _slope(curve, p.step) / _slope(loss, p.step) if p.log_step_error else 0.0
@@ -168,9 +168,9 @@ def _at_points(
     moved = shifts[0] * losses[0] - shifts[1] * losses[1]
     moved = moved - moved.mean()
     if pair[0].records[0].settings.get("measured_on") == of_loss[0].records[0].settings.get("measured_on"):
-        difference = _paired(own + moved)
+        difference = _paired(between_steps + moved)
     else:
-        alone, step_part = _paired(own), _paired(moved)
+        alone, step_part = _paired(between_steps), _paired(moved)
         error = math.hypot(alone.standard_error, step_part.standard_error)
         difference = Estimate(alone.value, error, min(alone.n, step_part.n))
     return Difference(pair[0].records[0], steps, first, second, difference, True)

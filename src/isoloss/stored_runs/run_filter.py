@@ -71,8 +71,8 @@ def runs_where(runs: Sequence[StoredRun], conditions: Sequence[Condition]) -> li
         _refuse_unknown(each.key, facts)
     return [
         run
-        for run, own in zip(runs, facts, strict=True)
-        if all(each.holds(values_of(own, each.key)) for each in conditions)
+        for run, known in zip(runs, facts, strict=True)
+        if all(each.holds(values_of(known, each.key)) for each in conditions)
     ]
 
 
@@ -144,8 +144,8 @@ def values_of(facts: Mapping[str, list[Setting]], key: str) -> list[Setting]:
 
 
 def _refuse_unknown(key: str, facts: Sequence[Mapping[str, list[Setting]]]) -> None:
-    if not any(values_of(own, key) for own in facts):
-        known = sorted({path.rsplit(".", 1)[-1] for own in facts for path in own})
+    if not any(values_of(of_run, key) for of_run in facts):
+        known = sorted({path.rsplit(".", 1)[-1] for of_run in facts for path in of_run})
         raise BadInput(f"no run has {key!r}; choose among {', '.join(known)}")
 
 

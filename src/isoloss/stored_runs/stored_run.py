@@ -144,8 +144,8 @@ class StoredRun:
             if each["measured_on"] == record.settings.get("measured_on")
         ]
         place = places[0] if places else len(planned)
-        own = planned[place]["quantity"] if places else {}
-        return len(record.settings.keys() - {"group"}), "of" in own, place
+        quantity = planned[place]["quantity"] if places else {}
+        return len(record.settings.keys() - {"group"}), "of" in quantity, place
 
 
 def runs_in(folder: Path) -> list[StoredRun]:

@@ -51,7 +51,7 @@ WHY_WINDOW = "four times the paper's spread of 0.12 %, and about as far as its l
 
 def gap_at_the_end(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of the largest minus the smallest final loss of a seed's runs, over their mean."""
-    last = ([run["loss"][-1] for run in own] for own in by_seed(runs).values())
+    last = ([run["loss"][-1] for run in of_seed] for of_seed in by_seed(runs).values())
     gaps = [float(np.ptp(losses) / np.mean(losses)) for losses in last if len(losses) > 1]
     return float(np.mean(gaps)) if gaps else float("nan")
 

@@ -209,7 +209,7 @@ class PooledInWindow:
     window: float
 
     def __call__(self, runs: Frames) -> float:
-        found = np.array([_of_seed(self, *own) for own in by_seed(runs).values()])
+        found = np.array([_of_seed(self, *of_seed) for of_seed in by_seed(runs).values()])
         defined = found[np.isfinite(found)]
         return float(defined.mean()) if len(defined) else float("nan")
 

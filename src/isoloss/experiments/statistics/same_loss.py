@@ -267,12 +267,12 @@ def at_same_steps(
     [(4, 8), (2, 8)]
     """
     names = [name for name in dict.fromkeys(columns) if name != "step"]
-    own, others = (_by_step(frame, names) for frame in (run, reference))
+    measured, others = (_by_step(frame, names) for frame in (run, reference))
     last = max((step for step in run["step"].to_list() if step is not None), default=0)
     beside = [f"{name}_reference" for name in names]
     rows = [
-        {"step": step, **dict(zip((*names, *beside), (*own[step], *others[step]), strict=True))}
-        for step in sorted(own.keys() & others.keys())
+        {"step": step, **dict(zip((*names, *beside), (*measured[step], *others[step]), strict=True))}
+        for step in sorted(measured.keys() & others.keys())
         if step >= last / 2
     ]
     return [row for row in rows if window is None or abs(row["loss"] / row["loss_reference"] - 1) < window]

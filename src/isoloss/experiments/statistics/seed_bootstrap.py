@@ -273,7 +273,7 @@ class MedianOverSeeds:
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        found = [statistic_of(self.statistic, *own) for own in by_seed(runs).values()]
+        found = [statistic_of(self.statistic, *of_seed) for of_seed in by_seed(runs).values()]
         known = [value for value in found if math.isfinite(value)]
         return float(np.median(known)) if known else math.nan
 

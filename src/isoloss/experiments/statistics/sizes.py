@@ -171,4 +171,4 @@ class OfNarrowest:
 
 def _by_width(runs: Frames) -> list[list[pl.DataFrame]]:
     """The runs of each seed, smallest width first."""
-    return [sorted(own, key=lambda run: run["width"][0]) for own in by_seed(runs).values()]
+    return [sorted(of_seed, key=lambda run: run["width"][0]) for of_seed in by_seed(runs).values()]

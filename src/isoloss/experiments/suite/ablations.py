@@ -41,10 +41,10 @@ class ReleasedSchedule:
     steps: int
     warm_up_steps: int
 
-    def rule(self, own: AdamW | SOAP) -> AdamW | SOAP:
+    def rule(self, rule: AdamW | SOAP) -> AdamW | SOAP:
         """The text's rule with this schedule."""
         rate, warm_up = self.learning_rate, self.warm_up_steps
-        return replace(own, learning_rate=rate, warm_up_steps=warm_up, decay="linear")
+        return replace(rule, learning_rate=rate, warm_up_steps=warm_up, decay="linear")
 
 
 SCHEDULES: dict[ScaleName, ReleasedSchedule] = {
@@ -62,8 +62,8 @@ def gain_of_choice(choice: str) -> Statistic:
         found = {(run[CHOICE][0], run["seed"][0]): run[ACCURACY][-1] for run in runs}
         gains = [
             percentage_points(accuracy, found[TEXT, seed])
-            for (own, seed), accuracy in found.items()
-            if own == choice and (TEXT, seed) in found
+            for (made, seed), accuracy in found.items()
+            if made == choice and (TEXT, seed) in found
         ]
         return float(np.mean(gains)) if gains else math.nan
 
@@ -124,8 +124,8 @@ def ablations(scale: Scale) -> Experiment:
     """The compared size trained as in the text, and with each of the pipeline's choices."""
     task, grammar = scale.grammar.tasks[1], scale.grammar
     probe = scale.sizes.probe_of(task)
-    own = scale.sizes.probe
-    released_settings = replace(released_probe(), seeds=own.seeds, epochs=own.epochs)
+    usual = scale.sizes.probe
+    released_settings = replace(released_probe(), seeds=usual.seeds, epochs=usual.epochs)
     released = replace(probe, head=LinearProbe(released_settings), column=RELEASED)
     masked = max(1, round(0.15 * grammar.language.maximum_length))
     return Experiment(

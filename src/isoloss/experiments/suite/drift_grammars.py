@@ -54,16 +54,16 @@ def by_grammar(table: pl.DataFrame) -> pl.DataFrame:
         Claim(column, title, "", "", "", claimed, statistic)
         for column, title, claimed, statistic in OF_A_GRAMMAR
     ]
-    return pl.DataFrame([_row(own, claims) for own in by_language(judged_runs(table)).values()])
+    return pl.DataFrame([_row(group, claims) for group in by_language(judged_runs(table)).values()])
 
 
-def _row(own: Sequence[pl.DataFrame], claims: Sequence[Claim]) -> dict[str, str | float]:
+def _row(of_language: Sequence[pl.DataFrame], claims: Sequence[Claim]) -> dict[str, str | float]:
     row: dict[str, str | float] = {
-        "language": own[0]["language"][0],
-        "kl": 100 * divergence_at_the_starts(own),
-        "loss": 100 * MEDIAN_LOSS(own),
+        "language": of_language[0]["language"][0],
+        "kl": 100 * divergence_at_the_starts(of_language),
+        "loss": 100 * MEDIAN_LOSS(of_language),
     }
-    judgements = judge(claims, own)
+    judgements = judge(claims, of_language)
     for judged in judgements:
         name = judged.claim.name
         row |= {name: judged.effect, f"{name}_error": judged.estimate.standard_error}

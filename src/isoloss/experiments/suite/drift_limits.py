@@ -56,8 +56,8 @@ def limit_variants(schedule: Schedule) -> tuple[Variant, ...]:
     faster = tuple(Schedule(up * rate, more * schedule.batch_size) for up, more in ((3, 4), (4, 8), (5, 16)))
     smaller = tuple(Schedule(rate / 4, batch) for batch in (8, 4, 2, 1))
     return (
-        *(Variant("learning rate", str(own), own, _sgd(own.learning_rate)) for own in faster),
-        *(Variant("small batches", str(own), own, _sgd(own.learning_rate)) for own in smaller),
+        *(Variant("learning rate", str(each), each, _sgd(each.learning_rate)) for each in faster),
+        *(Variant("small batches", str(each), each, _sgd(each.learning_rate)) for each in smaller),
         *(
             Variant("momentum", f"m {m:g}", schedule, SGD(rate * (1 - m), warm_up_share=0.0, momentum=m))
             for m in (0.5, 0.9, 0.99)

@@ -25,20 +25,20 @@ BY_CONTINUATION = Colour("way", "way")
 
 def last_checkpoints(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """A row per run, its last; none of runs on which the heads were not fitted."""
-    own = [run.sort("step").tail(1) for run in runs if {"way", ERROR} <= {*run.columns}]
-    return pl.concat(own, how="diagonal_relaxed") if own else pl.DataFrame()
+    last = [run.sort("step").tail(1) for run in runs if {"way", ERROR} <= {*run.columns}]
+    return pl.concat(last, how="diagonal_relaxed") if last else pl.DataFrame()
 
 
 def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of log2 of the sharpest way's trace over the flattest's."""
-    return _mean_over_seeds(runs, lambda own: float(np.ptp(np.log2(own["trace"].to_numpy()))))
+    return _mean_over_seeds(runs, lambda of_seed: float(np.ptp(np.log2(of_seed["trace"].to_numpy()))))
 
 
 def flattest_against_rest(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of log2 of the others' geometric mean error over the flattest's."""
 
-    def gain(own: pl.DataFrame) -> float:
-        errors = np.log2(own.sort("trace")[ERROR].to_numpy())
+    def gain(of_seed: pl.DataFrame) -> float:
+        errors = np.log2(of_seed.sort("trace")[ERROR].to_numpy())
         return float(errors[1:].mean() - errors[0])
 
     return _mean_over_seeds(runs, gain)
@@ -56,8 +56,8 @@ def error_without_adversary(runs: Sequence[pl.DataFrame]) -> float:
 
 def _mean_over_seeds(runs: Sequence[pl.DataFrame], statistic: Callable[[pl.DataFrame], float]) -> float:
     rows = last_checkpoints(runs)
-    own = rows.partition_by("seed") if not rows.is_empty() else []
-    found = [statistic(each) for each in own if len(each) > 1]
+    by_seed = rows.partition_by("seed") if not rows.is_empty() else []
+    found = [statistic(each) for each in by_seed if len(each) > 1]
     return float(np.mean(found)) if found else math.nan
 
 

@@ -74,8 +74,8 @@ class Interventions:
         )
 
     def _continuation(self, name: str, rule: UpdateRuleSettings, batch: int) -> Branch:
-        own = plain(Schedule(self.schedule.learning_rate, batch), (first_step(self.schedule, self.time),))
-        return replace(own, part=VARIANT, rule=rule, variant=name, key=name.replace(" ", "-").lower())
+        branch = plain(Schedule(self.schedule.learning_rate, batch), (first_step(self.schedule, self.time),))
+        return replace(branch, part=VARIANT, rule=rule, variant=name, key=name.replace(" ", "-").lower())
 
 
 def points_per_doubling(runs: Sequence[pl.DataFrame], of: str = "accuracy") -> float:
@@ -100,8 +100,8 @@ def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def _continuations(runs: Sequence[pl.DataFrame], *columns: str) -> pl.DataFrame:
-    own = [run for run in runs if {PART, *columns} <= {*run.columns} and run[PART][0] == VARIANT]
-    return pl.concat(own, how="diagonal_relaxed") if own else pl.DataFrame()
+    continued = [run for run in runs if {PART, *columns} <= {*run.columns} and run[PART][0] == VARIANT]
+    return pl.concat(continued, how="diagonal_relaxed") if continued else pl.DataFrame()
 
 
 def _means(runs: Sequence[pl.DataFrame], column: str) -> np.ndarray:

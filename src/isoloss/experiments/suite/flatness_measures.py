@@ -136,10 +136,10 @@ def _runs(scale: Scale, flatness: FlatnessSettings) -> tuple[PlannedRun, ...]:
     quantities: tuple[Quantity, ...] = (sizes.loss(), sizes.trace(), probe, *competitors)
     steps = tuple(step for step in grammar.checkpoint_steps if step >= grammar.saturated_from)
     width = grammar.architectures[compared.size].shape.width
-    own = grammar_runs(scale, measured_at(steps, *quantities))
+    plain = grammar_runs(scale, measured_at(steps, *quantities))
     others = rule_runs(scale, compared.peers, quantities, since=compared.saturated_from)
     return (
-        *(replace(run, labels=(("rule", ADAMW), *run.labels)) for run in own),
+        *(replace(run, labels=(("rule", ADAMW), *run.labels)) for run in plain),
         *(replace(run, labels=(*run.labels, ("width", width))) for run in others),
     )
 

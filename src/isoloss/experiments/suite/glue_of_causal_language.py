@@ -76,9 +76,9 @@ class GainOverWidths:
 
     def __call__(self, runs: Frames) -> float:
         slopes = []
-        for own in by_seed(runs).values():
-            widths = np.log2([run["width"][0] for run in own])
-            slopes.append(theil_sen_slope(widths, np.array([self.gain.of(run) for run in own])))
+        for of_seed in by_seed(runs).values():
+            widths = np.log2([run["width"][0] for run in of_seed])
+            slopes.append(theil_sen_slope(widths, np.array([self.gain.of(run) for run in of_seed])))
         return float(np.mean(slopes)) if slopes else math.nan
 
 

@@ -74,7 +74,7 @@ def table_3(scale: Scale) -> Experiment:
     """The paper's shapes, and those that this scale trains instead."""
     language = scale.grammar.language
     shapes = [architecture.shape for architecture in scale.grammar.architectures]
-    own = Panel(
+    at_this_scale = Panel(
         "scale",
         f"Shapes at the scale “{scale.name}”",
         f"On this scale's grammar: {language.words} words, sentences of at most {language.maximum_length}.",
@@ -87,7 +87,7 @@ def table_3(scale: Scale) -> Experiment:
         title="Which shapes do the transformers have?",
         text=("The transformers that are compared at the same loss, smallest first.",),
         runs=(),
-        panels=lambda _: (shape_panel("paper", "Table 3", caption, TABLE_3), own),
+        panels=lambda _: (shape_panel("paper", "Table 3", caption, TABLE_3), at_this_scale),
     )
 
 

@@ -28,8 +28,8 @@ CAPTION = (
 def table_4(scale: Scale, enlarged: SizeComparison) -> Experiment:
     """The paper's shapes and what enlarging makes of them, and this scale's."""
     language = scale.grammar.language
-    own = [architecture.shape for architecture in enlarged.architectures]
-    own_rows = shape_rows(own, language.words, language.maximum_length)
+    shapes = [architecture.shape for architecture in enlarged.architectures]
+    own_rows = shape_rows(shapes, language.words, language.maximum_length)
     return Experiment(
         name="table-4",
         title="Which shapes are enlarged to one?",
@@ -48,7 +48,7 @@ def table_4(scale: Scale, enlarged: SizeComparison) -> Experiment:
                 (Table(COLUMNS),),
                 own_rows,
             ),
-            enlarging_panel("scale-enlarged", "This scale's, enlarged", own, enlarged.common),
+            enlarging_panel("scale-enlarged", "This scale's, enlarged", shapes, enlarged.common),
         ),
     )
 

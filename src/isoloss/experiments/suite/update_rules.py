@@ -38,7 +38,7 @@ def flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
     Only a seed's own pairs are ranked together, since they share AdamW's run. A seed with too few of them to
     be ranked counts as if it had not been run. nan if there are none.
     """
-    found = [_of_seed(*own) for own in by_seed(runs).values()]
+    found = [_of_seed(*of_seed) for of_seed in by_seed(runs).values()]
     defined = [value for value in found if math.isfinite(value)]
     return float(np.mean(defined)) if defined else math.nan
 
@@ -197,8 +197,8 @@ def _panels(table: pl.DataFrame, rules: list[str]) -> tuple[Panel, ...]:
 
 def against_reference(pairs: pl.DataFrame) -> pl.DataFrame:
     """A row per pair of `rows_at_same_loss`: `doublings` of the trace and `gain` in accuracy, with errors."""
-    own, reference = (pairs.filter(side) for side in (pl.col("rule") != ADAMW, pl.col("rule") == ADAMW))
-    both = own.join(reference, left_on=["rule", "seed"], right_on=["against", "seed"], suffix="_reference")
+    others, reference = (pairs.filter(side) for side in (pl.col("rule") != ADAMW, pl.col("rule") == ADAMW))
+    both = others.join(reference, left_on=["rule", "seed"], right_on=["against", "seed"], suffix="_reference")
     relative = [pl.col(f"trace_error{side}") / pl.col(f"trace{side}") for side in ("", "_reference")]
     gained = [pl.col(f"{ACCURACY}_error{side}") for side in ("", "_reference")]
     return both.select(
