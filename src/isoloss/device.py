@@ -40,9 +40,9 @@ def free_memory(device: torch.device) -> int:
     if device.type == "cuda":
         free: int = torch.cuda.mem_get_info(device)[0]
         return free
-    told = Path("/proc/meminfo")
-    if told.is_file():
-        for line in told.read_text().splitlines():
+    statistics = Path("/proc/meminfo")
+    if statistics.is_file():
+        for line in statistics.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return 1024 * int(line.split()[1])
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -89,17 +89,17 @@ def test_the_slope_shown_is_the_one_within_the_groups_with_its_error_over_seeds(
         ]
     )
     found = specification(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data)
-    (said,) = [row["said"] for row in drawn_rows(found) if "said" in row]
+    (said,) = [row["label"] for row in drawn_rows(found) if "label" in row]
     assert said == "slope within a run: 2.0 ± 1.0 per unit"
     one = specification(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data.filter(pl.col("seed") == 1))
     assert "text" not in marks(one)  # of one seed there is no error
     assert explained(draw(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data, "a")) == SLOPE
     apart = data.with_columns(run=pl.col("run") + pl.col("x").cast(pl.String), pair=pl.col("run"))
     dots = Dots(Axis("x", "x"), Axis("y", "y"), WIDTH, joined="pair")
-    (said,) = [row["said"] for row in drawn_rows(specification(dots, apart)) if "said" in row]
+    (said,) = [row["label"] for row in drawn_rows(specification(dots, apart)) if "label" in row]
     assert said == "slope within a pair: 2.0 ± 1.0 per unit"
     of_accuracy = Dots(Axis("x", "x"), Axis("y", "linear probe accuracy"), WIDTH)
-    (said,) = [row["said"] for row in drawn_rows(specification(of_accuracy, data)) if "said" in row]
+    (said,) = [row["label"] for row in drawn_rows(specification(of_accuracy, data)) if "label" in row]
     assert said == "slope within a run: 200 ± 100 points per unit"
 
 
@@ -129,7 +129,7 @@ def test_several_runs_of_a_colour_are_faint_behind_their_mean_and_band() -> None
     means = [row for row in drawn_rows(found) if "mean" in row]
     assert [(row["colour"], row["x"], row["mean"]) for row in means] == [(16, 1.0, 2.0), (16, 2.0, 4.0)]
     assert means[1]["high"] - means[1]["low"] == pytest.approx(2 * math.sqrt(8))
-    assert [row["said"] for row in drawn_rows(found) if "said" in row] == ["converged", "entropy"]
+    assert [row["label"] for row in drawn_rows(found) if "label" in row] == ["converged", "entropy"]
     assert explained(draw(chart, data, "a")) == BAND
     logarithmic = replace(chart, y=Axis("t", "t", logarithmic=True))
     means = [row for row in drawn_rows(specification(logarithmic, data)) if "mean" in row]

@@ -11,7 +11,7 @@ from hand_made_runs import write_run
 from isoloss.errors import BadInput
 from isoloss.results.record import Record
 from isoloss.stored_runs.run_comparison import differences_at_loss, differences_at_steps, different_settings
-from isoloss.stored_runs.stored_run import measured_thing, stored_run
+from isoloss.stored_runs.stored_run import measurement_key, stored_run
 
 STEPS = (10, 20, 40)
 N = 50
@@ -58,7 +58,7 @@ def test_without_kept_values_the_errors_are_taken_as_independent(tmp_path: Path)
 def test_each_strength_is_compared_with_its_own() -> None:
     record = Record("ascent_sharpness", 1.0, "nats", 0.1, 9, settings={"measured_on": "a", "radius": 0.05})
     others = [replace(record, settings={**record.settings, key: 0.1}) for key in ("radius", "noise")]
-    assert len({measured_thing(each) for each in (record, *others)}) == 3
+    assert len({measurement_key(each) for each in (record, *others)}) == 3
 
 
 def test_what_is_not_measured_on_one_set_is_not_compared(tmp_path: Path) -> None:

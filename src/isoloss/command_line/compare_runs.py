@@ -169,18 +169,18 @@ def _conclusion(names: Sequence[str], main: Mapping[str, "Difference"], loss: fl
     """Which of the two has the lower loss, trace and so on, beyond two standard errors, and where."""
     from isoloss.results.record import as_text
 
-    said = []
+    differences = []
     for short, each in main.items():
         value, error = each.difference.value, each.difference.standard_error
         unit = "" if each.record.unit == "fraction" else f" {each.record.unit}"
         number = f"{as_text(value, error)}{unit}".rstrip()
         if abs(value) > CLEAR * error:
-            said.append(f"a {'higher' if value > 0 else 'lower'} {short} ({number})")
+            differences.append(f"a {'higher' if value > 0 else 'lower'} {short} ({number})")
         else:
-            said.append(f"no clear difference in {short} ({number})")
+            differences.append(f"no clear difference in {short} ({number})")
     last = list(main.values())[-1]
     where = f"at step {_steps(last)}" if loss is None else _at(loss)
-    return f"{where.capitalize()}, compared with {names[0]}, {names[1]} has {'; '.join(said)}."
+    return f"{where.capitalize()}, compared with {names[0]}, {names[1]} has {'; '.join(differences)}."
 
 
 def _at(loss: float) -> str:
@@ -207,7 +207,7 @@ def _as_json(
     found: list["Difference"],
     loss: float | None,
 ) -> dict[str, Any]:
-    from isoloss.stored_runs.stored_run import THING
+    from isoloss.stored_runs.stored_run import IDENTIFYING
 
     return {
         "runs": [{"run": run.name, "folder": str(run.folder), "names": run.names} for run in runs],
@@ -217,7 +217,7 @@ def _as_json(
             {
                 "quantity": each.record.quantity,
                 "unit": each.record.unit,
-                **{key: each.record.settings.get(key) for key in THING},
+                **{key: each.record.settings.get(key) for key in IDENTIFYING},
                 "steps": list(each.steps),
                 "first": asdict(each.first),
                 "second": asdict(each.second),

@@ -199,8 +199,8 @@ def _about_the_text(reading: Reading, corpus: Corpus) -> list[str]:
         / max(1, reading.tokens),
     }
     notes = [
-        f"{'warning: ' * (share > WARNED_ABOVE)}{said} ({_in_percent(share)})"
-        for said, share in shares.items()
+        f"{'warning: ' * (share > WARNED_ABOVE)}{note} ({_in_percent(share)})"
+        for note, share in shares.items()
         if share
     ]
     tokenizer = getattr(corpus, "tokenizer", None)

@@ -146,9 +146,9 @@ def mistakes_in_a_sentence(command: str) -> Iterator[None]:
     except SystemExit as leaving:
         if not leaving.code or not box.getvalue():
             raise
-        said = sentence(re.sub(COLOUR, "", box.getvalue()))  # on a terminal, the box is coloured
-        more = "" if said.endswith("?") else f"; see `isoloss {command} --help`"
-        raise BadInput(f"{said}{more}") from None
+        mistake = sentence(re.sub(COLOUR, "", box.getvalue()))  # on a terminal, the box is coloured
+        more = "" if mistake.endswith("?") else f"; see `isoloss {command} --help`"
+        raise BadInput(f"{mistake}{more}") from None
     finally:
         del os.environ["COLUMNS"]
         if columns is not None:

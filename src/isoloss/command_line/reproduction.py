@@ -184,17 +184,17 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
     beside = [beside_shipped(result, scale) for result in results.experiments]
     judged = scale != UNJUDGED
     everything = [each for result in results.experiments for each in result.judgements]
-    for told in counted(everything) if judged else [f"at {scale} scale nothing is judged"]:
-        line(told)
+    for text in counted(everything) if judged else [f"at {scale} scale nothing is judged"]:
+        line(text)
     for result, shipped in zip(results.experiments, beside, strict=True):
-        for told in claim_lines(result, shipped, width, judged=judged):
-            line(told)
+        for text in claim_lines(result, shipped, width, judged=judged):
+            line(text)
         if result.not_judged and judged:
             console.print(result.not_judged, highlight=False)
     for result, shipped in zip(results.experiments, beside, strict=True):
         if shipped is not None:
-            said = f"{result.experiment.name}: {shipped.sentence[:1].lower()}{shipped.sentence[1:]}"
-            console.print(said if len(beside) > 1 else shipped.sentence, markup=False, highlight=False)
+            sentence = f"{result.experiment.name}: {shipped.sentence[:1].lower()}{shipped.sentence[1:]}"
+            console.print(sentence if len(beside) > 1 else shipped.sentence, markup=False, highlight=False)
     print_failures(failures)
     for notice in results.outcome.notices:
         console.print(f"{notice.job}: {notice.text}", markup=False, highlight=False)

@@ -84,8 +84,8 @@ def runs(options: RunsOptions) -> int:
         print(line)
     # What all runs share is printed once instead of as a column.
     if older := sum(is_older(run.folder) for run in chosen):
-        told = f"{older} of them, of an older isoloss, have no digests: damage cannot be detected"
-        print(textwrap.fill(told, width or len(told)))
+        note = f"{older} of them, of an older isoloss, have no digests: damage cannot be detected"
+        print(textwrap.fill(note, width or len(note)))
     print(", ".join([f"{len(chosen)} of {len(every)} runs", *(rows[0][name] for name in alike)]))
     return code
 

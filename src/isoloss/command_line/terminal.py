@@ -300,8 +300,8 @@ class PlainTable:
 def _not_shown(hidden: Sequence[str], width: int | None) -> list[str]:
     if not hidden:
         return []
-    for told in (", ".join(hidden), f"{len(hidden)} columns"):
-        line = f"not shown: {told} (--wide)"
+    for columns in (", ".join(hidden), f"{len(hidden)} columns"):
+        line = f"not shown: {columns} (--wide)"
         if width is None or len(line) <= width:
             return [line]
     return ["--wide has more"]

@@ -44,8 +44,8 @@ def counted(judgements: Sequence[Judgement]) -> list[str]:
     for role in ("effect", "premise"):
         found = counts(verdicts_on(role, judgements))
         if total := sum(found.values()):
-            told = ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in found.items())
-            lines.append(f"{total} {role}{'s' * (total != 1)}: {told}")
+            numbers = ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in found.items())
+            lines.append(f"{total} {role}{'s' * (total != 1)}: {numbers}")
     return lines
 
 
@@ -244,8 +244,8 @@ def counted_findings(statements: Sequence[Statement]) -> str:
     """
     findings = [finding for statement in statements for finding in statement.findings]
     found = counts([finding.verdict for finding in findings])
-    told = ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in found.items())
-    return f"{_several(len(statements), 'statement')}, {_several(len(findings), 'finding')}: {told}"
+    numbers = ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in found.items())
+    return f"{_several(len(statements), 'statement')}, {_several(len(findings), 'finding')}: {numbers}"
 
 
 def statement_lines(statements: Sequence[Statement], width: int) -> Iterator[str]:

@@ -43,7 +43,7 @@ class AnsweredCorpus:
         return len(self.texts)
 
     @property
-    def said(self) -> list[str]:
+    def read_by_tokenizers(self) -> list[str]:
         """All that tokenizers read."""
         targets = [answer for answer in self.answers if isinstance(answer, str)]
         return [*self.texts.texts, *(self.texts.seconds or ()), *targets]
@@ -88,7 +88,7 @@ class TaggedCorpus:
         return len(self.words)
 
     @property
-    def said(self) -> list[str]:
+    def read_by_tokenizers(self) -> list[str]:
         """All that tokenizers read, as one text each."""
         return [" ".join(words) for words in self.words]
 
@@ -222,17 +222,15 @@ def words_with_classes(path: Path, numbers: Mapping[str, int]) -> TaggedCorpus:
         )
     words, classes = (table[str(name)].to_list() for name in named)
     rows = []
-    for row, (said, labels) in enumerate(zip(words, classes, strict=True), start=1):
-        if not isinstance(said, list) or not isinstance(labels, list) or len(said) != len(labels):
+    for row, (row_words, labels) in enumerate(zip(words, classes, strict=True), start=1):
+        if not isinstance(row_words, list) or not isinstance(labels, list) or len(row_words) != len(labels):
             raise BadInput(f"{path}, row {row}: {named[0]} and {named[1]} must be lists of one length")
-        if said:
-            numbered = [_class(label, numbers, path, row) for label in labels]
-            rows.append((list(map(str, said)), numbered, row))
+        if row_words:
+            answers = [_class(label, numbers, path, row) for label in labels]
+            rows.append((list(map(str, row_words)), answers, row))
     if not rows:
         raise BadInput(f"{path} has no words; give some")
-    return TaggedCorpus(
-        [said for said, _, _ in rows], [numbered for _, numbered, _ in rows], [row for _, _, row in rows]
-    )
+    return TaggedCorpus([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
 
 def _table(path: Path, needed: str) -> Any:

@@ -107,11 +107,11 @@ def _checked(path: Path, piece: bytes, decoder: codecs.IncrementalDecoder, line:
     """The number of the line in which the piece ends, if it starts in line `line`."""
     if b"\0" in piece:
         raise _no_text(path, line + piece.count(b"\n", 0, piece.index(b"\0")))
-    kept = len(decoder.getstate()[0])  # the first bytes of a character cut by the end of the previous piece
+    pending = len(decoder.getstate()[0])  # first bytes of a character that the previous piece's end cut
     try:
         decoder.decode(piece)
     except UnicodeDecodeError as error:
-        raise _no_text(path, line + piece.count(b"\n", 0, max(0, error.start - kept))) from error
+        raise _no_text(path, line + piece.count(b"\n", 0, max(0, error.start - pending))) from error
     return line + piece.count(b"\n")
 
 

@@ -104,12 +104,12 @@ def read_packed_corpus(folder: Path) -> PackedCorpus:
     """
     path = folder / CORPUS_FILE
     try:
-        kept = read_sealed(path, folder.name)
-        for name, digest in kept.get("files", {}).items():
+        content = read_sealed(path, folder.name)
+        for name, digest in content.get("files", {}).items():
             if file_digest(folder / name) != digest:
                 raise ValueError(f"{name} is not what was written")
-        counts = counts_of_json(kept["counts"])
-        corpus = PackedCorpus(folder, kept["digest"], kept["maximum_length"], counts)
+        counts = counts_of_json(content["counts"])
+        corpus = PackedCorpus(folder, content["digest"], content["maximum_length"], counts)
         for part in PARTS:
             sequences = getattr(counts, part).sequences
             wanted = sequences * corpus.maximum_length * token_type(corpus.tokenizer).itemsize
@@ -148,10 +148,10 @@ def token_type(tokenizer: PreTrainedTokenizerFast) -> np.dtype[Any]:
     return np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
 
 
-def counts_of_json(kept: dict[str, Any]) -> CorpusCounts:
+def counts_of_json(content: dict[str, Any]) -> CorpusCounts:
     """The counts that `dataclasses.asdict` turned into this."""
-    parts = {part: PartCounts(**kept[part]) for part in PARTS}
-    return CorpusCounts(kept["documents"], kept["duplicates"], **parts)
+    parts = {part: PartCounts(**content[part]) for part in PARTS}
+    return CorpusCounts(content["documents"], content["duplicates"], **parts)
 
 
 def _sentences(rows: Integer[np.ndarray, "n T"]) -> Sentences:

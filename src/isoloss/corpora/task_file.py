@@ -108,14 +108,14 @@ def _read(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
     *texts, label = _columns(table, columns, path)
     examples: list[tuple[str, ...]] = []
     for number, row in enumerate(table.select(*texts, label).iter_rows(), start=1):
-        *said, named = (_spelled(value) for value in row)
+        *row_texts, named = (_spelled(value) for value in row)
         if not named:
             raise BadInput(f"{path}, row {number}: the label is missing; give each text one, or drop the row")
-        if SURROGATE.search(" ".join((*said, named))):
+        if SURROGATE.search(" ".join((*row_texts, named))):
             raise BadInput(f"{path}, row {number}: there is half a surrogate pair; write the file again")
-        if not all(said):
+        if not all(row_texts):
             raise BadInput(f"{path}, row {number}: the text is missing; give one, or drop the row")
-        examples.append((*said, named))
+        examples.append((*row_texts, named))
     if not examples:
         raise BadInput(f"{path} has no examples; give {KIND}")
     return examples
@@ -208,8 +208,8 @@ def _distinct(examples: LabelledTexts, path: Path) -> tuple[LabelledTexts, tuple
     found = distinct(examples)
     if not (fewer := len(examples) - len(found)):
         return found, ()
-    said = "copies count once, and not at all where their labels differ"
-    return found, (f"{path.name}: {fewer:,} of {len(examples):,} examples are left out; {said}",)
+    why = "copies count once, and not at all where their labels differ"
+    return found, (f"{path.name}: {fewer:,} of {len(examples):,} examples are left out; {why}",)
 
 
 def _classes(named: list[str], path: Path) -> tuple[str, ...]:

@@ -83,11 +83,11 @@ class TextCorpus:
 
         with naming_the_text(places, alone, "the model's", advice):
             encoded = self.tokenizer(*wanted, verbose=False)
-        kept, whole = encoded, encoded["input_ids"]
+        fitted, whole = encoded, encoded["input_ids"]
         if self.longest is not None and any(len(ids) > self.longest for ids in whole):
             # The tokenizer truncates before it adds an end-of-sentence token.
-            kept = self.tokenizer(*wanted, truncation=True, max_length=self.longest)
-        types = kept.get("token_type_ids") if self.seconds is not None else None
+            fitted = self.tokenizer(*wanted, truncation=True, max_length=self.longest)
+        types = fitted.get("token_type_ids") if self.seconds is not None else None
         special, unknown = set(self.tokenizer.all_special_ids), self.tokenizer.unk_token_id
         ends = {self.tokenizer.bos_token_id, self.tokenizer.eos_token_id}
         unknown = (
@@ -103,7 +103,7 @@ class TextCorpus:
                 types=() if types is None else types[place],
             )
             for place, (number, ids, all_ids) in enumerate(
-                zip(numbers, kept["input_ids"], whole, strict=True)
+                zip(numbers, fitted["input_ids"], whole, strict=True)
             )
         ]
 

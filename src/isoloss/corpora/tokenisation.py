@@ -119,8 +119,8 @@ def tokenise(
                 digests = {file: digest for part in PARTS for file, digest in writers[part].digests.items()}
                 journal = Journal(counts, left_over, digests)
                 write_sealed(folder / JOURNAL_FILE, asdict(journal), name)
-                told = f"{counts.training.words + counts.validation.words:,} words"
-                progress("tokenising", shard.characters, max(size, shard.characters + 1), told)
+                progressed = f"{counts.training.words + counts.validation.words:,} words"
+                progress("tokenising", shard.characters, max(size, shard.characters + 1), progressed)
         finally:
             for writer in writers.values():
                 writer.close()
@@ -277,9 +277,9 @@ def _read_journal(path: Path, name: str) -> Journal:
     if not path.exists():
         return Journal()
     try:
-        kept = read_sealed(path, name)
-        left_over = {part: (words, document) for part, (words, document) in kept["left_over"].items()}
-        return Journal(counts_of_json(kept["counts"]), left_over, kept.get("digests", {}))
+        content = read_sealed(path, name)
+        left_over = {part: (words, document) for part, (words, document) in content["left_over"].items()}
+        return Journal(counts_of_json(content["counts"]), left_over, content.get("digests", {}))
     except (BadInput, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedBeginning(f"{path} is not what was written") from error
 

@@ -99,7 +99,7 @@ def _top_eigenvectors(
     """The unit eigenvectors of the `count` largest eigenvalues, largest first."""
     from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh  # few measurements need it
 
-    kept = min(max(2 * count + 1, 20), len(start))
+    basis = min(max(2 * count + 1, 20), len(start))
 
     def product(vector: np.ndarray) -> np.ndarray:
         flat = torch.from_numpy(np.array(vector, dtype=np.float64)).flatten().to(start.device)
@@ -111,9 +111,9 @@ def _top_eigenvectors(
             k=count,
             which="LA",
             v0=start.numpy(force=True),
-            ncv=kept,
+            ncv=basis,
             tol=tolerance,
-            maxiter=max(1, MOST_PRODUCTS // max(1, kept - count)),
+            maxiter=max(1, MOST_PRODUCTS // max(1, basis - count)),
         )
     except ArpackError as error:
         raise BadInput(

@@ -197,10 +197,10 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
     judged = table.filter(pl.col("saturated")).partition_by("run", maintain_order=True)
     for claim in experiment.claims if judged else ():
         asker = f"the claim {claim.name} of {experiment.name}"
-        with _misspelt_told(asker, table.columns, rows):
+        with _suggesting(asker, table.columns, rows):
             claim.statistic(judged)
     panels: Sequence[Panel] = ()
-    with _misspelt_told(f"a panel of {experiment.name}", table.columns, rows):
+    with _suggesting(f"a panel of {experiment.name}", table.columns, rows):
         panels = experiment.drawn(table)
     for panel in panels:
         for chart in panel.charts:
@@ -210,7 +210,7 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
 
 
 @contextmanager
-def _misspelt_told(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
+def _suggesting(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
     """Turn failed column look-ups into BadInput; a KeyError for one of `rows`, a run's name, is ignored."""
     try:
         yield

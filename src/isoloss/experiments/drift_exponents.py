@@ -19,14 +19,14 @@ from isoloss.experiments.drift_statistics import AnyClock, Curve, by_model, curv
 from isoloss.experiments.grammar_runs import DRIFT
 
 HALF, WHOLE = 0.5, 1.0
-"""Falls, as shares of the largest that all paces of a start reach."""
+"""Falls, as shares of the largest that all schedules of a start reach."""
 
 Exponent = Callable[["StepsToAFall"], float]
 
 
 @dataclass(frozen=True)
 class StepsToAFall:
-    """For each pace from one start, log2 of the learning rate, of the batch, and of the steps to one fall."""
+    """For each schedule from one start, log2 of learning rate, batch and steps to a fall."""
 
     rates: Float[np.ndarray, " n"]
     batches: Float[np.ndarray, " n"]
@@ -34,7 +34,7 @@ class StepsToAFall:
 
     @property
     def exponents(self) -> tuple[float, float]:
-        """a and b of steps ∝ η^-a B^b by least squares; nan, nan where the paces do not tell them apart."""
+        """a and b of steps ∝ η^-a B^b by least squares; nan, nan where these do not tell them apart."""
         design = np.column_stack([np.ones_like(self.rates), -self.rates, self.batches])
         if len(self.steps) < 4 or np.linalg.matrix_rank(design) < 3:
             return math.nan, math.nan
@@ -45,12 +45,12 @@ class StepsToAFall:
     def bend(self) -> float:
         """How much larger the exponent of 1/η is at the higher rates than at the lower, at one η/B.
 
-        The mean over each ratio η/B that at least three paces have; nan if none has.
+        The mean over each ratio η/B that at least three schedules have; nan if none has.
         """
         ratios = np.round(self.rates - self.batches, 6).tolist()
-        paces = sorted(zip(ratios, self.rates.tolist(), self.steps.tolist(), strict=True))
+        schedules = sorted(zip(ratios, self.rates.tolist(), self.steps.tolist(), strict=True))
         bends = []
-        for _, alike in groupby(paces, key=lambda pace: pace[0]):
+        for _, alike in groupby(schedules, key=lambda schedule: schedule[0]):
             slopes = [(high[2] - low[2]) / (low[1] - high[1]) for low, high in pairwise(list(alike))]
             if len(slopes) > 1:
                 bends.append(slopes[-1] - slopes[0])
@@ -60,7 +60,7 @@ class StepsToAFall:
 def steps_to(group: Sequence[Curve], share: float) -> StepsToAFall:
     """Of the curves of one start, the steps to `share` of the fall that all of them reach.
 
-    Steps are the mean of those averaged over. Without paces that are past that fall at their first
+    Steps are the mean of those averaged over. Without schedules that are past that fall at their first
     checkpoint, of which only a bound is known.
     """
     risen = [np.maximum.accumulate(curve.fallen) for curve in group]
@@ -104,7 +104,7 @@ class OverFalls:
     clock: AnyClock = RelativeSchedule
 
     def __call__(self, runs: Sequence[pl.DataFrame]) -> float:
-        """See the class; nan where the paces do not settle it."""
+        """See the class; nan where the schedules do not settle it."""
         values = [
             value for group in by_model(curves(runs, DRIFT, clock=self.clock)) for value in self._of(group)
         ]

@@ -25,7 +25,7 @@ RATE = "learning_rate"
 
 STABLE_RATE = StableRateQuantity(sentences=256, seed=20230706)
 """The unit of rates, measured on the same sentences for all models of a language. At half of 2 / λ the model
-of a language that had hardly converged (KL 5 % of the entropy) left its minimum at every pace with much
+of a language that had hardly converged (KL 5 % of the entropy) left its minimum at every schedule with much
 noise, its loss rising by up to 3.7 %; by this rule that of none of ten languages rose by more than 0.3 %."""
 
 RETURNS_AVERAGED = 128
@@ -130,13 +130,12 @@ class RelativeSchedule:
 class DriftRuns:
     """SGD from the last checkpoints of models of `widths`, without momentum, decay, warm-up or dropout.
 
-    Every pace of `schedules` has its checkpoints at the same `times`. The control is the first of them, its
-    twin, with a batch `control_factor` times as large: equal descent in as many steps, with hardly any noise.
-    Its checkpoints are at the first `control_checkpoints` of its twin's steps. At the second time, the fall
-    of the trace predicted from derivatives is measured on `rate_sentences` sentences, for the first pace from
-    models of the first width (0: not at all). By the first three paces alone go models of the first width on
-    `other_languages`, by name. Raises BadInput if these
-    cannot be compared.
+    Every schedule of `schedules` has its checkpoints at the same `times`. The control is the first of them,
+    its twin, with a batch `control_factor` times as large: equal descent in as many steps, with hardly any
+    noise. Its checkpoints are at the first `control_checkpoints` of its twin's steps. At the second time, the
+    fall of the trace predicted from derivatives is measured on `rate_sentences` sentences, for the first
+    schedule from models of the first width (0: not at all). By the first three schedules alone go models of
+    the first width on `other_languages`, by name. Raises BadInput if these cannot be compared.
     """
 
     widths: tuple[int, ...]
@@ -163,7 +162,7 @@ class DriftRuns:
 
     @property
     def in_short(self) -> "DriftRuns":
-        """The first width and three paces, without the prediction or other languages."""
+        """The first width and three schedules, without the prediction or other languages."""
         return replace(
             self,
             widths=self.widths[:1],
@@ -174,15 +173,15 @@ class DriftRuns:
 
     @property
     def control(self) -> Clock:
-        """The pace of the control."""
-        twin: Any = self.schedules[0]  # paces are dataclasses, which their protocol cannot say
+        """The schedule of the control."""
+        twin: Any = self.schedules[0]  # schedules are dataclasses, which their protocol cannot say
         slower: Clock = replace(twin, batch_size=self.control_factor * twin.batch_size)
         return slower
 
     def steps(self, schedule: Clock) -> tuple[int, ...]:
         """The steps of the checkpoints of one of `schedules`.
 
-        Raises BadInput if the pace is so fast that two times give the same step.
+        Raises BadInput if the schedule is so fast that two times give the same step.
         """
         return checkpoint_steps(schedule, self.times)
 
@@ -211,7 +210,7 @@ def drift_runs(
     seeds: Sequence[int],
     measured: Measured,
 ) -> tuple[PlannedRun, ...]:
-    """The starts, which are the last checkpoints of `runs`, and SGD from each at every pace.
+    """The starts, which are the last checkpoints of `runs`, and SGD from each at every schedule.
 
     Raises BadInput if no model has one of the widths.
     """

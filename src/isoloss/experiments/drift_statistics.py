@@ -23,14 +23,14 @@ AnyClock = Callable[[float, int], Clock]
 """From the columns `learning_rate` and `batch_size` to the clock that applies to a table's runs."""
 
 Rated = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
-"""From runs to the checkpoints of all paces, with SGD's own η as `learning_rate`."""
+"""From runs to the checkpoints of all schedules, with SGD's own η as `learning_rate`."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One arm from the models of one width on one language, at its n checkpoints, over all seeds.
+    """One branch from the models of one width on one language, at its n checkpoints, over all seeds.
 
-    `steps` are the arm's own, from the start on; `fallen` is log2(quantity at the start / quantity), in
+    `steps` are the branch's, from the start on; `fallen` is log2(quantity at the start / quantity), in
     halvings.
     """
 
@@ -68,7 +68,7 @@ def curves(
     clock: AnyClock = Schedule,
     centre: Centre = pl.Expr.mean,
 ) -> list[Curve]:
-    """A curve for each arm of these `parts`, for each model: of the quantity in the column `of`."""
+    """A curve for each branch of these `parts`, for each model: of the quantity in the column `of`."""
     table = with_start(runs, (of,))
     if table.is_empty():
         return []
@@ -121,8 +121,8 @@ def distance_between_schedules(
 ) -> float:
     """Largest distance between two schedules at one time, over the mean fall at the last time.
 
-    The largest value over models with at least two paces; nan if there are none, or if the trace of one has
-    not fallen.
+    The largest value over models with at least two schedules; nan if there are none, or if the trace of one
+    has not fallen.
     """
     found = [group for group in by_model(curves(runs, DRIFT, clock=clock, centre=centre)) if len(group) > 1]
     return float(np.max([largest_distance(group) for group in found])) if found else math.nan
@@ -149,7 +149,7 @@ def halvings_of_trace(
     clock: AnyClock = Schedule,
     centre: Centre = pl.Expr.mean,
 ) -> float:
-    """Mean over paces of log2(trace at the start / at the last checkpoint); or of another quantity."""
+    """Mean over schedules of log2(trace at the start / at the last checkpoint); or of another quantity."""
     return _mean(
         [float(curve.fallen[-1]) for curve in curves(runs, DRIFT, of=of, clock=clock, centre=centre)]
     )
@@ -160,8 +160,8 @@ def share_that_falls_without_noise(
 ) -> float:
     """How far the control falls in the same number of steps at the same learning rate, relative to its twin.
 
-    The twin is the pace whose first steps are the control's, with the smallest batch if there are several.
-    Controls without a twin are left out; nan if none is left.
+    The twin is the schedule whose first steps are the control's, with the smallest batch if there are
+    several. Controls without a twin are left out; nan if none is left.
     """
     shares = []
     for group in by_model(curves(runs, DRIFT, CONTROL, clock=clock, centre=centre)):
@@ -183,7 +183,7 @@ def share_that_falls_without_noise(
 def lag_of_larger_batches(runs: Sequence[pl.DataFrame], clock: AnyClock = Schedule) -> float:
     """Mean log2 of how many times more steps a larger batch takes to a trace, over log2 of the batch ratio.
 
-    Over all pairs of paces with the same learning rate, and their checkpoints; 1 by SGD's clock.
+    Over all pairs of schedules with the same learning rate, and their checkpoints; 1 by SGD's clock.
     """
     found = curves(runs, DRIFT, clock=clock)
     ratios = [
@@ -213,13 +213,13 @@ def root_before_trace(runs: Sequence[pl.DataFrame], part: str, beside: str) -> f
 
 
 def in_own_units(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The checkpoints of all paces, whose learning rates are what they are."""
+    """The checkpoints of all schedules, whose learning rates are what they are."""
     table = with_start(runs, ())
     return table if table.is_empty() else table.filter(pl.col(PART) == DRIFT)
 
 
 def relative_to_the_start(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The checkpoints of all paces, with rates from shares of the stable one, which become `share`."""
+    """The checkpoints of all schedules, with rates from shares of the stable one, which become `share`."""
     table = with_start(runs, ("trace", "stable_rate"))
     if table.is_empty():
         return table

@@ -201,11 +201,11 @@ def in_words(settings: Any) -> str:
     >>> in_words(TraceQuantity(sentences=64, seed=1))
     'trace (sentences 64, seed 1)'
     """
-    said = _settings_in_words(settings)
+    differing = _settings_in_words(settings)
     of_class = type(settings).__name__
     name = re.sub("(?<=[a-z])(?=[A-Z][a-z])", " ", of_class.removesuffix("Quantity"))
     name = name.lower() if " " in name or name != of_class else name  # Muon and Dyck are names
-    return f"{name} ({said})" if said else name
+    return f"{name} ({differing})" if differing else name
 
 
 def _settings_in_words(settings: Any) -> str:

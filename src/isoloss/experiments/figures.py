@@ -96,8 +96,8 @@ def over_steps(
         shown = [axis for axis in axes if axis.column in rows.columns]
         lines = tuple(Lines(STEP, axis, by, "run") for axis in shown)
         title = f"{', '.join(axis.title.partition(' (')[0] for axis in shown)} over steps"
-        told = f"One line per run. {caption}".strip()
-        return (Panel("steps", title, told, lines, rows, "stacked", shows),)
+        about = f"One line per run. {caption}".strip()
+        return (Panel("steps", title, about, lines, rows, "stacked", shows),)
 
     return panels
 

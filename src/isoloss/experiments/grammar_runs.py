@@ -26,7 +26,7 @@ HEADLINE = "grammar"
 """The name of the scale's own grammar when there are several languages."""
 
 VARIED = "varied"
-"""The column with the setting in which an arm differs, such as its momentum."""
+"""The column with the setting in which a variant differs, such as its momentum."""
 
 
 def continued(origin: PlannedRun, step: int, **changes: Any) -> PlannedRun:
@@ -65,13 +65,12 @@ def starts(
 
 @dataclass(frozen=True)
 class Branch:
-    """One way of continuing from every start: a rule with batches and steps, and the clock of its time.
+    """A continuation from every start: a rule with batches and steps, and the clock of its time.
 
     New sentences, masked words drawn as labels (also where the start had soft ones), no dropout by default,
-    and weights averaged over the clock's horizon. `pace` gives the
-    clock and the batch; if the rule's own rate is not the effective one, the clock's is. `arm` names it in
-    words and `key` without spaces; `varied` is the setting in which it differs, if the law says nothing about
-    that.
+    and weights averaged over the clock's horizon. `schedule` gives the clock and the batch; if the rule's own
+    rate is not the effective one, the clock's is. `variant` names it in words and `key` without spaces;
+    `varied` is the setting in which it differs, if the law says nothing about that.
     """
 
     part: str

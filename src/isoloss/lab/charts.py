@@ -31,8 +31,8 @@ def plot(*measured: Measured, against: Measured | None = None) -> alt.VConcatCha
 
 
 def _not_measured(given: object) -> BadInput:
-    told = f"the run {given.name}" if isinstance(given, Run) else f"{given!r:.60}"
-    return BadInput(f"{told} cannot be plotted; {PLOTTED}")
+    what = f"the run {given.name}" if isinstance(given, Run) else f"{given!r:.60}"
+    return BadInput(f"{what} cannot be plotted; {PLOTTED}")
 
 
 def _of_steps(measured: Measured) -> Any:
@@ -81,14 +81,14 @@ def _dashed(near: pl.DataFrame) -> list[alt.Chart]:
 
 
 def _with_bars(measured: Measured, name: str) -> pl.DataFrame:
-    def told(row: Row, error: float) -> dict[str, str | int | float | None]:
+    def with_bar(row: Row, error: float) -> dict[str, str | int | float | None]:
         value = row.estimate.value
         bars = {name: value, f"{name}_low": value - error, f"{name}_high": value + error}
         return {"model": row.model, "step": row.step, **bars}
 
     of_error = measured.kl or measured
     pairs = zip(measured.rows, of_error.rows, strict=True)
-    return pl.DataFrame([told(row, of.estimate.standard_error) for row, of in pairs])
+    return pl.DataFrame([with_bar(row, of.estimate.standard_error) for row, of in pairs])
 
 
 def _axis(measured: Measured, values: list[float], name: str) -> Any:

@@ -58,18 +58,18 @@ def loss(
 
     Raises BadInput for models that cannot read it, or of which nobody knows the language.
     """
-    every, told = models_of(models), progress or OneLine()
+    every, progress = models_of(models), progress or OneLine()
     sentences, seed = whole_number("the number of sentences", sentences), usable_seed(seed)
     source = _source(every, on)
     if not isinstance(source, Language):
-        return _over_batches("loss", "nats", every, source, sentences, seed, _text_losses, told)
+        return _over_batches("loss", "nats", every, source, sentences, seed, _text_losses, progress)
     with in_one_sentence("the loss"):
         objective = every[0].objective
-        evaluation = EvaluationSet.draw(source, sentences, seed, told, objective)
+        evaluation = EvaluationSet.draw(source, sentences, seed, progress, objective)
         found = []
         for number, each in enumerate(every):
             found.append(exact_loss(each.module, objective, evaluation))
-            told("loss", number + 1, len(every), each.label)
+            progress("loss", number + 1, len(every), each.label)
     kl = Measured("KL", "nats", seed, tuple(_row(m, f.kl) for m, f in zip(every, found, strict=True)))
     rows = tuple(_row(each, its.loss) for each, its in zip(every, found, strict=True))
     entropy = ("the entropy", mean_over_sentences(evaluation.entropy))
@@ -89,10 +89,10 @@ def trace(
     At a converged loss it is that of the Hessian. The models share sentences, masks and signs, of which their
     `differences` make use. Raises BadInput as `loss` does.
     """
-    every, told = models_of(models), progress or OneLine()
+    every, progress = models_of(models), progress or OneLine()
     sentences, seed = whole_number("the number of sentences", sentences), usable_seed(seed)
     source = _source(every, on)
-    return _over_batches("trace", TRACE_UNIT, every, source, sentences, seed, _traces, told)
+    return _over_batches("trace", TRACE_UNIT, every, source, sentences, seed, _traces, progress)
 
 
 def probe(
@@ -110,7 +110,7 @@ def probe(
     sentences and tested on as many others; `beside` is what the most common label gives, and a probe on the
     words alone. Raises BadInput for a task that the language does not have, and as `loss` does.
     """
-    every, told = models_of(models), progress or OneLine()
+    every, progress = models_of(models), progress or OneLine()
     examples, seed = whole_number("the number of examples", examples), usable_seed(seed)
     language = _source(every, on)
     if not isinstance(language, Language):
@@ -123,7 +123,7 @@ def probe(
         for number, each in enumerate(every):
             found = features_of_splits(each.module, splits).probed(ProbeSettings())
             rows.append(_row(each, found.correct))
-            told("probe", number + 1, len(every), each.label)
+            progress("probe", number + 1, len(every), each.label)
     return Measured("accuracy", f"of {task}", seed, tuple(rows), beside=_without_a_model(language, splits))
 
 

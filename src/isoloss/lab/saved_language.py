@@ -20,14 +20,14 @@ def saved_language(folder: Path) -> Language | None:
     True
     """
     card = folder / CARD_FILE
-    told = card.read_text("utf-8", "replace") if card.is_file() else ""
-    longest = re.search(r"at most (\d+) words", told)
+    content = card.read_text("utf-8", "replace") if card.is_file() else ""
+    longest = re.search(r"at most (\d+) words", content)
     if not longest:
         return None
     for file in sorted(folder.glob("language.*")):
         for maximum_length in (None, int(longest[1])):
             with suppress(BadInput):
                 found = read_language(file, maximum_length)
-                if found.digest in told:
+                if found.digest in content:
                     return found
     return None

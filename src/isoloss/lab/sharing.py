@@ -113,6 +113,6 @@ def _lines_of(model: Model, measured: Measured) -> list[str]:
         for row in quantity.rows if quantity else ():
             if quantity and (row.model, row.step) == (model.name, model.step):
                 number = str(row.estimate)
-                told = (quantity.quantity, number, quantity.unit, f"{row.estimate.n:,}", str(quantity.seed))
-                lines.append(f"| {' | '.join(told)} |")
+                cells = (quantity.quantity, number, quantity.unit, f"{row.estimate.n:,}", str(quantity.seed))
+                lines.append(f"| {' | '.join(cells)} |")
     return lines

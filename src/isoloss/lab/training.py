@@ -216,14 +216,18 @@ def _lasting(
     number = whole_number("the number of steps", steps)
     if not isinstance(at, Iterable | None):
         raise BadInput(f"the steps to keep models at are a list; give [{at!r}], not {at!r}")
-    kept = (
+    places = (
         _doubling(number)
         if at is None
         else tuple(whole_number("a step to keep a model at", each) for each in at)
     )
     horizon = max(1, number // AVERAGED_SHARE)
     return _Lasting(
-        number, whole_number("the number of sentences in a batch", batch), usable_seed(seed), kept, horizon
+        number,
+        whole_number("the number of sentences in a batch", batch),
+        usable_seed(seed),
+        places,
+        horizon,
     )
 
 
@@ -257,8 +261,8 @@ def _run(
         try:
             pretrain(specification, language, place, progress=progress or OneLine())
         except Diverged as error:
-            told = str(error) if folder else f"{error.reason}; lower the learning rate"
-            raise IsolossError(told) from None
+            message = str(error) if folder else f"{error.reason}; lower the learning rate"
+            raise IsolossError(message) from None
         seeds = (lasting.seed,) if isinstance(start, int) else (*start.seeds, lasting.seed)
         template = specification.architecture.build(len(language.vocabulary), language.maximum_length, 0)
         models = []

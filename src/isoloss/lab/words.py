@@ -64,6 +64,6 @@ class OneLine:
         if completed < total and now - self._shown < SECONDS_BETWEEN_LINES:
             return
         self._shown = now
-        said = "" if completed >= total else f"{task}: {completed / total:.0%}  {message}"[:100]
-        sys.stderr.write(f"\r{said:<100}" + "\r" * (not said))
+        line = "" if completed >= total else f"{task}: {completed / total:.0%}  {message}"[:100]
+        sys.stderr.write(f"\r{line:<100}" + "\r" * (not line))
         sys.stderr.flush()

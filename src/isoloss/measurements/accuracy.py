@@ -202,8 +202,10 @@ class AccuracyQuantity:
         name = STORED_NAMES.get((type(examples).__name__, type(head).__name__))
         if name is None:
             return {"is": "AccuracyQuantity", "revision": 1, "examples": examples, setting: head.settings}
-        kept = {each.name: getattr(examples, each.name) for each in fields(examples) if each.name != "shift"}
-        return {"is": name, "revision": 1, **kept, setting: head.settings}
+        settings = {
+            each.name: getattr(examples, each.name) for each in fields(examples) if each.name != "shift"
+        }
+        return {"is": name, "revision": 1, **settings, setting: head.settings}
 
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
         return self.examples.draw(source, objective, progress)

@@ -194,7 +194,7 @@ def carry_out(
         for stage in stages
         for checkpoint, measurement in stage
     }
-    total, told = len(measured), monotonic()
+    total, reported = len(measured), monotonic()
     for stage in stages:
         try:
             for checkpoint, measurement in stage:
@@ -213,9 +213,9 @@ def carry_out(
             if known := _known(measured):
                 at_stage(known)
             raise
-        if stage is stages[-1] or monotonic() - told > BETWEEN_REPORTS_SECONDS:
+        if stage is stages[-1] or monotonic() - reported > BETWEEN_REPORTS_SECONDS:
             at_stage(_known(measured))
-            told = monotonic()
+            reported = monotonic()
     progress("comparison", total, total)
     return _known(measured)
 

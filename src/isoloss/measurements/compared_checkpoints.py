@@ -234,8 +234,8 @@ def weights_digest(model: PreTrainedModel) -> str:
     False
     """
     settings = {name: value for name, value in model.config.to_dict().items() if name not in _NOT_THE_MODEL}
-    said = json.dumps([type(model).__name__, settings], sort_keys=True, default=str)
-    return tensors_digest(model.state_dict(), said)
+    content = json.dumps([type(model).__name__, settings], sort_keys=True, default=str)
+    return tensors_digest(model.state_dict(), content)
 
 
 def tokenizer_digest(tokenizer: Any) -> str:

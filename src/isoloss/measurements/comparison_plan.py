@@ -121,9 +121,9 @@ def fine_tuning_of_task(
 
     The values say which test texts are classified correctly.
     """
-    said = asdict(settings)
-    del said["seeds"]
-    key = {"measures": FINE_TUNING, "task": digest, "longest": longest, "settings": said, "seed": seed}
+    shared = asdict(settings)
+    del shared["seeds"]
+    key = {"measures": FINE_TUNING, "task": digest, "longest": longest, "settings": shared, "seed": seed}
     called = f"{FINE_TUNING} with seed {seed}"
 
     def fine_tuned(model: PreTrainedModel, checkpoint: Checkpoint, progress: Progress) -> Measurement:
@@ -164,7 +164,7 @@ class Sources:
         if isinstance(self.corpus, TextCorpus):
             return self.corpus.texts
         if self.corpus is not None:
-            return self.corpus.said
+            return self.corpus.read_by_tokenizers
         return self.task.train.texts if self.task is not None else ()
 
 
@@ -276,8 +276,8 @@ def _on_text(
     corpus = sources.corpus
     if corpus is None:
         return []
-    said = list(sources.texts)
-    text = _digest(said if isinstance(corpus, TextCorpus) else [said, corpus.labels])
+    texts = list(sources.texts)
+    text = _digest(texts if isinstance(corpus, TextCorpus) else [texts, corpus.labels])
     measured: dict[str, list[CheckpointMeasurement]] = {}
     for family in families(checkpoints):
         first = family[0]

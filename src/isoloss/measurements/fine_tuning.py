@@ -141,10 +141,10 @@ def _specification(
         if path.name == "config.json" or path.suffix in {".safetensors", ".bin"}:
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
-    kept = settings_as_json(settings)
-    del kept["seeds"]
+    content = settings_as_json(settings)
+    del content["seeds"]
     return {
-        "settings": kept,
+        "settings": content,
         "checkpoint": digest.hexdigest(),
         "examples": splits_digest(splits),
         "classes": list(classes),

@@ -309,9 +309,9 @@ def _right(model: Classifier, examples: LabelledInputs, minibatch: int) -> Bool[
     """Whether the model's most likely class is the label; dropout off, within the usual memory."""
     # What fits with gradients fits without; large vocabularies, which are not scored, matter here.
     at_once = max(minibatch, rows_at_once(model, examples.tokens, FORWARD_MEMORY_BYTES))
-    said = []
+    predicted = []
     with evaluation_mode(model), torch.inference_mode():
         for start in range(0, len(examples), at_once):
-            said.append(_scores(model, examples[start : start + at_once]).argmax(dim=1).cpu())
-    right: Tensor = torch.cat(said) == examples.labels
+            predicted.append(_scores(model, examples[start : start + at_once]).argmax(dim=1).cpu())
+    right: Tensor = torch.cat(predicted) == examples.labels
     return right

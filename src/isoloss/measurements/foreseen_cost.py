@@ -114,8 +114,8 @@ def _configuration(name: str, objective: Prediction | None) -> tuple[Any, Predic
 
 def _resident_bytes() -> int:
     """The memory that this process holds now; 0 where the system does not say."""
-    told = Path("/proc/self/statm")
-    return sysconf("SC_PAGE_SIZE") * int(told.read_text().split()[1]) if told.is_file() else 0
+    statistics = Path("/proc/self/statm")
+    return sysconf("SC_PAGE_SIZE") * int(statistics.read_text().split()[1]) if statistics.is_file() else 0
 
 
 def _process_bytes() -> int:

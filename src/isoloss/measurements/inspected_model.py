@@ -222,7 +222,7 @@ def _tokenizer_in_words(name: str, prediction: Prediction | Head, tokens: int) -
         more = " and --mask-token-id" if prediction == "masked" else ""
         return f"none for its {tokens:,} tokens; give token numbers with --token-ids{more}"
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    said = [
+    facts = [
         f"{type(tokenizer).__name__}, {len(tokenizer):,} of {tokens:,} tokens",
         f"mask token {tokenizer.mask_token}" if tokenizer.mask_token else None,
         f"unknown {tokenizer.unk_token}" if tokenizer.unk_token else None,
@@ -235,4 +235,4 @@ def _tokenizer_in_words(name: str, prediction: Prediction | Head, tokens: int) -
     if (highest := highest_token(tokenizer)) >= tokens:
         warnings.append(f"the tokenizer numbers its tokens up to {highest}; the model has only {tokens}")
     warned = "".join(f"\n  warning: {each}" for each in warnings if each is not None)
-    return f"{', '.join(each for each in said if each is not None)}{warned}"
+    return f"{', '.join(each for each in facts if each is not None)}{warned}"

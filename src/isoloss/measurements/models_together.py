@@ -68,13 +68,13 @@ def load_together(
 def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
     # A tensor with two names, as tied embeddings are, counts if either is found.
     named = list(model.named_parameters(remove_duplicate=False))
-    kept = {id(parameter) for each, parameter in named if re.search(pattern, each)}
-    if not kept:
+    trainable = {id(parameter) for each, parameter in named if re.search(pattern, each)}
+    if not trainable:
         raise BadInput(
             f"no parameter of {name} matches --parameters {pattern}; one is called {named[0][0]}, for example"
         )
     for _, parameter in named:
-        parameter.requires_grad_(id(parameter) in kept)
+        parameter.requires_grad_(id(parameter) in trainable)
 
 
 def source_for(

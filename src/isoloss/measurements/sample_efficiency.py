@@ -80,10 +80,10 @@ class SampleEfficiencyQuantity:
             right = torch.stack([self._right(whole, draw, number, progress) for draw in range(self.draws)])
             name = f"accuracy_of_{number}_examples"
             values[name] = right.mean(0)
-            told: dict[str, Setting] = {"task": self.task, "examples": number}
+            settings: dict[str, Setting] = {"task": self.task, "examples": number}
             found = {name: mean_over_sentences(values[name])}
             found[f"deviation_over_draws_of_{number}_examples"] = deviation_of(right.mean(1))
-            records += [subject.record(each, found[each], "fraction", None, **told) for each in found]
+            records += [subject.record(each, found[each], "fraction", None, **settings) for each in found]
         return Measurement(records, values)
 
     @property

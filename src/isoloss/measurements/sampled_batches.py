@@ -191,7 +191,7 @@ class SampledBatches:
 
     def _batch(self, numbers: list[int], reading: Reading) -> Batch | None:
         needed = 2 if isinstance(self.predicting, NextToken) else 1
-        kept: list[tuple[int, TokenSentence]] = []
+        usable: list[tuple[int, TokenSentence]] = []
         for number, sentence in zip(numbers, self.corpus.sentences(numbers), strict=True):
             reading.tokens += sentence.of_text
             reading.unknown += sentence.unknown
@@ -199,33 +199,33 @@ class SampledBatches:
             if len(predictable) < needed:
                 reading.short.append(sentence.line)
                 continue
-            kept.append((number, sentence))
+            usable.append((number, sentence))
             reading.lines.append(sentence.line)
             if sentence.cut:
                 reading.cut.append(sentence.line)
-        if not kept:
+        if not usable:
             return None
-        sentences = [sentence.ids for _, sentence in kept]
+        sentences = [sentence.ids for _, sentence in usable]
         if isinstance(self.predicting, NextToken):
             return next_token_batch(sentences, self.pad_token)
-        answers = [sentence.answer for _, sentence in kept]
+        answers = [sentence.answer for _, sentence in usable]
         if isinstance(self.predicting, TargetText):
             return target_batch(sentences, answers, self.predicting.start, self.pad_token)
         if isinstance(self.predicting, TextClasses):
             if self.predicting.of_tokens:
                 return token_class_batch(sentences, answers, self.pad_token)
             classes = class_batch(sentences, [answer[0] for answer in answers], self.pad_token)
-            return self._typed(classes, [sentence for _, sentence in kept])
+            return self._typed(classes, [sentence for _, sentence in usable])
         if isinstance(self.predicting, TextLabels):
             labels = labels_batch(sentences, answers, self.pad_token)
-            return self._typed(labels, [sentence for _, sentence in kept])
+            return self._typed(labels, [sentence for _, sentence in usable])
         share = self.predicting.share if isinstance(self.predicting, ShareMasked) else None
         generator = torch.Generator()
         places = [
             choose_places(
                 sentence.maskable, share, generator.manual_seed(derived_seed(self.seed, "masks", number))
             )
-            for number, sentence in kept
+            for number, sentence in usable
         ]
         return masked_batch(sentences, places, self.predicting.mask_token, self.pad_token)
 

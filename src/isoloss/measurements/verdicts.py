@@ -86,8 +86,8 @@ def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> s
     >>> in_words([PairVerdict(question_about(name), name, "a", "b", answers[name]) for name in answers])
     'b against a: same loss to within 1 %: yes; flatter: b; better (probe): b. At one loss, the flatter ...'
     """
-    said = "; ".join(f"{_asked(each, same_loss)}: {each.answer}" for each in verdicts)
-    sentence = f"{verdicts[0].second} against {verdicts[0].first}: {said}."
+    answered = "; ".join(f"{_asked(each, same_loss)}: {each.answer}" for each in verdicts)
+    sentence = f"{verdicts[0].second} against {verdicts[0].first}: {answered}."
     answers = {each.measured: each.answer for each in verdicts}
     pair = {verdicts[0].first, verdicts[0].second}
     better = {answers[name] for name in ACCURACIES if answers.get(name) in pair}
@@ -106,18 +106,18 @@ def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
     >>> what_would_decide([loss, PairVerdict("better", "probe", "a", "b", needed=99.0)])
     'Open questions would be decided by about 1,234 sentences (same loss) and by more test examples or ...'
     """
-    said = []
+    needs = []
     for each in (each for each in verdicts if each.answer == OPEN):
         asked = each.question if each.measured in (LOSS, TRACE) else each.measured.replace("_", " ")
         if each.question == "better":
-            said.append(f"more test examples or seeds ({asked})")
+            needs.append(f"more test examples or seeds ({asked})")
         elif math.isfinite(each.needed) and each.measured in (LOSS, TRACE):
-            said.append(f"{about(each.needed)} sentences ({asked})")
+            needs.append(f"{about(each.needed)} sentences ({asked})")
         else:
-            said.append(f"more sentences or draws ({asked})")
-    if not said:
+            needs.append(f"more sentences or draws ({asked})")
+    if not needs:
         return ""
-    return f"Open questions would be decided by {' and by '.join(said)}, if the differences are those found."
+    return f"Open questions would be decided by {' and by '.join(needs)}, if the differences are those found."
 
 
 def _lower(verdicts: Sequence[PairVerdict]) -> str:

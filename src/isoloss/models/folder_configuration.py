@@ -95,9 +95,9 @@ def _refuse_gguf(files: Sequence[Path]) -> None:
 
 def _refuse_quantised(config: Any, name: str) -> None:
     """Raise BadInput for weights that are whole numbers; through bitsandbytes' an adapter has gradients."""
-    said = getattr(config, "quantization_config", None)
-    method = said.get("quant_method") if isinstance(said, dict) else getattr(said, "quant_method", None)
-    if said is not None and str(method) not in ("bitsandbytes", "QuantizationMethod.BITS_AND_BYTES"):
+    stated = getattr(config, "quantization_config", None)
+    method = stated.get("quant_method") if isinstance(stated, dict) else getattr(stated, "quant_method", None)
+    if stated is not None and str(method) not in ("bitsandbytes", "QuantizationMethod.BITS_AND_BYTES"):
         raise BadInput(
             f"{name} is quantised ({method}): its weights are whole numbers, which have no gradients; "
             "measure the model that it was made from"

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, addmm, bmm, mm
 from torch.nn.functional import gelu
 
-Kept = tuple[Tensor, ...]
+Saved = tuple[Tensor, ...]
 Gradients = tuple[Tensor, ...]
 
 
@@ -19,7 +19,7 @@ def block(
     heads: int,
     epsilon: float,
     *parameters: Tensor,
-) -> tuple[Float[Tensor, "n S d"], Kept]:
+) -> tuple[Float[Tensor, "n S d"], Saved]:
     """y = x + attention(norm(x)), then y + feed-forward(norm(y)); no position reads a `hidden` one."""
     gain, shift, wq, bq, wk, bk, wv, bv, wo, bo, *feed_forward = parameters
     n, width, d = states.shape
@@ -37,16 +37,16 @@ def block(
     attention = _softmax_(scores, dim=2)
     attended = bmm(attention, value).view(n, heads, width, -1).transpose(1, 2).reshape(-1, d)
     summed = addmm(bo, attended, wo.t()).add_(x)
-    result, kept = _fed_forward(summed, epsilon, *feed_forward)
+    result, of_result = _fed_forward(summed, epsilon, *feed_forward)
     saved = (x, normed, mean, scale, projection, query, key, value, attention, attended, gain, shift, wo)
-    return result.view(n, width, d), (*saved, *kept)
+    return result.view(n, width, d), (*saved, *of_result)
 
 
 def block_backward(
-    gradient: Float[Tensor, "n S d"], heads: int, kept: Kept
+    gradient: Float[Tensor, "n S d"], heads: int, saved: Saved
 ) -> tuple[Float[Tensor, "n S d"], Gradients]:
     """The backward pass of `block`."""
-    x, normed, mean, scale, projection, query, key, value, *later = kept
+    x, normed, mean, scale, projection, query, key, value, *later = saved
     attention, attended, gain, shift, wo, *of_result = later
     n, width, d = gradient.shape
     of_sum, of_feed_forward = _fed_forward_backward(gradient.view(-1, d), *of_result)
@@ -71,7 +71,7 @@ def last_block(
     heads: int,
     epsilon: float,
     *parameters: Tensor,
-) -> tuple[Float[Tensor, "n d"], Kept]:
+) -> tuple[Float[Tensor, "n d"], Saved]:
     """`block` at one position of each sentence."""
     gain, shift, wq, bq, wk, _, wv, bv, wo, bo, *feed_forward = parameters
     n, width, d = states.shape
@@ -91,16 +91,16 @@ def last_block(
     values = bmm(read, wv.view(heads, -1, d).mT).transpose(0, 1).reshape(n, d)
     attended = values.add_(bv)
     summed = addmm(bo, attended, wo.t()).add_(x.index_select(0, chosen))
-    result, kept = _fed_forward(summed, epsilon, *feed_forward)
+    result, of_result = _fed_forward(summed, epsilon, *feed_forward)
     saved = (x, normed, mean, scale, chosen, normed_there, query, towards, attention, read, attended)
-    return result, (*saved, gain, shift, wq, wk, wv, wo, *kept)
+    return result, (*saved, gain, shift, wq, wk, wv, wo, *of_result)
 
 
 def last_block_backward(
-    gradient: Float[Tensor, "n d"], kept: Kept
+    gradient: Float[Tensor, "n d"], saved: Saved
 ) -> tuple[Float[Tensor, "n S d"], Gradients]:
     """The backward pass of `last_block`."""
-    x, normed, mean, scale, chosen, normed_there, query, towards, *later = kept
+    x, normed, mean, scale, chosen, normed_there, query, towards, *later = saved
     attention, read, attended, gain, shift, wq, wk, wv, wo, *of_result = later
     (heads, n, size), d = query.shape, x.shape[1]
     words = normed.view(n, -1, d)
@@ -136,14 +136,14 @@ def last_block_backward(
 
 def head(
     states: Float[Tensor, "n d"], epsilon: float, *parameters: Tensor
-) -> tuple[Float[Tensor, "n v"], Kept]:
+) -> tuple[Float[Tensor, "n v"], Saved]:
     """The last norm, and the head: scores of v tokens."""
-    gain, shift, dense, bias, own_gain, own_shift, decoder, decoder_bias = parameters
+    gain, shift, dense, bias, head_gain, head_shift, decoder, decoder_bias = parameters
     normed, mean, scale = torch.native_layer_norm(states, states.shape[1:], gain, shift, epsilon)
     inner = addmm(bias, normed, dense.t())
     activated = gelu(inner)
-    output, *of_output = torch.native_layer_norm(activated, states.shape[1:], own_gain, own_shift, epsilon)
-    kept = (
+    output, *of_output = torch.native_layer_norm(activated, states.shape[1:], head_gain, head_shift, epsilon)
+    saved = (
         states,
         mean,
         scale,
@@ -154,29 +154,29 @@ def head(
         dense,
         activated,
         *of_output,
-        own_gain,
-        own_shift,
+        head_gain,
+        head_shift,
     )
-    return addmm(decoder_bias, output, decoder.t()), (*kept, output, decoder)
+    return addmm(decoder_bias, output, decoder.t()), (*saved, output, decoder)
 
 
-def head_backward(gradient: Float[Tensor, "n v"], kept: Kept) -> tuple[Float[Tensor, "n d"], Gradients]:
+def head_backward(gradient: Float[Tensor, "n v"], saved: Saved) -> tuple[Float[Tensor, "n d"], Gradients]:
     """The backward pass of `head`."""
-    states, mean, scale, gain, shift, normed, inner, dense, *later = kept
-    activated, own_mean, own_scale, own_gain, own_shift, output, decoder = later
-    of_activated, *of_own_norm = layer_norm_backward(
-        mm(gradient, decoder), activated, own_mean, own_scale, own_gain, own_shift
+    states, mean, scale, gain, shift, normed, inner, dense, *later = saved
+    activated, head_mean, head_scale, head_gain, head_shift, output, decoder = later
+    of_activated, *of_head_norm = layer_norm_backward(
+        mm(gradient, decoder), activated, head_mean, head_scale, head_gain, head_shift
     )
     of_inner = torch.ops.aten.gelu_backward.default(of_activated, inner)
     of_states, *of_norm = layer_norm_backward(mm(of_inner, dense), states, mean, scale, gain, shift)
     of_dense = (mm(of_inner.t(), normed), of_inner.sum(0))
     of_decoder = (mm(gradient.t(), output), gradient.sum(0))
-    return of_states, (*of_norm, *of_dense, *of_own_norm, *of_decoder)
+    return of_states, (*of_norm, *of_dense, *of_head_norm, *of_decoder)
 
 
 def _fed_forward(
     x: Float[Tensor, "m d"], epsilon: float, *parameters: Tensor
-) -> tuple[Float[Tensor, "m d"], Kept]:
+) -> tuple[Float[Tensor, "m d"], Saved]:
     """x + W2 gelu(W1 norm(x) + b1) + b2."""
     gain, shift, w1, b1, w2, b2 = parameters
     normed, mean, scale = torch.native_layer_norm(x, x.shape[1:], gain, shift, epsilon)
@@ -187,9 +187,9 @@ def _fed_forward(
 
 
 def _fed_forward_backward(
-    gradient: Float[Tensor, "m d"], *kept: Tensor
+    gradient: Float[Tensor, "m d"], *saved: Tensor
 ) -> tuple[Float[Tensor, "m d"], Gradients]:
-    x, normed, mean, scale, inner, activated, gain, shift, w1, w2 = kept
+    x, normed, mean, scale, inner, activated, gain, shift, w1, w2 = saved
     of_inner = torch.ops.aten.gelu_backward.default(mm(gradient, w2), inner)
     of_x, *of_norm = layer_norm_backward(mm(of_inner, w1), x, mean, scale, gain, shift)
     of_weights = (mm(of_inner.t(), normed), of_inner.sum(0), mm(gradient.t(), activated), gradient.sum(0))

@@ -18,7 +18,7 @@ from transformers import RobertaPreLayerNormForMaskedLM
 from transformers.activations import GELUActivation
 
 from isoloss.models.fused_blocks import (
-    Kept,
+    Saved,
     block,
     block_backward,
     head,
@@ -137,8 +137,8 @@ class FusedTransformer:
         states, of_embeddings = self._embedded(input_ids, places)
         of_blocks = []
         for parameters in self._blocks:
-            states, kept = block(states, hidden, *settings, *parameters)
-            of_blocks.append(kept)
+            states, saved = block(states, hidden, *settings, *parameters)
+            of_blocks.append(saved)
         chosen, of_last = last_block(states, hidden, positions, *settings, *self._last)
         scores, of_head = head(chosen, self._epsilon, *self._head)
 
@@ -151,10 +151,10 @@ class FusedTransformer:
         self,
         ids: Int[Tensor, "n S"],
         places: Int[Tensor, "n S"] | None,
-        of_embeddings: Kept,
-        of_blocks: list[Kept],
-        of_last: Kept,
-        of_head: Kept,
+        of_embeddings: Saved,
+        of_blocks: list[Saved],
+        of_last: Saved,
+        of_head: Saved,
         gradient: Float[Tensor, "n v"],
     ) -> None:
         of_chosen, of_parameters = head_backward(gradient, of_head)
@@ -168,24 +168,24 @@ class FusedTransformer:
 
     def _embedded(
         self, ids: Int[Tensor, "n S"], places: Int[Tensor, "n S"] | None
-    ) -> tuple[Float[Tensor, "n S d"], Kept]:
+    ) -> tuple[Float[Tensor, "n S d"], Saved]:
         words = embedding(self._words, ids, PAD)
         if places is None:
             summed = words.add_(self._places[PAD + 1 : PAD + 1 + ids.shape[1]] + self._segments[0])
         else:
             summed = words.add_(self._segments[0]).add_(embedding(self._places, places, PAD))
         gain, shift = self._norm
-        normed, *kept = torch.native_layer_norm(summed, summed.shape[2:], gain, shift, self._epsilon)
-        return normed, (summed, *kept)
+        normed, *saved = torch.native_layer_norm(summed, summed.shape[2:], gain, shift, self._epsilon)
+        return normed, (summed, *saved)
 
     def _add_to_embeddings(
         self,
         gradient: Float[Tensor, "n S d"],
         ids: Int[Tensor, "n S"],
         places: Int[Tensor, "n S"] | None,
-        *kept: Tensor,
+        *saved: Tensor,
     ) -> None:
-        of_sum, *of_norm = layer_norm_backward(gradient, *kept, *self._norm)
+        of_sum, *of_norm = layer_norm_backward(gradient, *saved, *self._norm)
         if places is None:
             of_place = of_sum.sum(0)
             of_places, of_segments = torch.zeros_like(self._places), torch.zeros_like(self._segments)

@@ -171,8 +171,8 @@ def _of_vocabulary(folder: Path) -> PreTrainedTokenizerBase | None:
     if not {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} <= set(lines):
         return None
     path = folder / "tokenizer_config.json"
-    said = json.loads(path.read_text("utf-8")).get("do_lower_case") if path.is_file() else None
-    lower = not _with_capitals(words) if said is None else bool(said)
+    lower_case = json.loads(path.read_text("utf-8")).get("do_lower_case") if path.is_file() else None
+    lower = not _with_capitals(words) if lower_case is None else bool(lower_case)
     tokenizer: PreTrainedTokenizerBase = BertTokenizer.from_pretrained(
         folder, do_lower_case=lower, local_files_only=True
     )

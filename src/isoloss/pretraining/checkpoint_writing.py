@@ -83,8 +83,8 @@ def write_checkpoint(
                 "versions": software_versions() | {"device": next(model.parameters()).device.type},
                 "files": digests,
             }
-            said = json.dumps(sealed(record, RECORD_FILE), indent=2) + "\n"
-            (temporary / RECORD_FILE).write_text(said)
+            text = json.dumps(sealed(record, RECORD_FILE), indent=2) + "\n"
+            (temporary / RECORD_FILE).write_text(text)
             _write_training_state(temporary, update_rule, state_name(record))
             _put_in_place(temporary, final)
         finally:

@@ -152,7 +152,7 @@ class _Run:
     at_checkpoint: AtCheckpoint
 
     @property
-    def kept(self) -> PreTrainedModel:
+    def saved_model(self) -> PreTrainedModel:
         """The model that checkpoints hold."""
         return self.average.model if self.average else self.model
 
@@ -208,14 +208,14 @@ def _train(run: _Run, device: torch.device, workers: int, progress: Progress) ->
     if last:
         reached = last.step
         processes.on_main(lambda: remove_superseded_states(run.folder, reached))
-        restore(last, run.kept, run.rule, run.raw)
+        restore(last, run.saved_model, run.rule, run.raw)
         _tell_of(last, run)
     resumed_from = last.step if last else 0
     for sentence in damaged:
         progress(TASK, resumed_from, specification.steps, sentence)
 
     run.model.train()
-    run.kept.train()
+    run.saved_model.train()
     losses = TrainingLoss(seed, resumed_from + 1)
     waiting = writing = 0.0
     begun = shown = perf_counter()
@@ -264,7 +264,7 @@ def _leave_checkpoint(run: _Run, step: int, training_loss: float) -> Checkpoint:
             step,
             training_loss,
             run.specification,
-            run.kept,
+            run.saved_model,
             run.tokenizer,
             run.rule,
             run.raw,
@@ -275,7 +275,7 @@ def _leave_checkpoint(run: _Run, step: int, training_loss: float) -> Checkpoint:
 
 
 def _tell_of(checkpoint: Checkpoint, run: _Run) -> None:
-    run.processes.on_main(lambda: run.at_checkpoint(checkpoint, run.kept))
+    run.processes.on_main(lambda: run.at_checkpoint(checkpoint, run.saved_model))
 
 
 def _losing(loss: float, rule: UpdateRule) -> str:

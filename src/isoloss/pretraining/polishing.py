@@ -135,9 +135,9 @@ class PolishingRule:
         return objective.draw_from(language, sentences, generator).to(device_of(self.training.model))
 
     def _include(self, divergence: float) -> None:
-        kept = self.settings.smoothing
-        self.weight = kept * self.weight + 1 - kept
-        self.average = kept * self.average + (1 - kept) * divergence
+        smoothing = self.settings.smoothing
+        self.weight = smoothing * self.weight + 1 - smoothing
+        self.average = smoothing * self.average + (1 - smoothing) * divergence
         self.steps += 1
 
     def readings(self) -> dict[str, float]:

@@ -125,15 +125,15 @@ class LaunchedProcesses:
 
     def on_main(self, work: Callable[[], T]) -> T:
         """See `Processes.on_main`; the result is pickled."""
-        told: list[Any] = [None]
+        answers: list[Any] = [None]
         if self.number == 0:
             try:
-                told = [(work(), None)]
+                answers = [(work(), None)]
             except IsolossError as error:
-                told = [(None, error)]
+                answers = [(None, error)]
         with _others_there():
-            distributed.broadcast_object_list(told, src=0)
-        result, refusal = told[0]
+            distributed.broadcast_object_list(answers, src=0)
+        result, refusal = answers[0]
         if refusal is not None:
             raise refusal
         answer: T = result

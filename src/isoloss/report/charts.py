@@ -219,17 +219,17 @@ def _rules(chart: Lines, frame: pl.DataFrame) -> list[alt.Chart]:
     """The dashed lines at `marked` and `level`, each with its label beside it."""
     drawn: list[alt.Chart] = []
     if chart.marked is not None:
-        at = alt.Chart(pl.DataFrame({"x": [chart.marked], "said": ["converged"]}))
+        at = alt.Chart(pl.DataFrame({"x": [chart.marked], "label": ["converged"]}))
         drawn += _dashed(at.encode(x=marks.x(chart.x, frame)), baseline="top", dx=4, y=2)
     if chart.level is not None:
-        at = alt.Chart(pl.DataFrame({"y": [chart.level], "said": ["entropy"]}))
+        at = alt.Chart(pl.DataFrame({"y": [chart.level], "label": ["entropy"]}))
         drawn += _dashed(at.encode(y=marks.y(chart.y, frame)), baseline="bottom", dy=-2, x=4)
     return drawn
 
 
 def _dashed(at: alt.Chart, **placed: Any) -> list[alt.Chart]:
     label = at.mark_text(align="left", fontSize=12, color=marks.SOFT_INK, **placed)
-    return [at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK), label.encode(text=alt.Text("said:N"))]
+    return [at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK), label.encode(text=alt.Text("label:N"))]
 
 
 def _landscape(chart: Landscape, data: pl.DataFrame, name: str) -> alt.LayerChart | Markup:

@@ -90,16 +90,16 @@ def _charts_script() -> str:
 
     Bundling them takes more than a second, so that the bundle is kept among the user's cached files.
     """
-    kept = default_cache() / "charts.js"
+    cached = default_cache() / "charts.js"
     with suppress(OSError):
-        content = kept.read_bytes()
+        content = cached.read_bytes()
         if _is_charts_script(content):
             return content.decode()
     snippet = f"window.vegaEmbed = vegaEmbed;\n{source('charts.js')}"
     bundle: str = vl_convert.javascript_bundle(snippet, vl_version=_vega_lite())
     script = _stamp(bundle.encode()) + bundle
     with suppress(OSError, IsolossError):  # where there is no place to keep it, it is made again
-        write_atomically(kept, script)
+        write_atomically(cached, script)
     return script
 
 

@@ -124,13 +124,13 @@ def fitted_line(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Cha
     unit = " doublings" if chart.y.logarithmic else " points" if "accuracy" in chart.y.title else ""
     factor = 100 if unit == " points" else 1
     number = as_text(factor * fitted.slope.value, factor * fitted.slope.standard_error)
-    said = f"slope within a {chart.joined or fitted.group}: {number}{unit} {per}"
-    label = alt.Chart(pl.DataFrame({"said": [said]})).mark_text(
+    slope = f"slope within a {chart.joined or fitted.group}: {number}{unit} {per}"
+    label = alt.Chart(pl.DataFrame({"label": [slope]})).mark_text(
         align="right", baseline="bottom", color=marks.INK, fontSize=12, x="width", y=-3, clip=False
     )
     return [
         line.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame)),
-        label.encode(text=alt.Text("said:N")),
+        label.encode(text=alt.Text("label:N")),
     ]
 
 

@@ -115,7 +115,7 @@ def verdicts_on(role: Role, judgements: Sequence[Judgement]) -> list[Verdict]:
     return [judged.verdict for judged in judgements if judged.claim.role == role]
 
 
-def families_told(experiments: Sequence[Card]) -> str:
+def decided_by_family(experiments: Sequence[Card]) -> str:
     """How many effects are decided within each experiment's family, and in one; empty if there are none.
 
     Over several experiments the probability of a wrong verdict is larger than on the page of one.

@@ -115,17 +115,17 @@ def drawn(panel: Panel, judgements: Sequence[Judgement] = ()) -> DrawnPanel:
         if panel.layout == "stacked" and not isinstance(drawing, Markup):
             drawing |= {"height": STACKED_HEIGHT}
         drawings.append(drawing)
-    said = message(panel.shows, judgements)
+    claimed = message(panel.shows, judgements)
     extra = "".join(dict.fromkeys(explained(drawing) for drawing in drawings)).strip()
     by = {chart.colour for chart in panel.charts if isinstance(chart, Coloured)}
     return DrawnPanel(
         panel.name,
-        said or panel.title,
+        claimed or panel.title,
         f"{panel.caption.rstrip()} {extra}".strip(),
         tuple(drawings),
         panel.data,
         panel.layout,
-        panel.title if said else "",
+        panel.title if claimed else "",
         key_of(panel.data, by.pop()) if len(by) == 1 else None,
     )
 
@@ -148,16 +148,16 @@ def message(shows: Sequence[str], judgements: Sequence[Judgement]) -> str:
     mixed = len({judged.verdict for judged in shown}) > 1
     titles = {judged.claim.sentence.rpartition(": ")[0] for judged in shown}
     title = f"{titles.pop()}: " if len(titles) == 1 and len(shown) > 1 and "" not in titles else ""
-    told: list[str] = []
+    clauses: list[str] = []
     last = ""
     for judged in shown:
         said = SAID[judged.verdict] or "Supported: " * mixed
         sentence = judged.claim.sentence.removeprefix(title).removesuffix(".")
         rest = _after_what_both_say(said + sentence, last)
-        whole = said + _small(sentence) if said or told else sentence
-        told.append(rest or (_small(whole) if told else whole))
+        whole = said + _small(sentence) if said or clauses else sentence
+        clauses.append(rest or (_small(whole) if clauses else whole))
         last = said + sentence
-    return title + "; ".join(_small(each) for each in told) if title else "; ".join(told)
+    return title + "; ".join(_small(each) for each in clauses) if title else "; ".join(clauses)
 
 
 LEAST_SHARED = 8

@@ -29,7 +29,7 @@ from isoloss.progress import Progress, part_of, silent
 from isoloss.report.experiment_page import ExperimentPage, notices_of, paper_page
 from isoloss.report.frame import Link, LinkGroup, json_link, rendered, within_site, write_assets
 from isoloss.report.language_page import language_page
-from isoloss.report.overview import OVERVIEW, Card, Overview, answers, families_told, gallery
+from isoloss.report.overview import OVERVIEW, Card, Overview, answers, decided_by_family, gallery
 from isoloss.report.page import Page, Section, drawn, spoken, write_page
 from isoloss.report.run_files import write_run_files
 from isoloss.report.table import claims_as_latex
@@ -168,7 +168,7 @@ def _overview(
             "differ downstream, and that flatness tells which is better. Here their evidence is recomputed "
             f"from scratch at {site.scale} scale: {figures} from {runs}{evidence}, and "
             f"{'no verdict yet' if site.scale == UNJUDGED else 'every verdict'}.",
-            *filter(None, () if site.scale == UNJUDGED else (families_told(of_experiments),)),
+            *filter(None, () if site.scale == UNJUDGED else (decided_by_family(of_experiments),)),
         ),
         answers=answers(of_experiments, of_statements),
         gallery=gallery(of_experiments),

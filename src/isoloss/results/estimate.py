@@ -121,8 +121,8 @@ class Estimate:
         >>> Estimate(2.0, 0.5, 3).record("loss", "nats").standard_error
         0.5
         """
-        error, said = self.standard_error, dict(settings or {})
-        return Record(quantity, self.value, unit, error, self.n, seed, checkpoint, said)
+        error, known = self.standard_error, dict(settings or {})
+        return Record(quantity, self.value, unit, error, self.n, seed, checkpoint, known)
 
     @property
     def _is_known(self) -> bool:

@@ -45,20 +45,20 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], name: str) -> None:
     isoloss.errors.Damaged: ...ones.safetensors is damaged or not what its name says; delete it and run again
     """
     contiguous = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
-    said = json.dumps({"format": FORMAT, "digest": _tensors_digest(contiguous, name)})
+    metadata = json.dumps({"format": FORMAT, "digest": _tensors_digest(contiguous, name)})
     # A single entry, since the order of several in the file is arbitrary.
-    write_atomically(path, safetensors.torch.save(contiguous, metadata={METADATA: said}))
+    write_atomically(path, safetensors.torch.save(contiguous, metadata={METADATA: metadata}))
 
 
 def read_tensors(path: Path, name: str) -> Tensors:
     """What `write_tensors` wrote under that name. Raises Damaged if the file is anything else."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            said = json.loads((file.metadata() or {})[METADATA])
+            metadata = json.loads((file.metadata() or {})[METADATA])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError, ValueError, KeyError) as error:
         raise damaged(path) from error
-    if said != {"format": FORMAT, "digest": _tensors_digest(tensors, name)}:
+    if metadata != {"format": FORMAT, "digest": _tensors_digest(tensors, name)}:
         raise damaged(path)
     return tensors
 

@@ -98,9 +98,9 @@ def pack_records(
         progress("packing runs", done, len(finished))
     packed = {row["run"] for row in rows}
     frame = pl.DataFrame(rows, schema=SCHEMA)
-    said = {"format": FORMAT, "isoloss": isoloss.__version__, "digest": _digest(frame, progress)}
+    metadata = {"format": FORMAT, "isoloss": isoloss.__version__, "digest": _digest(frame, progress)}
     content = io.BytesIO()
-    frame.write_parquet(content, metadata={METADATA: json.dumps(said)})
+    frame.write_parquet(content, metadata={METADATA: json.dumps(metadata)})
     write_atomically(file, content.getvalue())
     return Packed(
         len(packed),
@@ -142,7 +142,7 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
 def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
     texts = {name: (run.folder / name).read_text() for name in (SPECIFICATION_FILE, PLAN_FILE)}
     language = next((name for name in LANGUAGE_FILES if (run.folder / name).exists()), None)
-    said = [
+    checkpoints = [
         {key: value for key, value in checkpoint.content.items() if key != "specification"}
         for checkpoint in run.checkpoints
     ]
@@ -151,7 +151,7 @@ def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
         "plan": texts[PLAN_FILE],
         "language_file": language,
         "language": (run.folder / language).read_text() if language else None,
-        "checkpoints": json.dumps(said),
+        "checkpoints": json.dumps(checkpoints),
     }
     for checkpoint in run.checkpoints:
         measurements = run.measurements(checkpoint.step)
@@ -203,10 +203,10 @@ def _record(row: Row) -> Record:
 def _read(file: Path, progress: Progress) -> pl.DataFrame:
     if not file.is_file():  # nor is a device or a pipe
         raise BadInput(f"there is no file {file}; name one that `isoloss records pack` wrote")
-    said = json.loads(pl.read_parquet_metadata(file)[METADATA])
+    metadata = json.loads(pl.read_parquet_metadata(file)[METADATA])
     frame = pl.read_parquet(file)
-    known = said["format"] == FORMAT and dict(frame.schema) == dict(pl.Schema(SCHEMA))
-    if not known or said["digest"] != _digest(frame, progress):
+    known = metadata["format"] == FORMAT and dict(frame.schema) == dict(pl.Schema(SCHEMA))
+    if not known or metadata["digest"] != _digest(frame, progress):
         raise ValueError("it is not what was packed")
     return frame
 

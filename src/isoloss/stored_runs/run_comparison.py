@@ -20,7 +20,7 @@ from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.measurements import measurement_name
 from isoloss.results.record import Record, Setting, value_name
 from isoloss.stored_runs.run_filter import QUANTITIES, settings
-from isoloss.stored_runs.stored_run import StoredRun, measured_thing
+from isoloss.stored_runs.stored_run import StoredRun, measurement_key
 
 _SAME = (*QUANTITIES["loss"], *QUANTITIES["kl"])
 """The same for two runs at one loss: these differ from each other by the language's entropy, a constant."""
@@ -115,26 +115,25 @@ def _is_loss(record: Record) -> bool:
 def _common_curves(first: StoredRun, second: StoredRun) -> list[tuple[Curve, Curve]]:
     """The quantities with error bars that both runs have on the same sentences, in the first's order."""
     here, there = dict(_curves(first)), dict(_curves(second))
-    return [(curve, there[thing]) for thing, curve in here.items() if thing in there]
+    return [(curve, there[key]) for key, curve in here.items() if key in there]
 
 
 def _curves(run: StoredRun) -> Iterator[tuple[tuple[Any, ...], Curve]]:
-    by_thing: dict[tuple[Any, ...], list[tuple[int, Record]]] = {}
+    by_key: dict[tuple[Any, ...], list[tuple[int, Record]]] = {}
     for checkpoint in run.checkpoints:
         for record in checkpoint.records:
             if record.standard_error is not None:
-                by_thing.setdefault(measured_thing(record), []).append((checkpoint.step, record))
-    for thing, measured in by_thing.items():
+                by_key.setdefault(measurement_key(record), []).append((checkpoint.step, record))
+    for key, measured in by_key.items():
         steps, records = zip(*measured, strict=True)
         estimates = tuple(Estimate(r.value, r.standard_error, r.n) for r in records)
-        kept = [_kept_values(run, step, record) for step, record in measured]
-        values = (
-            None if any(each is None for each in kept) else tuple(each for each in kept if each is not None)
-        )
-        yield thing, Curve(records, StepCurve(run.name, steps, estimates), values)
+        stored = [_stored_values(run, step, record) for step, record in measured]
+        known = tuple(each for each in stored if each is not None)
+        values = known if len(known) == len(stored) else None
+        yield key, Curve(records, StepCurve(run.name, steps, estimates), values)
 
 
-def _kept_values(run: StoredRun, step: int, record: Record) -> np.ndarray | None:
+def _stored_values(run: StoredRun, step: int, record: Record) -> np.ndarray | None:
     """The value of each sentence behind a record, if they were kept."""
     name = measurement_name(str(record.settings.get("measured_on")), record.settings.get("weights"))
     return run.measurements(step).values(name).get(value_name(record))

@@ -21,7 +21,7 @@ REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 NAMES_FOLDER = "experiments"
 """Within a folder of results: for each experiment, its names for its runs."""
 
-THING = ("measured_on", "weights", "task", "group", "radius", "noise")
+IDENTIFYING = ("measured_on", "weights", "task", "group", "radius", "noise")
 """The settings that distinguish the measurements of one quantity at one step."""
 
 State = Literal["complete", "unfinished", "out of date", "damaged"]
@@ -41,7 +41,7 @@ class StoredRun:
     """A run's folder, what was planned, and what of it is there.
 
     `names` are experiments' names for it, by experiment. `specification` is empty if it cannot be read,
-    `plan` if the run was made without one. `damage` has a sentence for each thing that is not as it was
+    `plan` if the run was made without one. `damage` has a sentence for each key that is not as it was
     written; weights are only looked for, not verified. Numbers from an older revision of a quantity are not
     among the records: `out_of_date` names those quantities that have not been measured again.
     """
@@ -132,7 +132,7 @@ class StoredRun:
         found: dict[tuple[Any, ...], Record] = {}
         for checkpoint in self.checkpoints:
             for record in checkpoint.records:
-                found[measured_thing(record)] = record
+                found[measurement_key(record)] = record
         return sorted(found.values(), key=self._peculiarity)
 
     def _peculiarity(self, record: Record) -> tuple[int, bool, int]:
@@ -185,7 +185,7 @@ def find_run(wanted: str, results: Path) -> StoredRun:
     if not meant:
         near = did_you_mean(wanted, [name for run in runs for name in (run.name, *full_names(run))])
         advice = near or f"; `isoloss runs {results}` lists them"
-        damage = "".join(f"; {said}" for said in damaged_names(results_of(run.folder) for run in runs))
+        damage = "".join(f"; {each}" for each in damaged_names(results_of(run.folder) for run in runs))
         raise BadInput(f"no run below {results} is called {wanted!r}{advice}{damage}")
     if len(meant) > 1:
         some = ", ".join(str(run.folder) for run in meant[:3])
@@ -203,9 +203,9 @@ def full_names(run: StoredRun) -> list[str]:
     return [f"{experiment} {name}" for experiment, name in run.names.items()]
 
 
-def measured_thing(record: Record) -> tuple[Any, ...]:
-    """What a record measures, whatever the step: the quantity, and its settings in `THING`."""
-    return (record.quantity, *(record.settings.get(key) for key in THING))
+def measurement_key(record: Record) -> tuple[Any, ...]:
+    """What a record measures, whatever the step: the quantity, and its settings in `IDENTIFYING`."""
+    return (record.quantity, *(record.settings.get(key) for key in IDENTIFYING))
 
 
 def names_in(output: Path) -> dict[str, dict[str, str]]:

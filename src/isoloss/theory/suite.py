@@ -145,7 +145,7 @@ def shipped_statements() -> ShippedStatements:
 
 def write_shipped(statements: Sequence[Statement], commit: str, path: Path) -> None:
     """The file that `shipped_statements` reads; verdicts are added for readers."""
-    told = [statement_content(replace(each, panels=())) for each in statements]
-    for each in told:
+    shown = [statement_content(replace(each, panels=())) for each in statements]
+    for each in shown:
         del each["panels"]
-    path.write_text(json.dumps({"commit": commit, "statements": told}, indent=1, ensure_ascii=False) + "\n")
+    path.write_text(json.dumps({"commit": commit, "statements": shown}, indent=1, ensure_ascii=False) + "\n")

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.dyck_ways import ADVERSARY, AT, PLAIN
+from isoloss.experiments.dyck_continuations import ADVERSARY, AT, PLAIN
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.dyck_transfer import (
     CLAIMS,

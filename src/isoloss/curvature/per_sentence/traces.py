@@ -136,14 +136,14 @@ class _Passes:
         """Those of these sentences."""
         also_alone = self.compare and not self.compared and len(sentences) > 1
         piece, numbers = sentences_of(self.batch, sentences), self.first_sentence + sentences
-        told = partial(self.along, share=partial(self._told, len(sentences)))
-        norms = _drawn_norms(told, piece, self.seed, numbers, also_alone)
-        self._told(len(sentences), 1.0)
+        along = partial(self.along, share=partial(self._report, len(sentences)))
+        norms = _drawn_norms(along, piece, self.seed, numbers, also_alone)
+        self._report(len(sentences), 1.0)
         self.compared |= also_alone
         self.done += len(sentences)
         return norms
 
-    def _told(self, sentences: int, of_pass: float) -> None:
+    def _report(self, sentences: int, of_pass: float) -> None:
         self.share((self.done + of_pass * sentences) / len(self.batch))
 
 

@@ -120,9 +120,9 @@ CLAIMS = (
 class AdamWClockRuns:
     """AdamW without weight decay, from the last checkpoints of the model of one `width`.
 
-    Every pace has its checkpoints at the same `times` t = α²k / 4. One of the paces is modified in one
-    respect at a time to see where the clock fails, on the first `arm_seeds` of the seeds. `sgd` runs beside
-    them up to `sgd_time`. `seeds` are new ones: those of the drift have been looked at.
+    Every schedule has its checkpoints at the same `times` t = α²k / 4. One of the schedules is modified in
+    one respect at a time to see where the clock fails, on the first `arm_seeds` of the seeds. `sgd` runs
+    beside them up to `sgd_time`. `seeds` are new ones: those of the drift have been looked at.
     """
 
     width: int
@@ -136,7 +136,7 @@ class AdamWClockRuns:
 
     @property
     def branches(self) -> tuple[Branch, ...]:
-        """The paces, and SGD."""
+        """The schedules, and SGD."""
         sgd = plain(self.sgd, (first_step(self.sgd, self.sgd_time),))
         named = replace(sgd, part=SGD_PART, variant=f"SGD, {self.sgd}")
         return (*(plain(each, checkpoint_steps(each, self.times)) for each in self.schedules), named)
@@ -223,7 +223,8 @@ LAPTOP = AdamWClockRuns(
 """Batches thirty-twofold and α² sixteenfold apart; SGD goes on until the trace has fallen as far. α/√B, by
 which the noise adds to the loss, is at most 1.8e-4. It was twice that in runs with seeds 121 to 125, of which
 one came loose late, its trace rising fivefold, so that means over seeds decided one effect of five; hence
-other paces and seeds, with the claims as they were. In pilot runs of these with seeds 900 to 902 none did."""
+other schedules and seeds, with the claims as they were. In pilot runs of these with seeds 900 to 902 none
+did."""
 
 NIGHT = replace(
     LAPTOP,
@@ -255,7 +256,7 @@ AT: dict[ScaleName, AdamWClockRuns] = {
 
 
 def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
-    """AdamW's clock: its paces from common starts, SGD beside them, and settings that the clock ignores."""
+    """AdamW's clock: schedules from common starts, SGD beside them, and settings that the clock ignores."""
     sizes = scale.sizes
     root = RootFisherQuantity(sizes.trace_sentences, sizes.seed + 2)
     quantities = (sizes.loss(), sizes.trace(), root)

@@ -183,7 +183,7 @@ SMOKE = DriftRuns(
 )
 
 HOT, COLD = 64, 192
-"""B / r of the two kinds of pace, r being the share of the stable rate: noise adds to the loss as r / B."""
+"""B / r of the two kinds of schedule, r being the share of the stable rate: the loss rises with r / B."""
 
 SIX = tuple(
     RelativeSchedule(share, round(share * ratio)) for ratio in (HOT, COLD) for share in (1.0, 0.5, 0.25)
@@ -199,11 +199,11 @@ LAPTOP = DriftRuns(
     control_factor=16,
     rate_sentences=320,
 )
-"""The last time is τ = 0.3 on the grammar, by when the trace has halved in pilot runs. To one time, a pace
-takes as many sentences as (B / r)²: those with little noise take most. The rates of earlier rounds, 0.05 to
-0.4 for any language, were above 2 / λ on other grammars, and runs left their minima; here pilot runs with
-seeds 900 to 902 stayed within 0.2 % of the loss at the start. Hence other seeds, and medians over them in
-claims."""
+"""The last time is τ = 0.3 on the grammar, by when the trace has halved in pilot runs. To one time, a
+schedule takes as many sentences as (B / r)²: those with little noise take most. The rates of earlier rounds,
+0.05 to 0.4 for any language, were above 2 / λ on other grammars, and runs left their minima; here pilot runs
+with seeds 900 to 902 stayed within 0.2 % of the loss at the start. Hence other seeds, and medians over them
+in claims."""
 
 NIGHT = replace(
     LAPTOP,
@@ -214,10 +214,10 @@ NIGHT = replace(
         ("third grammar", ReadyLanguage(third_grammar())),
     ),
 )
-"""Three languages, the others by the paces with much noise alone, and for two and a half times as long. Of
-earlier rounds, runs from width 16 left their minima, and with seeds 251 to 260 one of three paces on the
-second grammar did so for a while, which left the claims on one clock and one loss open: they were about means
-over seeds."""
+"""Three languages, the others by the schedules with much noise alone, and for two and a half times as long.
+Of earlier rounds, runs from width 16 left their minima, and with seeds 251 to 260 one of three schedules on
+the second grammar did so for a while, which left the claims on one clock and one loss open: they were about
+means over seeds."""
 
 PAPER = replace(
     LAPTOP,
@@ -238,7 +238,7 @@ AT: dict[ScaleName, DriftRuns] = {
 
 
 def drift(scale: Scale, settings: DriftRuns) -> Experiment:
-    """Theorem 3.3's clock: paces of SGD, and a control without noise, from AdamW's last checkpoints."""
+    """Theorem 3.3's clock: schedules of SGD, and a control without noise, from AdamW's last checkpoints."""
     loss, trace, probe = scale.followed
     measured = Measured((loss, trace), scale.sizes.loss(), (probe,), (STABLE_RATE,))
     if scale.language_given:

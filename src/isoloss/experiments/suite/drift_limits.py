@@ -1,4 +1,4 @@
-"""Where the law of the drift fails: arms that it does not cover, compared with the curve that it predicts."""
+"""Where the law of the drift fails: settings that it does not cover, beside the curve that it predicts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,14 +22,14 @@ from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 BY_VARIANT = Colour("pace", "setting")
 BAND = 0.25
-"""The largest distance of an arm from the law's curve, as a share of the fall: as in the claim on paces."""
+"""The largest distance of a variant from the law's curve, over the fall, as in the claim on schedules."""
 
 
 @dataclass(frozen=True)
 class Variant:
     """One value of a setting that the law does not cover.
 
-    `pace` is the clock that would apply if the law held: with momentum m, that of η / (1 - m).
+    `schedule` is the clock that would apply if the law held: with momentum m, that of η / (1 - m).
     """
 
     varied: str
@@ -47,7 +47,7 @@ class Variant:
 
 
 def limit_variants(schedule: Schedule) -> tuple[Variant, ...]:
-    """Rates above those of the drift, small batches, momentum, weight decay and dropout, from one pace.
+    """Rates above those of the drift, small batches, momentum, weight decay and dropout, from one schedule.
 
     >>> [each.value for each in limit_variants(Schedule(0.2, 32)) if each.varied == "momentum"]
     ['m 0.5', 'm 0.9', 'm 0.99']
@@ -71,7 +71,7 @@ def limit_variants(schedule: Schedule) -> tuple[Variant, ...]:
 
 
 def limit_panels(table: pl.DataFrame, clock: AnyClock = Schedule, time: Axis = TIME) -> tuple[Panel, ...]:
-    """A panel for each varied setting: its arms, the law's curve behind them, and a sentence on the range."""
+    """A panel for each varied setting: its variants, the law's curve behind, and a sentence on the range."""
     if VARIED not in table.columns:
         return ()
     means = over_seeds(table.filter(pl.col(PART).is_in([DRIFT, VARIANT])), clock)
@@ -83,11 +83,11 @@ def limit_panels(table: pl.DataFrame, clock: AnyClock = Schedule, time: Axis = T
 
 
 def distances(table: pl.DataFrame) -> pl.DataFrame:
-    """A row an arm: its largest `distance` from the law's curve, over that one's whole fall, and its `error`.
+    """A row a variant: its largest `distance` from the law's curve, over that one's fall, and its `error`.
 
-    The law's curve is, for each seed, the mean of the plain paces at a checkpoint; all have checkpoints at
-    the same times. The error is the standard error over seeds at that checkpoint. Arms without a complete run
-    are left out, as are such seeds.
+    The law's curve is, for each seed, the mean of the plain schedules at a checkpoint; all have checkpoints
+    at the same times. The error is the standard error over seeds at that checkpoint. Variants without a
+    complete run are left out, as are such seeds.
     """
     complete = table.filter(pl.col("complete")).partition_by("run", maintain_order=True)
     runs = with_start(complete, ("trace",))
@@ -122,13 +122,13 @@ def how_far(found: pl.DataFrame) -> str:
     """
     if found.is_empty():
         return "No run is complete."
-    told: dict[str, list[str]] = {"holds": [], "fails": [], "open": []}
+    by_outcome: dict[str, list[str]] = {"holds": [], "fails": [], "open": []}
     for place, row in enumerate(found.sort("distance").iter_rows(named=True)):
         error = "" if row["error"] is None else f" ± {100 * row['error']:.0f}"
         off = f"{100 * row['distance']:.0f}{error} %"
         strays = off if place else f"runs stray by {off} of the trace's fall"
-        told[_outcome(row)].append(f"{_with_signs(row['pace'])} ({strays})")
-    holds, fails, undecided = (_in_a_row(values) for values in told.values())
+        by_outcome[_outcome(row)].append(f"{_with_signs(row['pace'])} ({strays})")
+    holds, fails, undecided = (_in_a_row(values) for values in by_outcome.values())
     parts = []
     if holds:
         parts.append(f"The clock holds at {holds}" + (f", but not at {fails}" if fails else ""))
@@ -146,17 +146,17 @@ def _outcome(row: Mapping[str, Any]) -> str:
     return "holds" if row["distance"] < BAND else "fails"
 
 
-def _with_signs(pace: str) -> str:
+def _with_signs(schedule: str) -> str:
     """The values of settings as equations.
 
     >>> _with_signs("η 0.6, B 128")
     'η = 0.6, B = 128'
     """
-    return ", ".join(" = ".join(setting.split(" ", 1)) for setting in pace.split(", "))
+    return ", ".join(" = ".join(setting.split(" ", 1)) for setting in schedule.split(", "))
 
 
-def _in_a_row(told: Sequence[str]) -> str:
-    *first, last = told or [""]
+def _in_a_row(values: Sequence[str]) -> str:
+    *first, last = values or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 
@@ -207,11 +207,11 @@ CHANGED: dict[ScaleName, Schedule] = {
     "gpu": Schedule(0.2, 256),
     "paper": Schedule(0.2, 256),
 }
-"""The pace that the arms differ from."""
+"""The schedule that the variants differ from."""
 
 
 def drift_limits(scale: Scale, short: DriftRuns) -> Experiment:
-    """The law's curve from a few runs of the drift in short, and the arms from the same starts."""
+    """The law's curve from a few runs of the drift in short, and the variants from the same starts."""
     sizes = scale.sizes
     quantities = (sizes.loss(), sizes.trace())
     variants = limit_variants(CHANGED[scale.name])
@@ -253,9 +253,10 @@ LAPTOP = DriftRuns(
 )
 """η²/B differ fourfold at one η/B, by which the noise adds to the loss. At twice that ratio, with seed 112, a
 run came loose late, its trace rising again and KL tenfold, as it had not when rounding in a training step was
-another; one such run leaves half of the claims undecided. Hence these paces, and other seeds, with the claims
-as they were. In pilot runs of these with seeds 900 to 904 none came loose: from 11.7-13.6 traces fell to
-6.3-6.9, lying within a tenth of one another at each time, and KL ended within 0.0007 nats of the start's."""
+another; one such run leaves half of the claims undecided. Hence these schedules, and other seeds, with the
+claims as they were. In pilot runs of these with seeds 900 to 904 none came loose: from 11.7-13.6 traces fell
+to 6.3-6.9, lying within a tenth of one another at each time, and KL ended within 0.0007 nats of the
+start's."""
 
 NIGHT = DriftRuns(
     widths=(32,),

@@ -8,7 +8,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.dyck_ways import ADVERSARY, AT, COMPARED, DyckRuns
+from isoloss.experiments.dyck_continuations import ADVERSARY, AT, COMPARED, DyckRuns
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.scale import Scale

@@ -164,12 +164,12 @@ def _over_examples(every: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel,
 
 def _reference(table: pl.DataFrame) -> str:
     """The references for accuracies, those of them that have been measured, as a sentence."""
-    told = [
+    references = [
         f"{words} {max(table[column].drop_nulls().to_list()):.3f}"
         for column, words in HELD_AGAINST
         if column in table.columns
     ]
-    return f"{', '.join(told)}. ".capitalize() if told else ""
+    return f"{', '.join(references)}. ".capitalize() if references else ""
 
 
 SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(881, 888))}

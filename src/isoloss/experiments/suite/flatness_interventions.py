@@ -39,13 +39,13 @@ BY_CONTINUATION = Colour("pace", "way on")
 
 @dataclass(frozen=True)
 class Interventions:
-    """Four ways to continue from the last checkpoints of the model of one `width`, with equally many steps.
+    """Four continuations from the last checkpoints of the model of one `width`, with equally many steps.
 
-    SGD at `pace` until its time is `time`; the same with `quieter` times the batch, and hence hardly any
+    SGD by `schedule` until its time is `time`; the same with `quieter` times the batch, and hence hardly any
     noise; and, with `regularised_batch` sentences, the flatness regulariser and `sharpened`, the same with
-    its sign flipped. The regulariser's noise is √(η / 2B), with η and B of the pace: thus the penalty on the
-    trace, σ²/2, equals that of SGD's own noise, η / 4B. The sharpened way must have a lower rate: at the
-    pace's own, SGD leaves minima that sharp.
+    its sign flipped. The regulariser's noise is √(η / 2B), with η and B of the schedule: thus the penalty on
+    the trace, σ²/2, equals that of SGD's own noise, η / 4B. The sharpened one must have a lower rate: at the
+    schedule's own, SGD leaves minima that sharp.
     """
 
     width: int

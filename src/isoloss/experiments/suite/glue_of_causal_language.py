@@ -177,7 +177,7 @@ def cannot_answer(papers: str, longest: int) -> str:
 
 def _claims_of(task: ComparedTask, longest: int) -> tuple[Claim, ...]:
     gain, name, key = Gain(task.column), task.papers, task.papers.lower()
-    said = (
+    of_effects = (
         (
             "gains",
             f"{name} form: trained students do better than untrained ones.",
@@ -211,7 +211,7 @@ def _claims_of(task: ComparedTask, longest: int) -> tuple[Claim, ...]:
             statistic=WhereConverged(statistic),
             withdrawn=cannot_answer(task.papers, longest),
         )
-        for what, sentence, measure, unit, statistic in said
+        for what, sentence, measure, unit, statistic in of_effects
     )
 
 
@@ -224,11 +224,11 @@ def _panels(table: pl.DataFrame, tasks: Sequence[ComparedTask]) -> tuple[Panel, 
 
 def _panels_of(task: ComparedTask, table: pl.DataFrame, rows: pl.DataFrame) -> tuple[Panel, ...]:
     accuracy = Axis(task.column, f"{task.source.name}: accuracy", f"{task.column}_deviation")
-    told = f"{_converged(rows)}{_controls(task, table)}"
+    opening = f"{_converged(rows)}{_controls(task, table)}"
     steps = Panel(
         f"{task.column}-steps",
         f"{task.source.name}: over pre-training steps",
-        f"{told}One line per run. Bars of accuracy: one standard deviation over probe seeds.",
+        f"{opening}One line per run. Bars of accuracy: one standard deviation over probe seeds.",
         (Lines(STEP, LOSS, BY_WIDTH, "run"), Lines(STEP, accuracy, BY_WIDTH, "run")),
         rows,
     )
@@ -243,9 +243,9 @@ def _panels_of(task: ComparedTask, table: pl.DataFrame, rows: pl.DataFrame) -> t
         ]
     )
     caption = (
-        f"{told}One dot per run, at its last step. “As they are” reads tokens that were never generated with "
-        "embeddings close to their initialisation, “resegment” cuts them into generated words and bytes, "
-        "“mask” replaces them by [MASK]."
+        f"{opening}One dot per run, at its last step. “As they are” reads tokens that were never generated "
+        "with embeddings close to their initialisation, “resegment” cuts them into generated words and "
+        "bytes, “mask” replaces them by [MASK]."
     )
     chart = Categories("read", Axis("accuracy", f"{task.source.name}: accuracy"), BY_WIDTH)
     return steps, Panel(

@@ -144,13 +144,13 @@ def _majorities(table: pl.DataFrame) -> str:
     if "majority_accuracy" not in table.columns:
         return ""
     rows = table.filter(pl.col("majority_accuracy").is_not_null()).iter_rows(named=True)
-    said = [
+    sentences = [
         f"{row['task']}: the most common class is right {row['majority_accuracy']:.1%} of the time on "
         f"{row['test_texts']:,} test texts ({row['left_out']:,} more also appear in the corpus's validation "
         "part)"
         for row in rows
     ]
-    return "; ".join(said) + ". "
+    return "; ".join(sentences) + ". "
 
 
 def difference_of_losses(runs: Sequence[pl.DataFrame]) -> float:

@@ -57,10 +57,10 @@ def algorithm_panels(
     means = mean_over_runs(rows, "rule", ["loss", *names])
     lookup = table.filter(pl.col("rule") == LOOKUP_TABLE) if "rule" in table.columns else means.clear()
     present = [name for name in ("loss", *names) if name in lookup.columns]
-    kept = ["rule", *present, *(f"{name}_error" for name in present)]
+    shown = ["rule", *present, *(f"{name}_error" for name in present)]
     small = table.filter(pl.col("rule") == SMALL) if "rule" in table.columns else means.clear()
     ends = mean_over_runs(small, "rule", ["loss", *names]) if small.height else means.clear()
-    summary = pl.concat([means, ends, lookup.select(kept)], how="diagonal_relaxed")
+    summary = pl.concat([means, ends, lookup.select(shown)], how="diagonal_relaxed")
     named, loss = Axis("rule", "pre-training"), Axis("loss", "exact loss (nats)", "loss_error")
     by_seed = (
         named,
