@@ -1,15 +1,5 @@
 import pytest
 import torch
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    DistilBertConfig,
-    DistilBertForMaskedLM,
-    RobertaConfig,
-    RobertaForMaskedLM,
-    RobertaPreLayerNormConfig,
-    RobertaPreLayerNormForMaskedLM,
-)
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
@@ -23,44 +13,11 @@ from isoloss.objectives.masked import (
     once_each,
 )
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
+from tiny_language_models import tiny_language_model
 
 OBJECTIVE = MaskedObjective()
 RAGGED = Sentences.from_lists([[0, 1, 2, 3], [2], [4, 4, 0], [1, 3]])
 EVEN = Sentences.from_lists([[0, 1, 2], [2, 2, 4], [4, 3, 0]])
-TINY = {
-    "vocab_size": 8,
-    "hidden_size": 8,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "max_position_embeddings": 8,
-    "pad_token_id": 0,
-    "initializer_range": 0.5,
-}
-MODELS = {
-    "bert": lambda attention: BertForMaskedLM(BertConfig(**TINY, attn_implementation=attention)),
-    "roberta": lambda attention: RobertaForMaskedLM(RobertaConfig(**TINY, attn_implementation=attention)),
-    "pre-layer-norm": lambda attention: RobertaPreLayerNormForMaskedLM(
-        RobertaPreLayerNormConfig(**TINY, attn_implementation=attention)
-    ),
-    "another": lambda attention: DistilBertForMaskedLM(
-        DistilBertConfig(
-            vocab_size=8,
-            dim=8,
-            n_layers=2,
-            n_heads=2,
-            hidden_dim=16,
-            max_position_embeddings=8,
-            initializer_range=0.5,
-            attn_implementation=attention,
-        )
-    ),
-}
-
-
-def model_of(kind: str, attention: str = "sdpa") -> torch.nn.Module:
-    torch.manual_seed(3)
-    return MODELS[kind](attention).double().eval()
 
 
 @pytest.mark.parametrize("sentences", [RAGGED, EVEN])
@@ -118,38 +75,8 @@ def test_a_sentence_without_words_is_refused_by_number() -> None:
         OBJECTIVE.mask_every_position(sentences)
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("sentences", [RAGGED, EVEN])
-@pytest.mark.parametrize("kind", MODELS)
-def test_logits_are_the_whole_models_at_the_predicted_positions(
-    kind: str, sentences: Sentences, attention: str
-) -> None:
-    model = model_of(kind, attention)
-    batch = OBJECTIVE.mask_every_position(sentences)
-    with torch.no_grad():
-        logits = OBJECTIVE.logits(model, batch)
-        whole = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
-    assert logits.shape == (len(batch), 8)
-    torch.testing.assert_close(logits, whole[batch.rows, batch.positions], rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", MODELS)
-def test_padding_changes_nothing_and_sentences_do_not_see_each_other(kind: str) -> None:
-    model = model_of(kind)
-    together = OBJECTIVE.mask_every_position(RAGGED)
-    with torch.no_grad():
-        logits = OBJECTIVE.logits(model, together)
-        alone = []
-        for sentence, length in enumerate(RAGGED.lengths.tolist()):
-            own = Sentences(
-                RAGGED.ids[sentence : sentence + 1, :length], RAGGED.lengths[sentence : sentence + 1]
-            )
-            alone.append(OBJECTIVE.logits(model, OBJECTIVE.mask_every_position(own)))
-    torch.testing.assert_close(logits, torch.cat(alone), rtol=1e-10, atol=1e-10)
-
-
 def test_several_predictions_a_row_and_the_sentence_average() -> None:
-    model = model_of("bert")
+    model = tiny_language_model("bert")
     tokens = tokens_of_words(EVEN.ids)
     rows, positions = torch.tensor([0, 0, 1, 2]), torch.tensor([1, 3, 2, 2])
     batch = Batch(tokens, torch.ones_like(tokens, dtype=torch.bool), rows, positions, tokens[rows, positions])

@@ -1,48 +1,23 @@
 import pytest
 import torch
-from transformers import OPTConfig, OPTForCausalLM
 
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.sentences import Sentences
-from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.batch import ExactObjective, PretrainingObjective, sentence_averaged_loss
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD
-from llama_transformer import LlamaTransformer
-from tiny_models import far_from_the_start
+from tiny_language_models import TOKENS, tiny_language_model
 
 OBJECTIVE = NextWordObjective()
 RAGGED = Sentences.from_lists([[0, 1, 2, 3], [2], [4, 4, 0], [1, 3]])
 EVEN = Sentences.from_lists([[0, 1, 2], [2, 2, 4], [4, 3, 0]])
-SHAPE = Shape(8, 2, 2, 16)
+every_kind = pytest.mark.parametrize("model", ["gpt2", "llama", "opt"], indirect=True)
 
 
-def opt():
-    config = OPTConfig(
-        vocab_size=8,
-        hidden_size=8,
-        word_embed_proj_dim=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        ffn_dim=16,
-        pad_token_id=PAD,
-        bos_token_id=CLS,
-        eos_token_id=CLS,
-    )
-    return OPTForCausalLM(config)
-
-
-MODELS = {
-    "gpt2": lambda: GPT2Transformer(SHAPE).build(5, 6, 0),
-    "llama": lambda: LlamaTransformer(SHAPE).build(5, 6, 0),
-    "another": opt,
-}
-
-
-def model_of(kind):
-    """In evaluation, with weights far from their small start."""
-    return far_from_the_start(MODELS[kind]().double().eval())
+@pytest.fixture
+def model(request):
+    return tiny_language_model(request.param)
 
 
 @pytest.mark.parametrize("sentences", [RAGGED, EVEN])
@@ -64,9 +39,8 @@ def test_every_word_and_the_end_is_predicted_once_and_padding_never(sentences):
     assert isinstance(OBJECTIVE, ExactObjective)
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_logits_are_those_of_each_sentence_alone(kind):
-    model = model_of(kind)
+@every_kind
+def test_logits_are_those_of_each_sentence_alone(model):
     with torch.no_grad():
         logits = OBJECTIVE.logits(model, OBJECTIVE.every_prediction(RAGGED))
         alone = []
@@ -76,21 +50,19 @@ def test_logits_are_those_of_each_sentence_alone(kind):
     torch.testing.assert_close(logits, torch.cat(alone), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_a_prediction_does_not_see_what_it_predicts(kind):
-    model = model_of(kind)
+@every_kind
+def test_a_prediction_does_not_see_what_it_predicts(model):
     changed = Sentences(EVEN.ids.clone(), EVEN.lengths)
     changed.ids[:, 1:] = (changed.ids[:, 1:] + 1) % 5
     with torch.no_grad():
         before, after = (OBJECTIVE.logits(model, OBJECTIVE.every_prediction(s)) for s in (EVEN, changed))
-    before, after = before.view(3, 4, 8), after.view(3, 4, 8)
+    before, after = before.view(3, 4, TOKENS), after.view(3, 4, TOKENS)
     torch.testing.assert_close(before[:, :2], after[:, :2], rtol=0, atol=0)
     assert (before[:, 2:] != after[:, 2:]).any(2).all()
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_gradients_are_those_of_the_whole_models_scores(kind):
-    model = model_of(kind)
+@every_kind
+def test_gradients_are_those_of_the_whole_models_scores(model):
     batch = OBJECTIVE.every_prediction(RAGGED)
     parameters = list(model.parameters())
     ours = torch.autograd.grad(sentence_averaged_loss(OBJECTIVE.logits(model, batch), batch), parameters)

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from transformers import FNetConfig, FNetForMaskedLM, GPT2Config, GPT2LMHeadModel
+from transformers import FNetConfig, FNetForMaskedLM
 
 from isoloss.curvature.fisher_trace import RunningFisherTrace, fisher_trace
 from isoloss.errors import BadInput
@@ -19,6 +19,7 @@ from isoloss.objectives.pretrained import (
     next_token_batch,
     refuse_reading_ahead,
 )
+from tiny_language_models import PAD, TOKENS, tiny_language_model
 from tiny_models import ARCHITECTURES, tiny_model
 
 IDS = torch.tensor([[1, 4, 3, 5, 4], [1, 5, 4, 0, 0], [1, 3, 3, 3, 0]])
@@ -39,16 +40,11 @@ def test_masked_labels_become_predictions_and_give_transformers_own_loss():
         torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, batch.targets), theirs)
 
 
-def gpt2():
-    config = GPT2Config(vocab_size=6, n_positions=8, n_embd=8, n_layer=1, n_head=2, initializer_range=0.5)
-    return GPT2LMHeadModel(config).double().eval()
-
-
 def test_causal_labels_are_shifted_as_transformers_shifts_them():
     labels = IDS.masked_fill(~PRESENT, -100)
     labels[0, 1] = -100
     batch = PretrainedCausal().batch({"input_ids": IDS, "attention_mask": PRESENT, "labels": labels})
-    model = gpt2()
+    model = tiny_language_model("gpt2")
     logits = PretrainedCausal().logits(model, batch)
     theirs = model(IDS, labels=labels).loss  # in float32, whatever the model's precision is
     ours = torch.nn.functional.cross_entropy(logits, batch.targets)
@@ -60,7 +56,7 @@ def test_without_labels_every_token_but_the_first_is_predicted():
     same = next_token_batch([[1, 4, 3, 5, 4], [1, 5, 4], [1, 3, 3, 3]], pad=0)
     for one, other in zip(vars(batch).values(), vars(same).values(), strict=True):
         assert one is other or torch.equal(one, other)
-    loss = sentence_averaged_loss(PretrainedCausal().logits(gpt2(), batch), batch)
+    loss = sentence_averaged_loss(PretrainedCausal().logits(tiny_language_model("gpt2"), batch), batch)
     assert loss.isfinite()
 
 
@@ -99,20 +95,21 @@ def test_a_batch_in_which_nothing_is_predicted_holds_no_sentence_and_is_passed_o
     assert (len(nothing), len(nothing.rows)) == (0, 0)
     some = next_token_batch([[1, 2, 3], [3, 2]], pad=0)
     batches = [nothing, some, nothing, some]
-    assert fisher_trace(gpt2(), batches, PretrainedCausal()).estimate.n == 4
+    model = tiny_language_model("gpt2")
+    assert fisher_trace(model, batches, PretrainedCausal()).estimate.n == 4
     with pytest.raises(BadInput, match="no sentences to measure on that have anything to predict"):
-        fisher_trace(gpt2(), [nothing], PretrainedCausal())
+        fisher_trace(model, [nothing], PretrainedCausal())
 
 
 def test_what_no_objective_has_read_is_refused():
     with pytest.raises(BadInput, match=r"a batch is a dict, .* give map\(objective.batch, loader\)"):
-        fisher_trace(gpt2(), iter([{"input_ids": IDS}]), PretrainedCausal())
+        fisher_trace(tiny_language_model("gpt2"), iter([{"input_ids": IDS}]), PretrainedCausal())
 
 
 def test_three_lines_from_a_data_loader():
     loader = torch.utils.data.DataLoader([{"input_ids": row} for row in IDS.clamp(min=1)], batch_size=2)
     objective = PretrainedCausal()
-    trace = fisher_trace(gpt2(), map(objective.batch, loader), objective)
+    trace = fisher_trace(tiny_language_model("gpt2"), map(objective.batch, loader), objective)
     assert trace.estimate.n == 3
 
 
@@ -130,7 +127,7 @@ def test_each_place_is_as_likely_and_the_number_is_as_asked():
         assert places == sorted(places)
 
 
-TOKENS, PAD, MASK = 11, 0, 1
+MASK = 1
 SENTENCES = [[5, 6, 7, 8], [9, 2], [3, 4, 5], [6, 7], [8, 9, 10], [2, 3, 4, 5, 6], [7, 8]]
 
 
