@@ -3,7 +3,10 @@
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from isoloss.curvature.derivatives import parameter_group
+from isoloss.curvature.derivatives import parameter_group, trainable_parameters
+from isoloss.curvature.loss import BatchLoss
+from isoloss.objectives.batch import sentences_between
+from isoloss.objectives.masked import MaskedObjective
 
 
 def flat(tensors):
@@ -25,6 +28,15 @@ def dense_hessian(scalar, parameters):
         ],
         dim=1,
     )
+
+
+def hessian_and_each_sentences(model, batch):
+    """The dense Hessian of the masked loss, and [n, P, P] those of each sentence."""
+    parameters, objective = trainable_parameters(model), MaskedObjective()
+    whole = dense_hessian(BatchLoss(model, objective, batch).mean, parameters)
+    parts = [(sentences_between(batch, i, i + 1), i) for i in range(len(batch))]
+    of_each = [dense_hessian(BatchLoss(model, objective, *part).mean, parameters) for part in parts]
+    return whole, torch.stack(of_each)
 
 
 def group_indices(parameters):

@@ -75,15 +75,26 @@ def test_of_a_quantised_model_all_that_has_gradients_is_measured(kind, bits, ada
         named = ["c_attn"] if kind is gpt2 else ["q_proj"]
         settings = peft.LoraConfig(r=2, target_modules=named, init_lora_weights=False)
         model = peft.get_peft_model(model, settings)
-    model, objective = model.eval(), PretrainedCausal()
+    measured = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert norms_as_of(model.eval(), model, rtol=2e-3, atol=1e-6).ways.keys() == measured
+    assert all("lora" in name for name in measured) is adapted
+
+
+def norms_as_of(model, twin, **tolerance):
+    """The model's norms, after comparing them with the twin's dense gradients."""
+    objective = PretrainedCausal()
     cotangents = torch.randn(len(BATCH.rows), TOKENS, generator=torch.Generator().manual_seed(4))
     found = norms_of_cotangents(model, objective, BATCH, lambda _: cotangents)
-    measured = {name for name, p in model.named_parameters() if p.requires_grad}
-    assert found.ways.keys() == measured
-    assert all("lora" in name for name in measured) is adapted
-    expected = dense_squared_norms(model, objective.logits(model, BATCH), BATCH.rows, cotangents)
+    scores = objective.logits(twin, BATCH)
+    expected = dense_squared_norms(twin, scores, BATCH.rows, cotangents.to(scores.dtype))
     for group, norms in expected.items():
-        torch.testing.assert_close(found.groups[group], norms, rtol=2e-3, atol=1e-6)
+        torch.testing.assert_close(found.groups[group], norms, **tolerance)
+    return found
+
+
+def assert_one_score(model, twin, tolerance):
+    scores = (PretrainedCausal().logits(each, BATCH).double() for each in (model, twin))
+    torch.testing.assert_close(*scores, rtol=tolerance, atol=tolerance)
 
 
 def adapted(kind, folder, **quantised):
@@ -113,17 +124,10 @@ def test_an_adapter_of_a_4_bit_model_is_measured_as_beside_its_weights_in_double
         kind, tmp_path, load_in_4bit=True, bnb_4bit_quant_type=numbers, bnb_4bit_use_double_quant=doubly
     )
     read_back_into(twin, model)
-
-    objective = PretrainedCausal()
-    cotangents = torch.randn(len(BATCH.rows), TOKENS, generator=torch.Generator().manual_seed(4))
-    found = norms_of_cotangents(model, objective, BATCH, lambda _: cotangents)
-    scores = objective.logits(twin, BATCH)
-    expected = dense_squared_norms(twin, scores, BATCH.rows, cotangents.double())
-    torch.testing.assert_close(objective.logits(model, BATCH).double(), scores, rtol=1e-5, atol=1e-5)
-    for group, norms in expected.items():
-        torch.testing.assert_close(found.groups[group], norms, rtol=1e-4, atol=1e-8)
+    assert_one_score(model, twin, 1e-5)
+    norms_as_of(model, twin, rtol=1e-4, atol=1e-8)
     predicted = [
-        predicted_kl(each, objective, [BATCH], differences(each, Rounding(4))).quadratic
+        predicted_kl(each, PretrainedCausal(), [BATCH], differences(each, Rounding(4))).quadratic
         for each in (model, twin)
     ]
     torch.testing.assert_close(*predicted, rtol=1e-3, atol=1e-12)
@@ -133,16 +137,9 @@ def test_an_adapter_of_a_4_bit_model_is_measured_as_beside_its_weights_in_double
 def test_an_adapter_of_an_8_bit_model_is_measured_as_beside_its_weights_in_double_precision(kind, tmp_path):
     model, twin = adapted(kind, tmp_path, load_in_8bit=True)
     reads_8_bits_as(twin, model)
-
-    objective = PretrainedCausal()
-    cotangents = torch.randn(len(BATCH.rows), TOKENS, generator=torch.Generator().manual_seed(4))
-    found = norms_of_cotangents(model, objective, BATCH, lambda _: cotangents)
-    scores = objective.logits(twin, BATCH)
     # An input half way between two numbers may be rounded to either: a step is 1 / 127 of the largest.
-    torch.testing.assert_close(objective.logits(model, BATCH).double(), scores, rtol=1e-2, atol=1e-2)
-    expected = dense_squared_norms(twin, scores, BATCH.rows, cotangents.double())
-    for group, norms in expected.items():
-        torch.testing.assert_close(found.groups[group], norms, rtol=3e-2, atol=1e-8)
+    assert_one_score(model, twin, 1e-2)
+    norms_as_of(model, twin, rtol=3e-2, atol=1e-8)
 
 
 def reads_8_bits_as(twin, model):

@@ -5,13 +5,11 @@ import functools
 import pytest
 import ragged_batches
 import torch
-from dense_derivatives import dense_hessian
+from dense_derivatives import hessian_and_each_sentences
 
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.loss import BatchLoss
 from isoloss.curvature.spectrum import quadrature, spectral_density, top_eigenvalues
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 
@@ -29,16 +27,8 @@ def partly_frozen(architecture):
 def dense(architecture):
     """Eigenvalues and eigenvectors, and the Hessian of each sentence."""
     model, batch = partly_frozen(architecture).eval(), ragged_batches.several_masks()
-    parameters = trainable_parameters(model)
-    values, vectors = torch.linalg.eigh(dense_hessian(BatchLoss(model, OBJECTIVE, batch).mean, parameters))
-    by_sentence = [
-        dense_hessian(
-            BatchLoss(model, OBJECTIVE, sentences_between(batch, i, i + 1), i).mean,
-            parameters,
-        )
-        for i in range(len(batch))
-    ]
-    return values, vectors, torch.stack(by_sentence)
+    hessian, by_sentence = hessian_and_each_sentences(model, batch)
+    return *torch.linalg.eigh(hessian), by_sentence
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -59,51 +59,28 @@ from isoloss.objectives.task_heads import (
 CLASSES, TOKENS = 3, 11
 TEXTS = [[3, 4, 5, 6], [7, 8], [9, 3, 4], [5, 5, 6, 7]]
 SMALL = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12}
-BERT = BertConfig(vocab_size=TOKENS, num_labels=CLASSES, **SMALL)
-GPT2 = GPT2Config(
-    vocab_size=TOKENS, n_embd=8, n_layer=2, n_head=2, n_positions=9, num_labels=CLASSES, pad_token_id=0
-)
+LABELLED = {"vocab_size": TOKENS, "num_labels": CLASSES}
+BERT = BertConfig(**LABELLED, **SMALL)
+GPT2 = GPT2Config(**LABELLED, n_embd=8, n_layer=2, n_head=2, n_positions=9, pad_token_id=0)
 T5 = T5Config(
     vocab_size=TOKENS, d_model=8, d_kv=4, d_ff=12, num_layers=2, num_heads=2, decoder_start_token_id=0
 )
-OF_BART = {
-    "vocab_size": TOKENS,
-    "d_model": 8,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 12,
-    "decoder_ffn_dim": 12,
-    "max_position_embeddings": 16,
+SIDES = ("encoder", "decoder")
+HALVES = {
+    **{"d_model": 8, "max_position_embeddings": 16},
+    **{f"{side}_{name}": n for side in SIDES for name, n in (("layers", 1), ("attention_heads", 2))},
+    **{f"{side}_ffn_dim": 12 for side in SIDES},
 }
-BART = BartConfig(**OF_BART)
-MBART = MBartConfig(**OF_BART, pad_token_id=0, eos_token_id=1)
-
+"""Sizes of an encoder and a decoder of one layer each, as BART and its relatives name them."""
+BART = BartConfig(vocab_size=TOKENS, **HALVES)
+MBART = MBartConfig(vocab_size=TOKENS, **HALVES, pad_token_id=0, eos_token_id=1)
+FSMT = FSMTConfig(langs=["de", "en"], src_vocab_size=TOKENS, tgt_vocab_size=TOKENS, **HALVES)
 PROPHETNET = ProphetNetConfig(
-    vocab_size=TOKENS,
-    hidden_size=8,
-    num_encoder_layers=1,
-    num_decoder_layers=1,
-    num_encoder_attention_heads=2,
-    num_decoder_attention_heads=2,
-    encoder_ffn_dim=12,
-    decoder_ffn_dim=12,
+    **{f"num_{side}_{name}": n for side in SIDES for name, n in (("layers", 1), ("attention_heads", 2))},
+    **{"vocab_size": TOKENS, "hidden_size": 8, "encoder_ffn_dim": 12, "decoder_ffn_dim": 12},
     max_position_embeddings=16,
 )
-FSMT = FSMTConfig(
-    langs=["de", "en"],
-    src_vocab_size=TOKENS,
-    tgt_vocab_size=TOKENS,
-    d_model=8,
-    encoder_layers=1,
-    decoder_layers=1,
-    encoder_attention_heads=2,
-    decoder_attention_heads=2,
-    encoder_ffn_dim=12,
-    decoder_ffn_dim=12,
-    max_position_embeddings=16,
-)
+TARGETS = [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]]
 
 
 def two_berts(*, looks_back):
@@ -111,14 +88,24 @@ def two_berts(*, looks_back):
     return EncoderDecoderConfig(encoder=BERT.to_dict(), decoder=decoder.to_dict(), decoder_start_token_id=2)
 
 
-@pytest.mark.parametrize("kind", [BertForSequenceClassification, GPT2ForSequenceClassification])
-def test_the_class_of_a_text(kind):
-    model = built(kind, BERT if kind is BertForSequenceClassification else GPT2)
-    batch = class_batch(TEXTS, [0, 2, 1, 2], pad=0)
+def is_the_models_own_loss(model, objective, batch, labels):
+    loss = torch.nn.functional.cross_entropy(objective.logits(model, batch), batch.targets)
+    mask, types = batch.attention_mask.long(), batch.token_types
+    own = model(input_ids=batch.input_ids, attention_mask=mask, labels=labels, **types_of(types))
+    torch.testing.assert_close(loss, own.loss)
+
+
+def types_of(types):
+    return {} if types is None else {"token_type_ids": types}
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"), [(BertForSequenceClassification, BERT), (GPT2ForSequenceClassification, GPT2)]
+)
+def test_the_class_of_a_text(kind, config):
+    model, batch = built(kind, config), class_batch(TEXTS, [0, 2, 1, 2], pad=0)
     checked_norms(model, SequenceClass(), batch, tokens=CLASSES)
-    logits = SequenceClass().logits(model, batch)
-    own = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), labels=batch.targets)
-    torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, batch.targets), own.loss)
+    is_the_models_own_loss(model, SequenceClass(), batch, batch.targets)
 
 
 def test_the_trace_is_of_labels_drawn_from_the_model_itself():
@@ -141,14 +128,7 @@ def test_several_classes_of_a_text_at_once_each_of_which_is_or_is_not(typed):
     if typed:
         batch = replace(batch, token_types=(batch.input_ids > 5).long())
     checked_norms(model, SequenceLabels(), batch, tokens=2)
-    logits = SequenceLabels().logits(model, batch)
-    own = model(
-        input_ids=batch.input_ids,
-        attention_mask=batch.attention_mask.long(),
-        token_type_ids=batch.token_types,
-        labels=torch.tensor(labels, dtype=torch.float64),
-    )
-    torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, batch.targets), own.loss)
+    is_the_models_own_loss(model, SequenceLabels(), batch, torch.tensor(labels, dtype=torch.float64))
     assert kept_apart(model, SequenceLabels(), batch) == SequenceLabels()
 
 
@@ -169,10 +149,8 @@ def test_the_classes_of_tokens():
     labels = [[-100, 0, 2, 1], [1, -100], [0, 0, 2], [2, -100, -100, 1]]
     batch = token_class_batch(TEXTS, labels, pad=0)
     checked_norms(model, TokenClass(), batch, tokens=CLASSES)
-    logits = TokenClass().logits(model, batch)
     padded = torch.tensor([[*each, *[-100] * (4 - len(each))] for each in labels])
-    own = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), labels=padded)
-    torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, batch.targets), own.loss)
+    is_the_models_own_loss(model, TokenClass(), batch, padded)
 
 
 @pytest.mark.parametrize("texts", [2, 3, 5])
@@ -194,12 +172,10 @@ def test_every_token_of_equally_long_texts_has_a_class(texts):
 )
 def test_the_tokens_of_a_target(kind, config):
     model = built(kind, config)
-    targets = [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]]
-    start = first_of_decoder(model)
-    batch = target_batch(TEXTS, targets, start, pad=model.config.pad_token_id)
+    batch = target_batch(TEXTS, TARGETS, first_of_decoder(model), pad=model.config.pad_token_id)
     found = checked_norms(model, TargetToken(), batch, tokens=TOKENS)
     assert set(found.ways.values()) != {"per-sentence gradients"}
-    for number, (text, target) in enumerate(zip(TEXTS, targets, strict=True)):
+    for number, (text, target) in enumerate(zip(TEXTS, TARGETS, strict=True)):
         own = model(input_ids=torch.tensor([text]), labels=torch.tensor([target])).loss
         logits = TargetToken().logits(model, batch)[batch.rows == number]
         torch.testing.assert_close(
@@ -216,15 +192,22 @@ def test_the_tokens_of_a_target(kind, config):
     ],
 )
 def test_a_target_has_the_trace_that_it_has_alone_even_if_padding_changes_what_a_decoder_gives(kind, config):
-    model = built(kind, config).float()
-    batch = target_batch(TEXTS, [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]], 2, pad=0)
-    found = fisher_trace(model, [batch], TargetToken())
-    alone = fisher_trace(model, [batch.part(each, each + 1).narrowed() for each in range(4)], TargetToken())
-    torch.testing.assert_close(found.values, alone.values, rtol=1e-4, atol=0)
+    has_the_traces_of_each_alone(
+        built(kind, config).float(), TargetToken(), target_batch(TEXTS, TARGETS, 2, 0)
+    )
+
+
+def has_the_traces_of_each_alone(model, objective, batch):
+    together = RunningFisherTrace(model, objective, seed=0)
+    together.add(batch)
+    parts = [batch.part(each, each + 1).narrowed() for each in range(len(batch))]
+    alone = fisher_trace(model, parts, objective)
+    torch.testing.assert_close(together.result("").values, alone.values, rtol=1e-4, atol=0)
+    return together
 
 
 def test_a_decoder_that_reads_ahead_is_refused():
-    batch = target_batch(TEXTS, [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]], 2, pad=0)
+    batch = target_batch(TEXTS, TARGETS, 2, pad=0)
     refuse_reading_ahead(built(T5ForConditionalGeneration, T5), TargetToken(), batch)
     model = built(EncoderDecoderModel, two_berts(looks_back=False))
     with pytest.raises(BadInput, match="EncoderDecoderModel sees the token that it is to predict"):
@@ -232,41 +215,18 @@ def test_a_decoder_that_reads_ahead_is_refused():
 
 
 def test_experts_of_a_classifier_are_normed_by_their_factors(tmp_path):
-    config = MixtralConfig(
-        vocab_size=TOKENS,
-        num_labels=CLASSES,
-        pad_token_id=0,
-        num_key_value_heads=1,
-        num_local_experts=3,
-        **SMALL,
-    )
+    config = MixtralConfig(**LABELLED, pad_token_id=0, num_key_value_heads=1, num_local_experts=3, **SMALL)
     built(MixtralForSequenceClassification, config).save_pretrained(tmp_path)
     model = load_with_head(str(tmp_path), "text classes", torch.float64)
     found = checked_norms(model, SequenceClass(), class_batch(TEXTS, [0, 2, 1, 2], pad=0), tokens=CLASSES)
     assert "per-sentence gradients" not in found.ways.values()
 
 
-XLNET = XLNetConfig(vocab_size=TOKENS, num_labels=CLASSES, d_model=8, n_layer=1, n_head=2, d_inner=12)
+XLNET = XLNetConfig(**LABELLED, d_model=8, n_layer=1, n_head=2, d_inner=12)
 LONGFORMER = LongformerConfig(
-    vocab_size=TOKENS,
-    num_labels=CLASSES,
-    attention_window=4,
-    max_position_embeddings=16,
-    pad_token_id=0,
-    **SMALL,
+    **LABELLED, attention_window=4, max_position_embeddings=16, pad_token_id=0, **SMALL
 )
-
-
-TWO_LAYERS = {
-    "vocab_size": TOKENS,
-    "d_model": 8,
-    "encoder_layers": 2,
-    "decoder_layers": 1,
-    "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2,
-    "encoder_ffn_dim": 12,
-    "decoder_ffn_dim": 12,
-}
+TWO_LAYERS = {**HALVES, "encoder_layers": 2, "vocab_size": TOKENS}
 LED = LEDConfig(attention_window=4, max_encoder_position_embeddings=16, **TWO_LAYERS)
 PEGASUS_X = PegasusXConfig(block_size=4, num_global_tokens=3, stagger_local_blocks=True, **TWO_LAYERS)
 
@@ -275,26 +235,18 @@ PEGASUS_X = PegasusXConfig(block_size=4, num_global_tokens=3, stagger_local_bloc
     ("kind", "config"), [(LEDForConditionalGeneration, LED), (PegasusXForConditionalGeneration, PEGASUS_X)]
 )
 def test_encoders_that_fill_sentences_up_to_whole_blocks_are_measured_in_batch(kind, config):
-    model = built(kind, config).float()
-    batch = target_batch(TEXTS, [[4, 5], [6, 7, 8, 9, 1], [3, 1], [8, 8, 1]], 2, pad=config.pad_token_id)
-    together = fisher_trace(model, [batch], TargetToken())
-    alone = fisher_trace(model, [batch.part(each, each + 1).narrowed() for each in range(4)], TargetToken())
-    torch.testing.assert_close(together.values, alone.values, rtol=1e-4, atol=0)
-    assert "per-sentence gradients" not in together.ways.values()
+    batch = target_batch(TEXTS, TARGETS, 2, pad=config.pad_token_id)
+    together = has_the_traces_of_each_alone(built(kind, config).float(), TargetToken(), batch)
+    assert "per-sentence gradients" not in together.result("").ways.values()
 
 
 @pytest.mark.parametrize(
     ("kind", "config"), [(XLNetForTokenClassification, XLNET), (LongformerForTokenClassification, LONGFORMER)]
 )
 def test_models_that_put_positions_first_or_pad_further_are_measured_in_batch(kind, config):
-    model = built(kind, config).float()
     texts = [*TEXTS, [3, 9, 8, 7, 6]]
     batch = token_class_batch(texts, [[each % CLASSES for each in text] for text in texts], pad=0)
-    together = RunningFisherTrace(model, TokenClass(), seed=0)
-    together.add(batch)
-    alone = fisher_trace(model, [batch.part(each, each + 1).narrowed() for each in range(5)], TokenClass())
-    torch.testing.assert_close(together.result("").values, alone.values, rtol=1e-4, atol=0)
-    assert together.apart.way is None
+    assert has_the_traces_of_each_alone(built(kind, config).float(), TokenClass(), batch).apart.way is None
 
 
 def test_parts_of_a_batch_keep_what_the_decoder_reads():

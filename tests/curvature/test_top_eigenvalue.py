@@ -4,7 +4,7 @@ from functools import partial
 import pytest
 import ragged_batches
 import torch
-from dense_derivatives import dense_hessian, group_indices
+from dense_derivatives import group_indices, hessian_and_each_sentences
 
 import isoloss.curvature.hessian_top_eigenvalue as edge_module
 from isoloss.curvature.derivatives import trainable_parameters
@@ -13,9 +13,8 @@ from isoloss.curvature.hessian_top_eigenvalue import (
     hessian_top_eigenvalue,
     largest_eigenvalue,
 )
-from isoloss.curvature.loss import BatchLoss
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, sentence_averaged_loss, sentences_between
+from isoloss.objectives.batch import Batch, sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 
@@ -81,16 +80,9 @@ def partly_frozen(architecture):
 def dense(architecture):
     """The last eigenvalue, its vector v, and v·H_i v for each sentence, which is its own block here."""
     model, batch = partly_frozen(architecture).eval(), ragged_batches.several_masks()
-    parameters = trainable_parameters(model)
-    hessian = dense_hessian(BatchLoss(model, OBJECTIVE, batch).mean, parameters)
+    hessian, by_sentence = hessian_and_each_sentences(model, batch)
     values, vectors = torch.linalg.eigh(hessian)
-    v = vectors[:, -1]
-    forms = []
-    for i in range(len(batch)):
-        part = sentences_between(batch, i, i + 1)
-        of_sentence = dense_hessian(BatchLoss(model, OBJECTIVE, part, i).mean, parameters)
-        forms.append(v @ of_sentence @ v)
-    return float(values[-1]), v, torch.stack(forms)
+    return float(values[-1]), vectors[:, -1], by_sentence @ vectors[:, -1] @ vectors[:, -1]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

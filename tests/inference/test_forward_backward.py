@@ -79,22 +79,13 @@ def test_distributions_are_those_of_enumeration(states: int, words: int, length:
 
 
 @pytest.mark.parametrize("zeros", [0.0, 0.5])
-def test_distributions_by_logarithms_are_those_of_enumeration(
-    zeros: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("steps", [0, 1], ids=["by logarithms", "rescaled at every step"])
+def test_distributions_out_of_range_are_those_of_enumeration(
+    steps: int, zeros: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(HiddenMarkovChain, "steps_in_range", lambda *_: 0)
+    monkeypatch.setattr(HiddenMarkovChain, "steps_in_range", lambda *_: steps)
     chain = random_chain(3, 2, 7, zeros)
-    assert forward(chain, every_sentence(2, 4)).risky.all()
-    assert_distributions_of_enumeration(chain, 4)
-
-
-@pytest.mark.parametrize("zeros", [0.0, 0.5])
-def test_distributions_rescaled_at_every_step_are_those_of_enumeration(
-    zeros: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(HiddenMarkovChain, "steps_in_range", lambda *_: 1)
-    chain = random_chain(3, 2, 7, zeros)
-    assert not forward(chain, every_sentence(2, 4)).risky.any()
+    assert (forward(chain, every_sentence(2, 4)).risky == (steps == 0)).all()
     assert_distributions_of_enumeration(chain, 4)
 
 

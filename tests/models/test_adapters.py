@@ -31,23 +31,44 @@ BATCHES = {
 }
 
 
+def adapted_base(architecture, settings, folder):
+    """A tiny model with an adapter; the model alone is saved in `folder`/base."""
+    model = architecture(Shape(8, 2, 1, 8)).build(8, 8, 0)
+    model.save_pretrained(folder / "base")
+    return get_peft_model(model, settings)
+
+
+def moved(adapted):
+    """The same model, what is trained of it moved at random, and those parameters."""
+    generator = torch.Generator().manual_seed(0)
+    trained = [each for each in adapted.parameters() if each.requires_grad]
+    with torch.no_grad():
+        for each in trained:
+            each += 0.3 * torch.randn(each.shape, generator=generator)
+    return adapted, trained
+
+
+def saved(adapted, folder):
+    """The adapter's own folder, which names the base model beside it."""
+    adapted.save_pretrained(folder / "adapter")
+    path = folder / "adapter" / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
+    return folder / "adapter"
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def adapter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an adapter, whose base model and tokenizer lie beside it."""
     folder = tmp_path_factory.mktemp(request.param)
     architecture, modules, transposed = KINDS[request.param]
-    model = architecture(Shape(8, 2, 1, 8)).build(8, 8, 0)
-    model.save_pretrained(folder / "base")
+    settings = LoraConfig(r=2, target_modules=modules, fan_in_fan_out=transposed)
+    adapted = adapted_base(architecture, settings, folder)
     word_tokenizer(list("abcdefgh"), 8).save_pretrained(folder / "base")
-    adapted = get_peft_model(model, LoraConfig(r=2, target_modules=modules, fan_in_fan_out=transposed))
     generator = torch.Generator().manual_seed(0)
     for name, parameter in adapted.named_parameters():
         if "lora_" in name:  # peft draws the others without a seed
             torch.nn.init.normal_(parameter, std=0.3, generator=generator)
-    adapted.save_pretrained(folder / "adapter")
-    path = folder / "adapter" / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
-    return folder / "adapter"
+    return saved(adapted, folder)
 
 
 def dense_trace(model, objective, batch, sentence):
@@ -112,18 +133,8 @@ def test_an_adapter_computes_what_peft_merges(adapter):
     ids=["magnitudes", "embeddings"],
 )
 def test_magnitudes_are_read_and_embeddings_stored_beside_what_was_trained_are_frozen(settings, tmp_path):
-    model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(8, 8, 0)
-    model.save_pretrained(tmp_path / "base")
-    adapted = get_peft_model(model, LoraConfig(r=2, **settings))
-    generator = torch.Generator().manual_seed(0)
-    trained = [each for each in adapted.parameters() if each.requires_grad]
-    with torch.no_grad():
-        for each in trained:
-            each += 0.3 * torch.randn(each.shape, generator=generator)
-    adapted.save_pretrained(tmp_path / "adapter")
-    path = tmp_path / "adapter" / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
-    loaded, _ = load_any_language_model(str(tmp_path / "adapter"))
+    adapted, trained = moved(adapted_base(PostLayerNormTransformer, LoraConfig(r=2, **settings), tmp_path))
+    loaded, _ = load_any_language_model(str(saved(adapted, tmp_path)))
     ids = torch.tensor([[3, 4, 5, 6]])
     torch.testing.assert_close(loaded(input_ids=ids).logits, adapted.eval()(input_ids=ids).logits)
     named = {name: each for name, each in loaded.named_parameters() if each.requires_grad}
@@ -134,19 +145,9 @@ def test_magnitudes_are_read_and_embeddings_stored_beside_what_was_trained_are_f
 @pytest.mark.parametrize("stored", [True, False], ids=["matrices-stored", "matrices-drawn-anew"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_trace_of_vera_is_over_what_scales_its_fixed_matrices(stored, dtype, tmp_path):
-    model = GPT2Transformer(Shape(8, 2, 1, 8)).build(8, 8, 0)
-    model.save_pretrained(tmp_path / "base")
     settings = VeraConfig(r=3, target_modules=["c_attn"], fan_in_fan_out=True, save_projection=stored)
-    adapted = get_peft_model(model, settings)
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for each in adapted.parameters():
-            if each.requires_grad:
-                each += 0.3 * torch.randn(each.shape, generator=generator)
-    adapted.save_pretrained(tmp_path / "adapter")
-    path = tmp_path / "adapter" / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
-    loaded, _ = load_any_language_model(str(tmp_path / "adapter"), dtype=dtype)
+    adapted, _ = moved(adapted_base(GPT2Transformer, settings, tmp_path))
+    loaded, _ = load_any_language_model(str(saved(adapted, tmp_path)), dtype=dtype)
     ids = torch.tensor([[3, 4, 5, 6]])
     own = adapted.to(dtype).eval()(input_ids=ids).logits
     torch.testing.assert_close(loaded(input_ids=ids).logits, own)
@@ -203,11 +204,7 @@ def test_without_peft_the_extra_is_named(adapter, monkeypatch):
 
 def test_an_adapter_that_does_not_store_its_ranks_is_refused(tmp_path: Path) -> None:
     architecture, modules, transposed = KINDS["gpt2"]
-    model = architecture(Shape(8, 2, 1, 8)).build(8, 8, 0)
-    model.save_pretrained(tmp_path / "base")
     settings = AdaLoraConfig(target_modules=modules, fan_in_fan_out=transposed, total_step=10)
-    get_peft_model(model, settings).save_pretrained(tmp_path / "adapter")
-    path = tmp_path / "adapter" / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
+    folder = saved(adapted_base(architecture, settings, tmp_path), tmp_path)
     with pytest.raises(BadInput, match="of AdaLoRA, which does not store how many ranks are left; merge it"):
-        load_any_language_model(str(tmp_path / "adapter"))
+        load_any_language_model(str(folder))
