@@ -5,6 +5,8 @@ from torch import nn
 from transformers import (
     GptOssConfig,
     GptOssForCausalLM,
+    JetMoeConfig,
+    JetMoeForCausalLM,
     MixtralConfig,
     MixtralForCausalLM,
     Qwen2MoeConfig,
@@ -133,6 +135,15 @@ def test_experts_are_measured_by_the_factors_of_their_products(build, at_once):
     found = checked_norms(model.double(), PretrainedCausal(), batch, SHARED["vocab_size"])
     experts = {way for name, way in found.ways.items() if ".experts." in name}
     assert experts <= {"linear", "bias"}
+
+
+@pytest.mark.parametrize("sentences", [4, 1])
+def test_an_expert_that_no_word_is_sent_to_has_no_gradient(sentences):
+    """JetMoE multiplies also where there is nothing to multiply."""
+    sizes = {"num_local_experts": 14, "kv_channels": 4}
+    torch.manual_seed(1)
+    model = JetMoeForCausalLM(JetMoeConfig(**SHARED | sizes, num_experts_per_tok=1)).double()
+    checked_norms(model, PretrainedCausal(), next_token_batch(SENTENCES[:sentences], pad=0), 11)
 
 
 class Shuffled(nn.Module):

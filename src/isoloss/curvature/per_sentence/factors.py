@@ -76,7 +76,7 @@ def squared_norms(
     by_gram = places * sum(shape) <= shape[0] * shape[1]
     others = 0 if lookups is None else lookups.ids.shape[1]
     numbers = 2 * places * (places + others) if by_gram else shape[0] * shape[1]
-    at_once = max(1, memory_bytes // (numbers * products.left.element_size()))
+    at_once = max(1, memory_bytes // max(1, numbers * products.left.element_size()))
     norms = []
     for start in range(0, n, at_once):
         part = slice(start, start + at_once)

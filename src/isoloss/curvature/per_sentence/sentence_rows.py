@@ -114,7 +114,7 @@ class SentenceRows:
         return self._predictions(array.reshape(m, d)) if shape in ((m,), (m, 1)) else None
 
     def _predictions(self, array: Float[Tensor, "m d"]) -> Float[Tensor, "n M d"]:
-        most = int(self.place.max()) + 1
+        most = int(self.place.max()) + 1 if len(array) else 1  # no word may be sent to an expert
         place = most * self.sentence + self.place
         if most * self.sentences == len(array) and bool((place[1:] > place[:-1]).all()):
             return array.view(self.sentences, most, -1)
