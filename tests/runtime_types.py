@@ -10,7 +10,8 @@ import dataclasses
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import CodeType
 from typing import Any, ForwardRef, get_args
 
@@ -22,6 +23,20 @@ from jaxtyping._decorator import _destring_annotation, _make_fn_with_signature
 from jaxtyping._storage import get_shape_memo, pop_shape_memo, push_shape_memo
 
 Function = Callable[..., Any]
+
+_off = False
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Within it nothing is checked, as for those who use the library."""
+    global _off
+    _off = True
+    try:
+        yield
+    finally:
+        _off = False
+
 
 _CHECKER = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=TypeError))
 
@@ -116,6 +131,8 @@ def _checked(function: Function) -> Function:
         @functools.wraps(function)
         def check(*arguments: object, **named: object) -> object:
             nonlocal made
+            if _off:
+                return function(*arguments, **named)
             if made is None:
                 made = _checker_of(function)
             return made(*arguments, **named)
@@ -125,7 +142,7 @@ def _checked(function: Function) -> Function:
     @functools.wraps(function)
     def check_shapes(*arguments: object, **named: object) -> object:
         nonlocal made
-        if torch.compiler.is_compiling():  # to trace the memory of sizes would end the graph
+        if _off or torch.compiler.is_compiling():  # to trace the memory of sizes would end the graph
             return function(*arguments, **named)
         if made is None:
             made = _checker_of(function)
@@ -154,6 +171,8 @@ def _checked_once_made(initialise: Function) -> Function:
     def check(*arguments: object, **named: object) -> None:
         nonlocal parameters
         initialise(*arguments, **named)
+        if _off:
+            return
         if parameters is None:
             parameters = _parameters_of(initialise)
         push_shape_memo({})
@@ -174,6 +193,8 @@ def _checked_as_others(function: Function) -> Function:
 
     @functools.wraps(function)
     def check(*arguments: object, **named: object) -> object:
+        if _off:
+            return function(*arguments, **named)
         if code not in _known:
             _known[code] = _parameters_of(function), _result_of(function)
         parameters, result = _known[code]

@@ -1,10 +1,9 @@
 """What the laboratory trains is what the one training loop trains; averages and refusals."""
 
 import math
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
+from runtime_types import unchecked
 
 
 class Layered(nn.Module):
@@ -208,56 +208,31 @@ def test_every_mistake_is_said_in_one_sentence(language: PCFG, run: lab.Run) -> 
         assert math.isclose(str(refusal.value).count("; "), 1, abs_tol=1), refusal.value
 
 
-OF_ANOTHER_TYPE = """
-from isoloss import headline_grammar, lab
-from isoloss.errors import BadInput
-
-language = headline_grammar()
-run = lab.train(language, 16, steps=2, seed=0, progress=lab.silent)
-for mistake in (
-    lambda: lab.sentences(language, "3", seed=1),
-    lambda: lab.sentences("my.pcfg", 3, seed=1),
-    lambda: lab.train(language, 16, steps=2.5, seed=1),
-    lambda: lab.train(language, 16, steps=2, batch="8", seed=1),
-    lambda: lab.train(language, 16, steps=2, at=[1, 1.5], seed=1),
-    lambda: lab.train(language, 16, steps=2, at=2, seed=1),
-    lambda: lab.train(language, True, steps=2, seed=1),
-    lambda: lab.trace(run, sentences=50.0, seed=1),
-    lambda: lab.probe(run, "prefix-8", examples="9", seed=1),
-    lambda: lab.train(language, 16, steps=2, rule="adam", seed=1),
-    lambda: lab.probe(run, 8, seed=1),
-    lambda: lab.plot(run),
-    lambda: lab.flatten(run, steps=3, seed=2),
-    lambda: lab.plot(lab.loss(run, sentences=5, seed=2, progress=lab.silent), against=3),
-):
-    try:
-        mistake()
-    except BadInput as said:
-        print(said)
-"""
+def mistaken_types(language: PCFG, run: lab.Run) -> dict[str, Callable[[], object]]:
+    train = partial(lab.train, language)
+    return {
+        "the number of sentences is a whole number, not '3'": lambda: lab.sentences(language, "3", seed=1),
+        "'my.pcfg' is no language": lambda: lab.sentences("my.pcfg", 3, seed=1),
+        "the number of steps is a whole number, not 2.5": lambda: train(16, steps=2.5, seed=1),
+        "sentences in a batch is a whole number, not '8'": lambda: train(16, steps=2, batch="8", seed=1),
+        "to keep a model at is a whole number, not 1.5": lambda: train(16, steps=2, at=[1, 1.5], seed=1),
+        "the steps to keep models at are a list": lambda: train(16, steps=2, at=2, seed=1),
+        "the width is a whole number, not True": lambda: train(True, steps=2, seed=1),
+        "the number of sentences is a whole number, not 50.0": lambda: lab.trace(run, sentences=50.0, seed=1),
+        "examples is a whole number, not '9'": lambda: lab.probe(run, "prefix-8", examples="9", seed=1),
+        "'adam' is no update rule": lambda: train(16, steps=2, rule="adam", seed=1),
+        "a task has a name, such as 'prefix-8', not 8": lambda: lab.probe(run, 8, seed=1),
+        "the run train cannot be plotted": lambda: lab.plot(run),
+        "train is a run of 7 models": lambda: lab.flatten(run, steps=3, seed=2),
+        "3 cannot be plotted": lambda: lab.plot(lab.loss(run, sentences=5, seed=2), against=3),
+    }
 
 
-def test_what_is_of_another_type_is_refused_in_a_sentence() -> None:
-    """In a process of its own: here, the types of what is handed on are checked before."""
-    done = subprocess.run(
-        [sys.executable, "-c", OF_ANOTHER_TYPE], capture_output=True, text=True, check=False
-    )
-    assert [line.partition(";")[0] for line in done.stdout.splitlines()] == [
-        "the number of sentences is a whole number, not '3'",
-        "'my.pcfg' is no language",
-        "the number of steps is a whole number, not 2.5",
-        "the number of sentences in a batch is a whole number, not '8'",
-        "a step to keep a model at is a whole number, not 1.5",
-        "the steps to keep models at are a list",
-        "the width is a whole number, not True",
-        "the number of sentences is a whole number, not 50.0",
-        "the number of examples is a whole number, not '9'",
-        "'adam' is no update rule",
-        "a task has a name, such as 'prefix-8', not 8",
-        "the run train cannot be plotted",
-        "train is a run of 2 models",
-        "3 cannot be plotted",
-    ], done.stderr
+def test_what_is_of_another_type_is_refused_in_a_sentence(language: PCFG, run: lab.Run) -> None:
+    with unchecked():
+        for said, doing in mistaken_types(language, run).items():
+            with pytest.raises(BadInput, match=f"{said}(;|$)"):
+                doing()
 
 
 def test_words_are_printed(language: PCFG, capsys: pytest.CaptureFixture[str]) -> None:
