@@ -10,7 +10,7 @@ from isoloss.corpora.data_sets import GlueTask
 from isoloss.corpora.labelled_texts import TaskSizes
 from isoloss.experiments.experiment import PlannedReference
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.planned_run import Continued, PlannedRun, quantity_digest
+from isoloss.experiments.planned_run import Continued, quantity_digest
 from isoloss.experiments.teacher import GivenProse, PiecesOfProse
 from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
@@ -46,7 +46,6 @@ from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import (
     GPT2Transformer,
     PostLayerNormTransformer,
-    PreLayerNormTransformer,
     laptop_shape,
 )
 from isoloss.objectives.masked import MaskedObjective
@@ -55,6 +54,7 @@ from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.other_optimisers import SOAP, Muon, Sophia
 from isoloss.pretraining.specification import Compute, settings_as_json
+from norm_experiments import RUN
 
 FILE = Path(__file__).parents[1] / "data" / "stored-names.txt"
 LANGUAGES = {
@@ -62,18 +62,9 @@ LANGUAGES = {
     "dyck": dyck(8),
     "hmm": random_hmm(words=6, states=4, blocks=2, length=3, seed=0),
 }
-PLAIN = PlannedRun(
-    name="run",
-    language=ReadyLanguage(LANGUAGES["grammar"]),
-    architecture=PreLayerNormTransformer(laptop_shape(16)),
-    update_rule=AdamW(),
-    steps=1000,
-    batch_size=32,
-    seed=900,
-    checkpoint_steps=(500, 1000),
-    saturated_from=500,
-    measured=(),
-)
+GRAMMAR = ReadyLanguage(LANGUAGES["grammar"])
+LENGTH = {"steps": 1000, "batch_size": 32, "checkpoint_steps": (500, 1000), "saturated_from": 500}
+PLAIN = replace(RUN, language=GRAMMAR, update_rule=AdamW(), labels=(), **LENGTH)
 RUNS = {
     "plain": PLAIN,
     "post layer norm": replace(PLAIN, architecture=PostLayerNormTransformer(laptop_shape(16))),

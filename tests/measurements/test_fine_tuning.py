@@ -61,6 +61,11 @@ def write(folder, architecture=PostLayerNormTransformer, dropout=0.1):
     return folder
 
 
+@pytest.fixture
+def checkpoint(tmp_path):
+    return write(tmp_path / "model")
+
+
 @pytest.mark.parametrize("architecture", [PostLayerNormTransformer, PreLayerNormTransformer])
 def test_a_task_is_learnt_and_the_checkpoints_are_ordinary_ones(architecture, tmp_path):
     found = fine_tune(write(tmp_path / "model", architecture), SPLITS, CLASSES, tmp_path / "out", FAST)
@@ -89,26 +94,12 @@ def test_a_task_is_learnt_and_the_checkpoints_are_ordinary_ones(architecture, tm
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory):
     """A checkpoint that has learnt a language of four words a sentence, whose roots no single word tells."""
-    language = pcfg(
-        random_hierarchy_grammar(
-            symbols_per_level=3,
-            words_per_preterminal=2,
-            levels=2,
-            rules_per_symbol=3,
-            roots=3,
-            concentration=4.0,
-            seed=13,
-        )
-    )
+    sizes = {"symbols_per_level": 3, "words_per_preterminal": 2, "levels": 2, "rules_per_symbol": 3}
+    language = pcfg(random_hierarchy_grammar(**sizes, roots=3, concentration=4.0, seed=13))
+    architecture = PreLayerNormTransformer(Shape(32, 2, 2, 128), dropout=0.0)
+    rule, length = AdamW(3e-3, warm_up_steps=50), {"steps": 600, "checkpoint_steps": (600,)}
     specification = PretrainingSpecification(
-        architecture=PreLayerNormTransformer(Shape(32, 2, 2, 128), dropout=0.0),
-        update_rule=AdamW(3e-3, warm_up_steps=50),
-        language_digest=language.digest,
-        steps=600,
-        batch_size=64,
-        seed=0,
-        checkpoint_steps=(600,),
-        objective=SoftLabels(),
+        architecture, rule, language.digest, batch_size=64, seed=0, objective=SoftLabels(), **length
     )
     folder = tmp_path_factory.mktemp("pretrained")
     pretrain(specification, language, folder)
@@ -131,9 +122,8 @@ def test_reading_every_word_fine_tuning_is_at_least_a_frozen_probe(pretrained, t
     assert probe.estimate.value > 0.7
 
 
-def test_a_head_that_reads_every_word_is_kept_beside_the_model(tmp_path):
-    every_word = replace(SHORT, every_word=True)
-    tuned = fine_tune(write(tmp_path / "model"), SPLITS, CLASSES, tmp_path / "words", every_word)
+def test_a_head_that_reads_every_word_is_kept_beside_the_model(checkpoint, tmp_path):
+    tuned = fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "words", replace(SHORT, every_word=True))
     again = AutoModel.from_pretrained(tuned.checkpoints[0]).eval()
     head = load_file(tuned.checkpoints[0] / HEAD_FILE)
     with torch.no_grad():
@@ -196,8 +186,9 @@ def test_training_is_that_of_a_plain_loop(tmp_path):
     assert found.validation == [pytest.approx(right)]
 
 
-def test_a_seed_gives_alone_what_it_gives_among_others_and_the_callers_randomness_is_kept(tmp_path):
-    checkpoint = write(tmp_path / "model")
+def test_a_seed_gives_alone_what_it_gives_among_others_and_the_callers_randomness_is_kept(
+    checkpoint, tmp_path
+):
     torch.manual_seed(11)
     before = torch.get_rng_state()
     fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "a", SHORT)
@@ -213,8 +204,7 @@ class Killed(BaseException):
     pass
 
 
-def test_finished_seeds_are_kept(tmp_path):
-    checkpoint = write(tmp_path / "model")
+def test_finished_seeds_are_kept(checkpoint, tmp_path):
     whole = fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "whole", SHORT)
     told = []
 
@@ -262,8 +252,7 @@ def changed(split, **parts):
         ),
     ],
 )
-def test_what_cannot_be_learnt_or_measured_is_refused(splits, classes, sentence, tmp_path):
-    checkpoint = write(tmp_path / "model")
+def test_what_cannot_be_learnt_or_measured_is_refused(splits, classes, sentence, checkpoint, tmp_path):
     with pytest.raises(BadInput, match=sentence):
         fine_tune(checkpoint, splits, classes, tmp_path / "out", SHORT)
     assert not (tmp_path / "out").exists()
@@ -274,8 +263,7 @@ def test_a_warm_up_longer_than_the_run_is_refused(tmp_path):
         fine_tune(tmp_path, SPLITS, CLASSES, tmp_path / "out")
 
 
-def test_another_runs_folder_and_what_holds_no_model_are_refused(tmp_path):
-    checkpoint = write(tmp_path / "model")
+def test_another_runs_folder_and_what_holds_no_model_are_refused(checkpoint, tmp_path):
     fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "out", SHORT)
     slower = replace(SHORT, learning_rate=1e-3)
     with pytest.raises(BadInput, match=r"settings\.learning_rate is 0\.003, not 0\.001"):
@@ -290,25 +278,21 @@ def test_another_runs_folder_and_what_holds_no_model_are_refused(tmp_path):
         fine_tune(tmp_path / "none", SPLITS, CLASSES, tmp_path / "other", SHORT)
 
 
-def test_a_model_that_transformers_cannot_read_is_refused(tmp_path):
-    (write(tmp_path / "model") / "config.json").write_text('{"model_type": "bort"}')
-    with pytest.raises(BadInput, match=r"no model to fine-tune can be read from .*model: .*bort"):
-        load_classifier(tmp_path / "model", CLASSES, seed=0)
-
-
-def test_an_incomplete_backbone_is_refused(tmp_path):
-    checkpoint = write(tmp_path / "model")
+def test_an_incomplete_backbone_and_what_transformers_cannot_read_are_refused(checkpoint):
     weights = load_file(checkpoint / "model.safetensors")
     del weights["bert.encoder.layer.0.output.dense.weight"]
     save_file(weights, checkpoint / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(BadInput, match=r"lacks bert\.encoder"):
         load_classifier(checkpoint, CLASSES, seed=0)
+    (checkpoint / "config.json").write_text('{"model_type": "bort"}')
+    with pytest.raises(BadInput, match=r"no model to fine-tune can be read from .*model: .*bort"):
+        load_classifier(checkpoint, CLASSES, seed=0)
 
 
-def test_a_loss_that_is_no_number_is_said(tmp_path):
+def test_a_loss_that_is_no_number_is_said(checkpoint, tmp_path):
     settings = replace(SHORT, learning_rate=1e30)
     with pytest.raises(IsolossError, match="no longer a number in epoch 1 of fine-tuning with seed 0"):
-        fine_tune(write(tmp_path / "model"), SPLITS, CLASSES, tmp_path / "out", settings)
+        fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "out", settings)
 
 
 @pytest.mark.parametrize(

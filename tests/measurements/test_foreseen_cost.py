@@ -50,33 +50,21 @@ from isoloss.objectives.evaluation import refuse_without_gradient
 FORESEEN = "isoloss.measurements.foreseen_cost"
 SIZE = {"vocab_size": 600, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 BERT = BertConfig(**SIZE, intermediate_size=96, pad_token_id=0, num_labels=3)
+RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True}
+T5 = T5Config(
+    vocab_size=600, d_model=48, d_kv=12, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0
+)
 MODELS: dict[str, tuple[Any, Any, Any]] = {
     "bert": (BertForMaskedLM, BERT, "masked"),
     "mpnet": (MPNetForMaskedLM, MPNetConfig(**SIZE, intermediate_size=96), "masked"),
-    "deberta": (
-        DebertaV2ForMaskedLM,
-        DebertaV2Config(
-            **SIZE,
-            intermediate_size=96,
-            relative_attention=True,
-            pos_att_type=["p2c", "c2p"],
-            share_att_key=True,
-        ),
-        "masked",
-    ),
+    "deberta": (DebertaV2ForMaskedLM, DebertaV2Config(**SIZE, intermediate_size=96, **RELATIVE), "masked"),
     "gpt2": (GPT2LMHeadModel, GPT2Config(vocab_size=600, n_embd=48, n_layer=2, n_head=4), "causal"),
     "falcon": (FalconForCausalLM, FalconConfig(**SIZE), "causal"),
     "llama": (LlamaForCausalLM, LlamaConfig(**SIZE, intermediate_size=96), "causal"),
     "classes": (BertForSequenceClassification, BERT, "text classes"),
     "labels": (BertForSequenceClassification, BERT, "text labels"),
     "tokens": (BertForTokenClassification, BERT, "token classes"),
-    "t5": (
-        T5ForConditionalGeneration,
-        T5Config(
-            vocab_size=600, d_model=48, d_kv=12, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0
-        ),
-        "target text",
-    ),
+    "t5": (T5ForConditionalGeneration, T5, "target text"),
 }
 
 
@@ -205,25 +193,15 @@ def test_first_weights_that_are_drawn_by_what_some_numbers_are_are_not_drawn(tmp
     assert cost.seconds_a_sentence is not None, cost.untimed
 
 
-SMALL = {"vocab_size": 60, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
 LAYERS = 4
-CONFIGURATIONS: dict[str, tuple[Any, Any]] = {
-    "bert": (BertConfig(**SMALL, num_hidden_layers=LAYERS), "masked"),
-    "gpt2": (GPT2Config(vocab_size=60, n_embd=32, n_head=4, n_layer=LAYERS), "causal"),
-    "gemma3": (Gemma3TextConfig(**SMALL, num_hidden_layers=LAYERS, head_dim=8), "causal"),
-    "t5": (
-        T5Config(
-            vocab_size=60,
-            d_model=32,
-            d_kv=8,
-            d_ff=64,
-            num_heads=4,
-            num_layers=LAYERS,
-            decoder_start_token_id=0,
-        ),
-        "target text",
-    ),
-}
+OF_FOUR = {"bert": "num_hidden_layers", "gpt2": "n_layer", "t5": "num_layers"}
+"""Settings of the models above that give them as many layers."""
+
+
+def of_four_layers(name: str) -> Any:
+    _, config, _ = MODELS[name]
+    more = {OF_FOUR[name]: LAYERS, **({"num_decoder_layers": LAYERS} if name == "t5" else {})}
+    return type(config)(**{**config.to_dict(), **more})
 
 
 @pytest.mark.parametrize(
@@ -232,7 +210,7 @@ CONFIGURATIONS: dict[str, tuple[Any, Any]] = {
 def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, prediction = CONFIGURATIONS[name]
+    config, prediction = of_four_layers(name), MODELS[name][2]
     model, length = without_storage(name, config, prediction, torch.float32, 24)
     whole = counted_passes(name, model, prediction, length, 5, 1 << 40)
     monkeypatch.setattr(
@@ -244,7 +222,7 @@ def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
 
 
 def test_a_model_of_one_layer_takes_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = BertConfig(**SMALL, num_hidden_layers=1)
+    config = of_layers(BERT, 1)
     model, length = without_storage("one", config, "masked", torch.float32, 24)
     whole = counted_passes("one", model, "masked", length, 4, 1 << 40)
     monkeypatch.setattr(timing._Pass, "seconds", lambda *_: 2.0)
@@ -252,9 +230,9 @@ def test_a_model_of_one_layer_takes_what_is_timed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_list_with_an_entry_for_each_layer_is_shortened_with_them() -> None:
-    few = timing.of_layers(CONFIGURATIONS["gemma3"][0], 2)
+    few = timing.of_layers(Gemma3TextConfig(**{**SIZE, "num_hidden_layers": LAYERS}, head_dim=8), 2)
     assert (few.num_hidden_layers, len(few.layer_types)) == (2, 2)
-    few = timing.of_layers(CONFIGURATIONS["t5"][0], 2)
+    few = timing.of_layers(of_four_layers("t5"), 2)
     assert (few.num_layers, few.num_decoder_layers) == (2, 2)
 
 

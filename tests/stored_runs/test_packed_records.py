@@ -3,7 +3,7 @@ import shutil
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
@@ -33,9 +33,16 @@ def measured(seed: int, log: Path) -> PlannedRun:
     return replace(own, measured=(*own.measured, MeasuredAt(FEW, (2, 4)), MeasuredAt(MANY, (4,))))
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+class Packed(NamedTuple):
     """A folder of results with two finished runs and an unfinished one, the file, and the measuring log."""
+
+    output: Path
+    file: Path
+    log: Path
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
     folder = tmp_path_factory.mktemp("packed")
     log, output, file = folder / "log", folder / "out", folder / "records.parquet"
     carry_out_experiments([experiment(measured(1, log), measured(2, log), measured(3, log))], output, in_turn)
@@ -43,12 +50,10 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
     told = pack_records(output, file)
     assert (told.runs, told.left_out) == (2, (measured(3, log).digest[:16],))
     assert told.records == len(pl.read_parquet(file))
-    return output, file, log
+    return Packed(output, file, log)
 
 
-def test_a_run_comes_back_with_every_record_and_is_not_computed_again(
-    packed: tuple[Path, Path, Path], tmp_path: Path
-) -> None:
+def test_a_run_comes_back_with_every_record_and_is_not_computed_again(packed: Packed, tmp_path: Path) -> None:
     output, file, log = packed
     before = log.read_text()
     both = experiment(measured(1, log), measured(2, log))
@@ -71,9 +76,7 @@ def test_a_run_comes_back_with_every_record_and_is_not_computed_again(
     assert (ours.plan, ours.specification) == (theirs.plan, theirs.specification)
 
 
-def test_values_sentence_by_sentence_are_there_where_they_are_few(
-    packed: tuple[Path, Path, Path], tmp_path: Path
-) -> None:
+def test_values_sentence_by_sentence_are_there_where_they_are_few(packed: Packed, tmp_path: Path) -> None:
     _, file, log = packed
     unpack_records(file, tmp_path)
     runs = [stored_run(measured(seed, log).folder(tmp_path)) for seed in (1, 2)]
@@ -81,7 +84,7 @@ def test_values_sentence_by_sentence_are_there_where_they_are_few(
     assert {(6, True), (MOST_VALUES + 1, False)} <= paired
 
 
-def test_a_file_without_values_has_all_else(packed: tuple[Path, Path, Path], tmp_path: Path) -> None:
+def test_a_file_without_values_has_all_else(packed: Packed, tmp_path: Path) -> None:
     output, file, _ = packed
     told = pack_records(output, tmp_path / "small.parquet", most_values=0)
     assert told.without_values == told.records
@@ -90,7 +93,7 @@ def test_a_file_without_values_has_all_else(packed: tuple[Path, Path, Path], tmp
 
 
 def test_what_is_there_is_kept_and_what_was_packed_can_be_packed_again(
-    packed: tuple[Path, Path, Path], tmp_path: Path
+    packed: Packed, tmp_path: Path
 ) -> None:
     output, file, _ = packed
     unpack_records(file, tmp_path / "a")
@@ -101,13 +104,10 @@ def test_what_is_there_is_kept_and_what_was_packed_can_be_packed_again(
     assert pl.read_parquet(tmp_path / "again.parquet").equals(pl.read_parquet(file))
 
 
-def test_a_further_quantity_trains_the_run_and_measures_that_alone(
-    packed: tuple[Path, Path, Path], tmp_path: Path
-) -> None:
-    _, file, _ = packed
+def test_a_further_quantity_trains_the_run_and_measures_that_alone(packed: Packed, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    unpack_records(file, tmp_path)
-    run = measured(1, packed[2])
+    unpack_records(packed.file, tmp_path)
+    run = measured(1, packed.log)
     further = replace(run, measured=(*run.measured, *planned(1, log, 3.0).measured))
     assert not is_complete(further, tmp_path)
     (result,) = carry_out_experiments([experiment(further)], tmp_path, in_turn).experiments
@@ -117,7 +117,7 @@ def test_a_further_quantity_trains_the_run_and_measures_that_alone(
 
 
 def test_a_run_that_goes_on_from_unpacked_records_has_its_origin_trained_anew(
-    packed: tuple[Path, Path, Path], tmp_path: Path
+    packed: Packed, tmp_path: Path
 ) -> None:
     _, file, log = packed
     unpack_records(file, tmp_path)
@@ -165,8 +165,8 @@ def test_where_training_comes_to_other_bits_what_was_unpacked_is_measured_again(
     assert sorted(log.read_text().splitlines()) == ["1 at 2"] * 2 + ["1 at 4"] * 2 + ["3 at 2", "3 at 4"]
 
 
-def test_damaged_and_foreign_files_are_refused(packed: tuple[Path, Path, Path], tmp_path: Path) -> None:
-    _, file, _ = packed
+def test_damaged_and_foreign_files_are_refused(packed: Packed, tmp_path: Path) -> None:
+    file = packed.file
     whole = file.read_bytes()
     bad = tmp_path / "bad.parquet"
     refused = 0
@@ -193,10 +193,8 @@ def test_damaged_and_foreign_files_are_refused(packed: tuple[Path, Path, Path], 
 
 
 @pytest.mark.parametrize("column", ["run", "measurement", "language_file"])
-def test_a_name_that_leads_out_of_the_folder_is_refused(
-    column: str, packed: tuple[Path, Path, Path], tmp_path: Path
-) -> None:
-    frame = pl.read_parquet(packed[1]).with_columns(pl.lit("../../outside").alias(column))
+def test_a_name_that_leads_out_of_the_folder_is_refused(column: str, packed: Packed, tmp_path: Path) -> None:
+    frame = pl.read_parquet(packed.file).with_columns(pl.lit("../../outside").alias(column))
     said = {"format": "1", "isoloss": "1", "digest": packed_records._digest(frame, silent)}
     bad = tmp_path / "bad.parquet"
     frame.write_parquet(bad, metadata={"isoloss": json.dumps(said)})
