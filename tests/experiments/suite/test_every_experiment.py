@@ -1,5 +1,6 @@
 """What holds for every built-in experiment, on its plan and on a table of made-up numbers."""
 
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -104,3 +105,16 @@ def test_a_single_run_is_judged_inconclusive(name: str) -> None:
 def test_the_language_of_a_scale_has_its_tasks(scale: ScaleName) -> None:
     grammar = scale_named(scale).grammar
     assert [named_task(grammar.language.ready, task).name for task in grammar.tasks] == list(grammar.tasks)
+
+
+RANGES = re.compile(
+    r"largest minus smallest|largest change|largest KL|log2 of the sharpest|KL\(distribution \|\| model\) at"
+)
+
+
+@pytest.mark.parametrize("scale", ["laptop", "night"])
+def test_no_premise_about_a_range_can_have_an_interval_below_0(scale: str) -> None:
+    claims = [claim for experiment in planned_suite(scale) for claim in experiment.claims]
+    premises = [claim for claim in claims if claim.role == "premise" and RANGES.search(claim.measure)]
+    assert len(premises) > 15
+    assert {claim.name for claim in premises if claim.lowest != 0} == set()
