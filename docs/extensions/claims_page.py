@@ -62,8 +62,8 @@ def _section(laptop: Experiment, night: Experiment) -> str:
 def _checkpoints(laptop: Experiment, night: Experiment) -> str:
     """From which step on checkpoints are judged, and where the runs end; empty where runs differ in it."""
     scales = ((name, _ends(each)) for name, each in (("laptop", laptop), ("night", night)))
-    said = [f"{first:,} to {last:,} (`{name}`)" for name, (first, last) in scales if 0 < first < last]
-    return f"\nCheckpoints judged: those of steps {' and '.join(said)}.\n" if said else ""
+    judged = [f"{first:,} to {last:,} (`{name}`)" for name, (first, last) in scales if 0 < first < last]
+    return f"\nCheckpoints judged: those of steps {' and '.join(judged)}.\n" if judged else ""
 
 
 def _ends(experiment: Experiment) -> tuple[int, int]:

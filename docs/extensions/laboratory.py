@@ -71,8 +71,8 @@ def _outputs(source: str, names: dict[str, Any], number: int) -> list[dict[str, 
     if text := printed.getvalue():
         outputs.append({"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)})
     if value is not None:
-        told = {"output_type": "execute_result", "execution_count": number, "metadata": {}}
-        outputs.append({**told, "data": _shown(value)})
+        result = {"output_type": "execute_result", "execution_count": number, "metadata": {}}
+        outputs.append({**result, "data": _shown(value)})
     return outputs
 
 

@@ -30,18 +30,18 @@ def packages() -> list[str]:
 
 def reference_pages() -> dict[str, str]:
     """Each page's text by its name."""
-    own = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem != "__init__"]
+    top_level = [path for path in sorted(PACKAGE.glob("*.py")) if path.stem != "__init__"]
     rooms = packages()
     pages = {f"isoloss.{room}": _room(PACKAGE / room) for room in rooms}
-    pages |= {_name(path): _module(path) for path in own}
+    pages |= {_name(path): _module(path) for path in top_level}
     for room in rooms:
         pages |= {_name(path): _module(path) for path in _modules(PACKAGE / room)}
     below = "\n".join(f"   {room} <isoloss.{room}>" for room in rooms)
-    alone = _toctree(own, PACKAGE)
+    alone = _toctree(top_level, PACKAGE)
     of_rooms = _table([PACKAGE / room / "__init__.py" for room in rooms])
     pages["index"] = (
         f"{_title('Reference')}\n{OVERVIEW}\n\n{of_rooms}\n.. toctree::\n   :hidden:\n\n{below}\n\n"
-        f"{_title('What all of them use', '-')}\n{_table(own)}\n{alone}"
+        f"{_title('What all of them use', '-')}\n{_table(top_level)}\n{alone}"
     )
     return pages
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import torch
-from results_kept import ROOT
+from results_shipped import ROOT
 from torch import Tensor
 
 from isoloss.experiments.design import builtin_designs

@@ -3,7 +3,7 @@
 `make results` writes them, and a test compares them with what this writes. Handed experiments, a finished
 results folder and how it came about, as in `python docs/extensions/results_page.py figure-1 --folder
 results/laptop --commit HASH --seconds 465`, it first takes that folder's results in the place of those that
-are kept.
+are shipped.
 """
 
 import argparse
@@ -12,20 +12,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from results_kept import (
+from results_quoted import DRIFT_PAGE, README, findings, with_drift, with_results
+from results_rounds import decided_by_family, ranges
+from results_shipped import (
     ROOT,
     SCALES,
+    in_words,
     keep,
     largest_current,
     not_yet_run,
     of_kind,
     picture_name,
-    read_kept,
+    read_shipped,
     seeds_of,
-    told,
 )
-from results_quoted import DRIFT_PAGE, README, findings, with_drift, with_results
-from results_rounds import families_told, ranges
 from results_theory import theory_section
 
 from isoloss.experiments.claims import Question
@@ -38,18 +38,18 @@ PAGE = ROOT / "docs" / "what-we-found.md"
 LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
 
 
-def results_page(kept: Sequence[dict[str, Any]]) -> str:
+def results_page(shipped: Sequence[dict[str, Any]]) -> str:
     """The page's text: a summary, then each experiment with its scales side by side."""
     by_name: dict[str, list[dict[str, Any]]] = {}
-    for each in kept:
+    for each in shipped:
         by_name.setdefault(each["result"]["name"], []).append(each)
     return "\n".join(
         [
             INTRODUCTION,
             IN_A_MINUTE,
-            findings(kept, ""),
+            findings(shipped, ""),
             *_summary(by_name),
-            _families(kept),
+            _families(shipped),
             *map(_section, by_name.values()),
             theory_section(),
             LIMITS,
@@ -102,9 +102,9 @@ def _answer(scales: list[dict[str, Any]]) -> str:
         return f"- *{asked}* All claims were withdrawn; what was measured is shown. {link}"
     named = {claim["name"]: claim for claim in claims}
     answer = named.get(headline, claims[0])
-    said = told(answer)
-    found = f"{said.sentence.removesuffix('.')}: {said.measured}, {shown['scale']}."
-    return f"- *{asked}* **{ANSWERS[said.verdict]}:** {found} {link}"
+    words = in_words(answer)
+    found = f"{words.sentence.removesuffix('.')}: {words.measured}, {shown['scale']}."
+    return f"- *{asked}* **{ANSWERS[words.verdict]}:** {found} {link}"
 
 
 @cache
@@ -112,14 +112,14 @@ def _experiment(name: str) -> Experiment:
     return builtin_designs()[name].at(_scale("laptop"))
 
 
-def _families(kept: Sequence[dict[str, Any]]) -> str:
+def _families(shipped: Sequence[dict[str, Any]]) -> str:
     return (
         "## How much is decided\n\n"
         "Within one experiment, the probability of any wrong verdict is at most 5 %. Where a round left "
         "claims undecided, they were [judged again on new seeds](limits.md). Fewer remain decided if all "
         "rounds of an experiment share the 5 %, and fewer still if the effects of all experiments are "
         "corrected together; that last number is a lower bound. Withdrawn claims are not counted.\n\n"
-        + families_told(kept, SCALES)
+        + decided_by_family(shipped, SCALES)
     )
 
 
@@ -138,8 +138,8 @@ def _section(scales: list[dict[str, Any]]) -> str:
     if kinds["premise"]:
         parts += ["Premises, which are conditions for seeing these effects, each judged on its own:\n"]
         parts.append(kinds["premise"])
-    told = "\n".join(map(_origin, scales))
-    parts.append(f"<details><summary>Seeds, commits and rounds</summary>\n\n{told}\n\n</details>\n")
+    origins = "\n".join(map(_origin, scales))
+    parts.append(f"<details><summary>Seeds, commits and rounds</summary>\n\n{origins}\n\n</details>\n")
     return "\n".join(parts)
 
 
@@ -156,10 +156,10 @@ def _table(scales: list[dict[str, Any]], kind: str) -> str:
     seeds = {each["scale"]: len(seeds_of(each["result"])) for each in scales}
     rows = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
     for of_scale in found.values():
-        said = told(next(iter(of_scale.values())))
+        words = in_words(next(iter(of_scale.values())))
         at = [_judged(of_scale[scale], seeds[scale]) if scale in of_scale else "" for scale in names]
-        below = f"Claimed: {said.claimed}. {_of_the_paper(said.paper)}"
-        claim = f"{said.sentence}<br><small>{below}</small>".replace("|", r"\|")
+        below = f"Claimed: {words.claimed}. {_of_the_paper(words.paper)}"
+        claim = f"{words.sentence}<br><small>{below}</small>".replace("|", r"\|")
         rows.append(f"| {claim} | {' | '.join(at)} |")
     return "\n".join(rows) + "\n"
 
@@ -178,12 +178,12 @@ def _judged(claim: dict[str, Any], seeds: int) -> str:
 
     Not every seed has what a claim compares, such as two models whose losses lie close enough together.
     """
-    said = told(claim)
+    words = in_words(claim)
     before = [verdict for _, verdict in claim["before"]]
     of_fewer = "" if claim["seeds"] in (None, seeds) else f"{claim['seeds']} seeds"
-    more = [of_fewer, said.what_would_decide, f"earlier rounds: {_in_turn(before)}" if before else ""]
+    more = [of_fewer, words.what_would_decide, f"earlier rounds: {_in_turn(before)}" if before else ""]
     below = "; ".join(filter(None, more))
-    return f"**{said.verdict}**<br>{said.measured}" + (f"<br><small>{below}</small>" if below else "")
+    return f"**{words.verdict}**<br>{words.measured}" + (f"<br><small>{below}</small>" if below else "")
 
 
 def _in_turn(verdicts: Sequence[str]) -> str:
@@ -193,28 +193,28 @@ def _in_turn(verdicts: Sequence[str]) -> str:
     return ", ".join(verdicts)
 
 
-def _origin(kept: dict[str, Any]) -> str:
+def _origin(shipped: dict[str, Any]) -> str:
     """Where a scale's results come from: command, commit, seeds, versions, and the rounds before."""
-    result, versions = kept["result"], kept["versions"]
-    after = f", after `{kept['after']}`, whose runs it shares" if "after" in kept else ""
-    beside = " on a machine busy with other work" if kept.get("busy") else ""
+    result, versions = shipped["result"], shipped["versions"]
+    after = f", after `{shipped['after']}`, whose runs it shares" if "after" in shipped else ""
+    beside = " on a machine busy with other work" if shipped.get("busy") else ""
     rounds = (
-        f" Seeds of earlier rounds: {'; '.join(map(ranges, kept['earlier_seeds']))}."
-        if kept["earlier_seeds"]
+        f" Seeds of earlier rounds: {'; '.join(map(ranges, shipped['earlier_seeds']))}."
+        if shipped["earlier_seeds"]
         else ""
     )
     withdrawn = [claim for claim in result["claims"] if claim.get("withdrawn")]
     no_longer = "".join(
-        f"\n  - Withdrawn: {claim['sentence']} Measured: {told(claim).measured}. "
+        f"\n  - Withdrawn: {claim['sentence']} Measured: {in_words(claim).measured}. "
         f"Reason: {claim['withdrawn']}."
         for claim in withdrawn
     )
     return (
-        f"- {kept['scale']}: `{kept['command']}`{after}, commit `{kept['commit'][:12]}`, "
-        f"{_duration(kept['seconds'])}{beside}; seeds {ranges(seeds_of(result))}, none of which was used "
+        f"- {shipped['scale']}: `{shipped['command']}`{after}, commit `{shipped['commit'][:12]}`, "
+        f"{_duration(shipped['seconds'])}{beside}; seeds {ranges(seeds_of(result))}, none of which was used "
         f"to choose settings; "
         f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}.{rounds}"
-        f"{not_yet_run(kept)} To repeat one of the runs: `{_again(kept)}`.{no_longer}"
+        f"{not_yet_run(shipped)} To repeat one of the runs: `{_again(shipped)}`.{no_longer}"
     )
 
 
@@ -223,21 +223,21 @@ def _duration(seconds: int) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
-def _again(kept: dict[str, Any]) -> str:
+def _again(shipped: dict[str, Any]) -> str:
     """The command for an experiment's first run: of its commit's sources, where seeds have changed since."""
-    name, run = kept["result"]["name"], kept["result"]["checkpoints"][0]["run"]
-    command = f"isoloss reproduce {name} --scale {kept['scale']} --runs {run} --output one-run"
-    planned = {planned.name for planned in builtin_designs()[name].at(_scale(kept["scale"])).runs}
-    return command if run in planned else f"git checkout {kept['commit'][:12]} && {command}"
+    name, run = shipped["result"]["name"], shipped["result"]["checkpoints"][0]["run"]
+    command = f"isoloss reproduce {name} --scale {shipped['scale']} --runs {run} --output one-run"
+    planned = {planned.name for planned in builtin_designs()[name].at(_scale(shipped["scale"])).runs}
+    return command if run in planned else f"git checkout {shipped['commit'][:12]} && {command}"
 
 
 _scale = cache(scale_named)
 
 
-def _found(kept: dict[str, Any]) -> str:
+def _found(shipped: dict[str, Any]) -> str:
     """What the table of an experiment without claims says, a line each."""
-    lines = "".join(f"- {line}\n" for line in kept["findings"])
-    return f"At {kept['scale']}:\n\n{lines}"
+    lines = "".join(f"- {line}\n" for line in shipped["findings"])
+    return f"At {shipped['scale']}:\n\n{lines}"
 
 
 def _arguments() -> argparse.Namespace:
@@ -270,6 +270,6 @@ def _take(given: argparse.Namespace) -> None:
 if __name__ == "__main__":
     if (given := _arguments()).names:
         _take(given)
-    PAGE.write_text(results_page(read_kept()))
-    README.write_text(with_results(README.read_text(), read_kept()))
-    DRIFT_PAGE.write_text(with_drift(DRIFT_PAGE.read_text(), read_kept()))
+    PAGE.write_text(results_page(read_shipped()))
+    README.write_text(with_results(README.read_text(), read_shipped()))
+    DRIFT_PAGE.write_text(with_drift(DRIFT_PAGE.read_text(), read_shipped()))

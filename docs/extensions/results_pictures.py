@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import polars as pl
 import vl_convert
-from results_kept import PIXELS, ROOT, picture_name, read_kept
 from results_quoted import conclusion
+from results_shipped import PIXELS, ROOT, picture_name, read_shipped
 
 from isoloss.experiments.claims import Judgement
 from isoloss.experiments.design import builtin_designs
@@ -24,13 +24,13 @@ TITLED = ("flatten-polish",)
 """README's picture: its title is the finding, where its claims one after another would take three lines."""
 
 
-def picture(kept: dict[str, Any]) -> bytes | None:
+def picture(shipped: dict[str, Any]) -> bytes | None:
     """A shipped result's picture as PNG; None if it has none, or its rows lack a column of today's."""
-    result = kept["result"]
+    result = shipped["result"]
     design = builtin_designs()[result["name"]]
     if design.picture is None:
         return None
-    experiment = design.at(scale_named(kept["scale"]))
+    experiment = design.at(scale_named(shipped["scale"]))
     table = pl.DataFrame([*result["checkpoints"], *result["references"]], infer_schema_length=None)
     try:
         panels = {panel.name: panel for panel in experiment.drawn(table)}
@@ -38,7 +38,7 @@ def picture(kept: dict[str, Any]) -> bytes | None:
         return None
     shown = drawn(panels[design.picture.panel], _judged(result))
     if result["name"] in TITLED:
-        shown = replace(shown, title=conclusion(kept) or shown.title)
+        shown = replace(shown, title=conclusion(shipped) or shown.title)
     return vl_convert.svg_to_png(vl_convert.vegalite_to_svg(shown.picture), scale=PIXELS)
 
 
@@ -51,10 +51,10 @@ def _judged(result: dict[str, Any]) -> list[Judgement]:
 
 
 if __name__ == "__main__":
-    for kept in read_kept():
-        name = kept["result"]["name"]
+    for shipped in read_shipped():
+        name = shipped["result"]["name"]
         if len(sys.argv) > 1 and name not in sys.argv[1:]:
             continue
-        if (found := picture(kept)) is not None:
-            (ROOT / "docs" / picture_name(name, kept["scale"])).write_bytes(found)
-            print(picture_name(name, kept["scale"]))  # noqa: T201
+        if (found := picture(shipped)) is not None:
+            (ROOT / "docs" / picture_name(name, shipped["scale"])).write_bytes(found)
+            print(picture_name(name, shipped["scale"]))  # noqa: T201

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from results_kept import ROOT, largest_current, seeds_of, told
+from results_shipped import ROOT, in_words, largest_current, seeds_of
 
 README, DRIFT_PAGE = ROOT / "README.md", ROOT / "docs" / "drift.md"
 PLACES = {
@@ -104,21 +104,21 @@ IN_WORDS = {
 }
 
 
-def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
+def with_results(readme: str, shipped: Sequence[dict[str, Any]]) -> str:
     """README's text with its findings, and the table of what `make reproduce` gave, in their places."""
-    told = textwrap.fill(MORE, 125, break_on_hyphens=False)
-    table = f"{readme_table(kept)}\n{told}\n"
-    return _placed(_placed(readme, "found", findings(kept, "docs/what-we-found.md")), "table", table)
+    more = textwrap.fill(MORE, 125, break_on_hyphens=False)
+    table = f"{readme_table(shipped)}\n{more}\n"
+    return _placed(_placed(readme, "found", findings(shipped, "docs/what-we-found.md")), "table", table)
 
 
-def findings(kept: Sequence[dict[str, Any]], page: str) -> str:
+def findings(shipped: Sequence[dict[str, Any]], page: str) -> str:
     """Each finding in a sentence, of its largest current scale; `page` has the rest."""
-    return "".join(f"{_in_a_sentence(found, kept, page)}\n" for found in FINDINGS)
+    return "".join(f"{_in_a_sentence(found, shipped, page)}\n" for found in FINDINGS)
 
 
-def _in_a_sentence(found: Finding, kept: Sequence[dict[str, Any]], page: str) -> str:
-    shown = largest_current([each for each in kept if each["result"]["name"] == found.experiment])
-    numbers = [told(claim).measured for claim in _claims(found, shown)]
+def _in_a_sentence(found: Finding, shipped: Sequence[dict[str, Any]], page: str) -> str:
+    shown = largest_current([each for each in shipped if each["result"]["name"] == found.experiment])
+    numbers = [in_words(claim).measured for claim in _claims(found, shown)]
     answers = _answers(found, shown)
     if answers == found.needed:
         said = found.sentence.format(*numbers)
@@ -151,48 +151,48 @@ def _claims(found: Finding, shown: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _answer(claim: dict[str, Any]) -> str:
-    answer = ANSWERS[told(claim).verdict]
+    answer = ANSWERS[in_words(claim).verdict]
     if claim["name"] in ASKED_THE_OTHER_WAY:
         return {"Yes": "No", "No": "Yes"}.get(answer, answer)
     return answer
 
 
-def readme_table(kept: Sequence[dict[str, Any]]) -> str:
+def readme_table(shipped: Sequence[dict[str, Any]]) -> str:
     """The effects that `make reproduce` shows best: the paper's words, and ours at laptop scale."""
     rows = ["| | the paper | laptop scale |", "|---|---|---|"]
     for name, effects in ROWS.items():
         result = next(
-            each["result"] for each in kept if each["result"]["name"] == name and each["scale"] == "laptop"
+            each["result"] for each in shipped if each["result"]["name"] == name and each["scale"] == "laptop"
         )
         claims = {claim["name"]: claim for claim in result["claims"]}
         for effect in effects:
-            said = told(claims[effect])
-            paper = said.paper.removeprefix("none: ")
-            rows.append(f"| {said.sentence} | {paper} | **{said.verdict}**: {said.measured} |")
+            words = in_words(claims[effect])
+            paper = words.paper.removeprefix("none: ")
+            rows.append(f"| {words.sentence} | {paper} | **{words.verdict}**: {words.measured} |")
     return "\n".join(rows) + "\n"
 
 
-def drift_verdicts(kept: dict[str, Any]) -> str:
+def drift_verdicts(shipped: dict[str, Any]) -> str:
     """What a scale's runs say of the drift: each claim with its verdict and its number."""
-    claims = {claim["name"]: claim for claim in kept["result"]["claims"]}
-    lines = [f"At `{kept['scale']}` scale, {_in_words(len(seeds_of(kept['result'])))} seeds:\n"]
-    for said in (told(claims[name]) for name in DRIFT_CLAIMS):
-        line = f"- {said.sentence[:-1]}: **{said.verdict}**, {said.measured}."
+    claims = {claim["name"]: claim for claim in shipped["result"]["claims"]}
+    lines = [f"At `{shipped['scale']}` scale, {_in_words(len(seeds_of(shipped['result'])))} seeds:\n"]
+    for words in (in_words(claims[name]) for name in DRIFT_CLAIMS):
+        line = f"- {words.sentence[:-1]}: **{words.verdict}**, {words.measured}."
         lines.append(textwrap.fill(line, 120, subsequent_indent="  ", break_on_hyphens=False))
     return "\n".join(lines)
 
 
-def with_drift(drift_page: str, kept: Sequence[dict[str, Any]]) -> str:
+def with_drift(drift_page: str, shipped: Sequence[dict[str, Any]]) -> str:
     """The text of the page on the drift with its verdicts, and its speed over that predicted, by scale."""
-    results = [each for each in kept if each["result"]["name"] == "drift"]
+    results = [each for each in shipped if each["result"]["name"] == "drift"]
     verdicts = "\n\n".join(map(drift_verdicts, results))
-    return _placed(_with_speed(drift_page, kept), "drift", verdicts + "\n")
+    return _placed(_with_speed(drift_page, shipped), "drift", verdicts + "\n")
 
 
-def _with_speed(drift_page: str, kept: Sequence[dict[str, Any]]) -> str:
+def _with_speed(drift_page: str, shipped: Sequence[dict[str, Any]]) -> str:
     speeds = [
         f"{_times(claim)} at `{each['scale']}` scale, {_in_words(len(seeds_of(each['result'])))} seeds"
-        for each in kept
+        for each in shipped
         if each["result"]["name"] == "drift"
         for claim in each["result"]["claims"]
         if claim["name"] == "speed"

@@ -8,26 +8,26 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from results_kept import of_kind
+from results_shipped import of_kind
 
 from isoloss.experiments.claims import CONFIDENCE
 from isoloss.results.verdict import holm_levels
 
 
-def times_judged(kept: dict[str, Any]) -> int:
+def times_judged(shipped: dict[str, Any]) -> int:
     """How often the claims of a result have been judged, each time on other seeds."""
-    return 1 + len(kept["earlier_seeds"])
+    return 1 + len(shipped["earlier_seeds"])
 
 
-def decided_at_shared_error(kept: dict[str, Any], kind: str) -> int:
+def decided_at_shared_error(shipped: dict[str, Any], kind: str) -> int:
     """How many of its claims are decided if the probability of error is shared evenly among all rounds.
 
     Exact for Holm's procedure, whose adjusted p-values are compared with any level.
     """
-    level = (1 - CONFIDENCE) / times_judged(kept)
+    level = (1 - CONFIDENCE) / times_judged(shipped)
     return sum(
         claim["verdict"] != "inconclusive" and claim["p_value"] <= level
-        for claim in of_kind(kept["result"], kind)
+        for claim in of_kind(shipped["result"], kind)
     )
 
 
@@ -40,18 +40,18 @@ def raw_p_values(result: dict[str, Any]) -> dict[str, float]:
     return {claim["name"]: claim["p_value"] / (len(tested) - rank) for rank, claim in enumerate(tested)}
 
 
-def decided_in_one_family(kept: Sequence[dict[str, Any]]) -> tuple[int, int]:
+def decided_in_one_family(shipped: Sequence[dict[str, Any]]) -> tuple[int, int]:
     """How many effects are decided at least if all results' are one family, and how many there are."""
     p_values = [
         raw_p_values(each["result"])[claim["name"]]
-        for each in kept
+        for each in shipped
         for claim in of_kind(each["result"], "effect")
     ]
     levels = holm_levels(p_values, 1 - CONFIDENCE)
     return sum(p <= level for p, level in zip(p_values, levels, strict=True)), len(p_values)
 
 
-def families_told(kept: Sequence[dict[str, Any]], scales: Sequence[str]) -> str:
+def decided_by_family(shipped: Sequence[dict[str, Any]], scales: Sequence[str]) -> str:
     """A row a scale: what is decided within each experiment, among all rounds, and in one family of all."""
     rows = [
         "| scale | effects | decided | decided as supported | decided if rounds share the 5 % | decided if "
@@ -59,7 +59,7 @@ def families_told(kept: Sequence[dict[str, Any]], scales: Sequence[str]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for scale in scales:
-        of_scale = [each for each in kept if each["scale"] == scale]
+        of_scale = [each for each in shipped if each["scale"] == scale]
         verdicts = [c["verdict"] for each in of_scale for c in of_kind(each["result"], "effect")]
         decided = len(verdicts) - verdicts.count("inconclusive")
         shared = sum(decided_at_shared_error(each, "effect") for each in of_scale)

@@ -76,10 +76,12 @@ def test_the_readme_tells_three_findings_in_a_sentence_each() -> None:
 
 
 def test_a_finding_whose_verdicts_have_become_others_is_told_as_questions_under_what_it_is_about() -> None:
-    from results_kept import read_kept
     from results_quoted import conclusion, findings
+    from results_shipped import read_shipped
 
-    kept = [each for each in read_kept() if each["result"]["name"] in ("figure-1", "flatten-polish", "drift")]
+    kept = [
+        each for each in read_shipped() if each["result"]["name"] in ("figure-1", "flatten-polish", "drift")
+    ]
     assert "SGD keeps moving to flatter models, by one clock" in map(conclusion, kept)
     for each in kept:
         for claim in each["result"]["claims"]:
@@ -90,7 +92,7 @@ def test_a_finding_whose_verdicts_have_become_others_is_told_as_questions_under_
 
 
 def test_withdrawn_claims_are_not_counted() -> None:
-    from results_kept import of_kind
+    from results_shipped import of_kind
 
     claims = [
         {"name": "a", "kind": "effect", "withdrawn": ""},

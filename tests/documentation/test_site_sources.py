@@ -14,9 +14,9 @@ from planned_suite import planned_suite
 @pytest.fixture
 def _planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results are read beside the suite that other tests have planned."""
-    import results_kept
+    import results_shipped
 
-    monkeypatch.setattr(results_kept, "every_experiment", lambda scale: planned_suite(scale.name))
+    monkeypatch.setattr(results_shipped, "every_experiment", lambda scale: planned_suite(scale.name))
 
 
 def test_no_claim_has_changed_unseen() -> None:
@@ -56,11 +56,11 @@ def test_the_page_of_architectures_is_as_its_script_writes_it() -> None:
 @pytest.mark.usefixtures("_planned_once")
 def test_findings_that_are_kept_are_those_of_the_tables() -> None:
     """Of the experiment whose findings take no time; those on sets of seeds are judged anew when shipped."""
-    from results_kept import read_kept
+    from results_shipped import read_shipped
 
     findings = builtin_designs()["drift-limits"].findings
     assert findings is not None
-    kept = [each for each in read_kept() if each["result"]["name"] == "drift-limits"]
+    kept = [each for each in read_shipped() if each["result"]["name"] == "drift-limits"]
     assert [each["scale"] for each in kept] == ["laptop", "night"]
     for each in kept:
         table = pl.DataFrame(each["result"]["checkpoints"], infer_schema_length=None)
@@ -70,11 +70,11 @@ def test_findings_that_are_kept_are_those_of_the_tables() -> None:
 @pytest.mark.usefixtures("_planned_once")
 def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
     """After another run, `make results` rewrites the pages."""
-    from results_kept import read_kept
     from results_page import PAGE, results_page
     from results_quoted import DRIFT_PAGE, README, with_drift, with_results
+    from results_shipped import read_shipped
 
-    kept, page = read_kept(), PAGE.read_text()
+    kept, page = read_shipped(), PAGE.read_text()
     assert page == results_page(kept)
     assert README.read_text() == with_results(README.read_text(), kept)
     assert DRIFT_PAGE.read_text() == with_drift(DRIFT_PAGE.read_text(), kept)

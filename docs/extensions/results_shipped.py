@@ -1,4 +1,4 @@
-"""Results that are shipped: read from reference/, taken into it from a results folder, and told in cells."""
+"""Results that are shipped: read from reference/, taken into it from a results folder, and put into words."""
 
 import json
 import math
@@ -41,7 +41,7 @@ PIXELS = 1.25
 """Of the documentation's pictures, for one of the screen: the site has them with more, and as vectors."""
 
 
-def read_kept() -> list[dict[str, Any]]:
+def read_shipped() -> list[dict[str, Any]]:
     """The results that are shipped, an experiment and scale each, Figure 1 at laptop scale first.
 
     Claims are worded as they are today, unless their statistic has become another, with why those were
@@ -118,9 +118,9 @@ def _earlier(rounds: Sequence[tuple[int, ...]], shipped: dict[str, Any]) -> tupl
     return tuple(takewhile(lambda seeds: list(seeds) != seeds_of(shipped["result"]), rounds))
 
 
-def not_yet_run(kept: dict[str, Any]) -> str:
+def not_yet_run(shipped: dict[str, Any]) -> str:
     """A sentence where the result is of an earlier round than the claims that are registered now."""
-    fresh = _fresh_seeds(kept["result"], kept["scale"])
+    fresh = _fresh_seeds(shipped["result"], shipped["scale"])
     if not fresh:
         return ""
     return (
@@ -156,7 +156,7 @@ def of_kind(result: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Told:
+class ClaimInWords:
     """A claim of a shipped result in words, each of them as pages have it."""
 
     sentence: str
@@ -167,7 +167,7 @@ class Told:
     what_would_decide: str
 
 
-def told(claim: dict[str, Any]) -> Told:
+def in_words(claim: dict[str, Any]) -> ClaimInWords:
     """The sentence, what the paper has, what was measured and claimed, the verdict, and what is missing."""
     read = reading(claim["unit"], claim["kind"])
     numbers = [claim[name] for name in ("effect", "low", "high")]
@@ -180,7 +180,7 @@ def told(claim: dict[str, Any]) -> Told:
     region = Region(-math.inf if low is None else low, math.inf if high is None else high)
     scaled = f" {read.unit}" if read.unit.startswith("×") else ""  # the bound is a multiple of the unit
     paper = claim["paper"].replace("percent points", "percentage points")
-    return Told(
+    return ClaimInWords(
         claim["sentence"],
         paper,
         measured,
@@ -203,10 +203,10 @@ def _what_would_decide(claim: dict[str, Any]) -> str:
 
 
 def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) -> None:
-    """Take an experiment of a finished results folder, and its picture, in place of what is kept.
+    """Take an experiment of a finished results folder, and its picture, in place of what is shipped.
 
-    `origin` tells how it was computed: command, commit, seconds and so on. Of a group, what is kept already
-    and what has no runs is left out. Where other seeds replace those of a round, these belong into the
+    `origin` tells how it was computed: command, commit, seconds and so on. Of a group, what is the same as
+    before and what has no runs is left out. Where other seeds replace those of a round, these belong into the
     experiment's `earlier_seeds`.
     """
     files, scale = results / "site" / "files", results.name
@@ -227,7 +227,7 @@ def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) ->
 
 
 def _findings(result: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """What the design finds in the table: kept, since judging many sets of seeds takes minutes."""
+    """What the design finds in the table: shipped, since judging many sets of seeds takes minutes."""
     findings = builtin_designs()[result["name"]].findings
     if findings is None:
         return {}
@@ -238,10 +238,10 @@ def _keep_verdicts(scale: str, name: str, replaced: dict[str, Any]) -> None:
     """The verdicts of a round beside those of the rounds before it."""
     rounds = _earlier_rounds()
     result = replaced["result"]
-    told = {
+    replaced_round = {
         "seeds": seeds_of(result),
         "commit": replaced["commit"][:12],
         "verdicts": {claim["name"]: claim["verdict"] for claim in result["claims"]},
     }
-    rounds.setdefault(scale, {}).setdefault(name, []).append(told)
+    rounds.setdefault(scale, {}).setdefault(name, []).append(replaced_round)
     EARLIER.write_text(json.dumps(rounds, indent=1, ensure_ascii=False) + "\n")
