@@ -19,3 +19,11 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
     capsys.readouterr()
     code = run([str(each) for each in arguments])
     return code, *capsys.readouterr()
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What the only line of a call says that exits with 2 and writes nothing to stdout."""
+    code, written, error = answer(capsys, *arguments)
+    assert (code, written, error.count("\n")) == (2, "", 1), error
+    assert error.startswith("isoloss: ")
+    return error

@@ -3,7 +3,7 @@ import re
 import typing
 
 import pytest
-from called import run
+from called import refused, run
 
 from isoloss.cli import main
 from isoloss.command_line import commands, corpus, reproduce
@@ -50,12 +50,9 @@ def test_the_choices_that_options_state_are_those_of_the_library(stated: object,
 def test_a_mistyped_command_is_told_the_nearest(
     typed: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([typed, "x"]) == 2
-    told = capsys.readouterr()
-    assert told.err.count("\n") == 1
-    assert not told.out
-    assert f"there is no command {typed!r}" in told.err
-    assert meant in told.err
+    told = refused(capsys, typed, "x")
+    assert f"there is no command {typed!r}" in told
+    assert meant in told
 
 
 @pytest.mark.parametrize(("former", "name"), FORMER_NAMES.items())

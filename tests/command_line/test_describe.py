@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from called import run
+from called import refused, run
 
 from tiny_causal_models import tiny_checkpoint
 
@@ -15,10 +15,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_json_has_every_number_of_the_page(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        run(["describe", "my.pcfg", "--maximum-length", "4", "--sentences", "50", "--seed", "2", "--json"])
-        == 0
-    )
+    asked = "describe my.pcfg --maximum-length 4 --sentences 50 --seed 2 --json"
+    assert run(asked.split()) == 0
     told = json.loads(capsys.readouterr().out)
     assert (here / told["page"]).name == "my.html"
     assert (here / "my.html").is_file()
@@ -48,23 +46,8 @@ def test_the_page_can_be_anywhere(here: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.usefixtures("_nothing_painted")
 def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny_checkpoint("llama", here / "model")
-    assert (
-        run(
-            [
-                "language",
-                "causal-lm",
-                "--output",
-                "my.json",
-                "--model",
-                "model",
-                "--words",
-                "6",
-                "--length",
-                "4",
-            ]
-        )
-        == 0
-    )
+    made = "language causal-lm --output my.json --model model --words 6 --length 4"
+    assert run(made.split()) == 0
     capsys.readouterr()
     assert run(["describe", "my.json", "--sentences", "8"]) == 0
     shown = capsys.readouterr()
@@ -91,8 +74,4 @@ def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.Captu
 def test_mistakes_are_one_sentence(
     options: str, says: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["describe", *options.split()]) == 2
-    shown = capsys.readouterr()
-    assert says in shown.err
-    assert shown.err.count("\n") == 1
-    assert not shown.out
+    assert says in refused(capsys, "describe", *options.split())

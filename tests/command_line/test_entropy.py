@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from called import run
+from called import refused, run
 
 
 def test_json_holds_four_records(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,5 +29,4 @@ def test_the_table(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("n", ["1", "0", "-5"])
 def test_too_few_sentences(grammar: str, n: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["entropy", grammar, "--sentences", n]) == 2
-    assert "draw at least 2" in capsys.readouterr().err
+    assert "draw at least 2" in refused(capsys, "entropy", grammar, "--sentences", n)

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from called import refused
 from flatness_folders import WORDS, save
 from safetensors.torch import load_file, save_file
 
@@ -49,11 +50,11 @@ def test_what_a_text_does_not_tell_is_said(flatness, models):
     assert "nothing can be predicted: 27 of 27 tokens are unknown to the tokenizer" in error
 
 
-def test_token_numbers_nested_without_end_are_refused(flatness, models):
+@pytest.mark.usefixtures("flatness")
+def test_token_numbers_nested_without_end_are_refused(models, capsys):
     (models / "deep.jsonl").write_text("[3, 4]\n" + "[" * 100_000 + "\n")
-    code, _, error = flatness("bert", "--token-ids", "deep.jsonl")
-    assert code == 2
-    assert "deep.jsonl, line 2: this is not a list of whole numbers" in error
+    told = refused(capsys, "flatness", "bert", "--token-ids", "deep.jsonl")
+    assert "deep.jsonl, line 2: this is not a list of whole numbers" in told
 
 
 def test_the_ends_of_lines_are_no_part_of_them(flatness, models):
@@ -182,9 +183,6 @@ def test_scores_that_are_not_finite_are_named_by_line(flatness, models):
         (["empty", "--text", "text.txt"], "empty holds no model: it has no config.json"),
     ],
 )
-def test_mistakes_are_one_sentence(flatness, arguments, sentence):
-    code, written, error = flatness(*arguments)
-    assert (code, written) == (2, "")
-    assert error.startswith("isoloss: ")
-    assert sentence in error
-    assert error.count("\n") == 1
+@pytest.mark.usefixtures("flatness")
+def test_mistakes_are_one_sentence(capsys, arguments, sentence):
+    assert sentence in refused(capsys, "flatness", *arguments)

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from called import run
+from called import answer, refused, run
 
 from isoloss.experiments.teacher import Teacher
 from isoloss.languages.language_file import read_language
@@ -62,10 +62,8 @@ def test_a_file_that_is_there_is_never_overwritten(
 ) -> None:
     path = tmp_path / "precious"
     path.write_text("mine")
-    assert run(["language", *options.split(), "--output", str(path)]) == 2
-    assert capsys.readouterr().err == (
-        f"isoloss: {path} is there already; name another file, or delete it first\n"
-    )
+    told = refused(capsys, "language", *options.split(), "--output", path)
+    assert told == f"isoloss: {path} is there already; name another file, or delete it first\n"
     assert path.read_text() == "mine"
 
 
@@ -91,10 +89,7 @@ def test_mistakes_are_one_sentence_and_leave_no_file(
 ) -> None:
     monkeypatch.setattr("isoloss.corpora.stand_ins.gutenberg_books", lambda *_: ("He came. She went.",))
     monkeypatch.chdir(tmp_path)
-    assert run(["language", *options.split(), "--output", "out.json"]) == 2
-    shown = capsys.readouterr().err
-    assert says in shown
-    assert shown.count("\n") == 1
+    assert says in refused(capsys, "language", *options.split(), "--output", "out.json")
     assert not Path("out.json").exists()
 
 
@@ -102,8 +97,8 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert run(["language", "teacher", "--output", str(tmp_path / "file" / "t.json")]) == 2
-    assert "is a file, where a folder is needed" in capsys.readouterr().err
+    told = refused(capsys, "language", "teacher", "--output", tmp_path / "file" / "t.json")
+    assert "is a file, where a folder is needed" in told
 
 
 def test_a_models_language_serves_every_command(
@@ -151,19 +146,10 @@ def test_a_models_language_serves_every_command(
 def test_mistakes_with_a_models_language_are_one_sentence(
     arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = str(tmp_path / "my.json")
-    tiny_checkpoint("gpt2", tmp_path / "model")
-    model = str(tmp_path / "model")
-    assert (
-        run(["language", "causal-lm", "--output", path, "--model", model, "--words", "38", "--length", "4"])
-        == 0
-    )
-    capsys.readouterr()
-    assert run([arguments[0], path, *arguments[1:]]) == 2
-    shown = capsys.readouterr()
-    assert says in shown.err
-    assert shown.err.count("\n") == 1
-    assert not shown.out
+    path, model = tmp_path / "my.json", tiny_checkpoint("gpt2", tmp_path / "model")
+    made = ("language", "causal-lm", "--output", path, "--model", model, "--words", 38, "--length", 4)
+    assert answer(capsys, *made)[0] == 0
+    assert says in refused(capsys, arguments[0], path, *arguments[1:])
 
 
 def test_a_teacher_is_trained_once_and_its_language_written(
@@ -198,5 +184,4 @@ def test_the_distributions_of_balanced_strings(tmp_path: Path, capsys: pytest.Ca
     ]  # fmt: skip
     assert distributions["next"][1]["probabilities"] == pytest.approx({"<": 1 / 3, ">": 2 / 3})
     for sentence, says in (("< >", "has 2 words, all of"), ("< < < >", "not as many < as >")):
-        assert run(["probabilities", path, "--sentence", sentence]) == 2
-        assert says in capsys.readouterr().err
+        assert says in refused(capsys, "probabilities", path, "--sentence", sentence)

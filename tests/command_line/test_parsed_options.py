@@ -1,7 +1,7 @@
 """What the parser of options refuses is told in one sentence, without a box and without Python's words."""
 
 import pytest
-from called import answer
+from called import refused
 
 from isoloss.command_line.parsed_options import sentence
 
@@ -41,11 +41,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    code, output, told = answer(capsys, *asked.split())
-    assert (code, output) == (2, "")
-    assert sentence in told
-    assert told.count("\n") == 1
-    assert told.startswith("isoloss: ")
+    assert sentence in refused(capsys, *asked.split())
 
 
 def test_a_box_is_read_with_and_without_lines_of_unicode() -> None:

@@ -3,15 +3,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from called import answer, refused
 
 from hand_made_runs import write_run
-from isoloss.cli import main
-
-
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(list(arguments))
-    return int(leaving.value.code or 0)
 
 
 @pytest.fixture
@@ -38,30 +32,28 @@ def test_what_is_packed_and_what_is_not_is_said_and_unpacked_runs_are_listed(
     results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, other = tmp_path / "a.parquet", tmp_path / "other"
-    assert run("records", "pack", str(results), str(file)) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    code, written, _ = answer(capsys, "records", "pack", results, file)
+    assert code == 0
+    assert written.splitlines() == [
         f"{file}: 2 records of 1 finished runs",
         "left out: checkpoints, references, and the data of language pages; all of these can be recomputed",
         "left out: per-sentence values of 2 records (none stored, or more than 512)",
         "left out: 1 runs with incomplete records (bbbbbbbb)",
     ]
     for said in ("1 runs, records only", "1 runs were already there"):
-        assert run("records", "unpack", str(file), str(other)) == 0
-        assert said in capsys.readouterr().out
-    assert run("runs", str(other), "--json") == 0
-    (listed,) = json.loads(capsys.readouterr().out)["runs"]
+        assert said in answer(capsys, "records", "unpack", file, other)[1]
+    (listed,) = json.loads(answer(capsys, "runs", other, "--json")[1])["runs"]
     assert (listed["run"], listed["state"], len(listed["records"])) == ("a" * 16, "complete", 2)
-    assert run("show", "aaaa", "--results", str(other)) == 0
-    assert "step 40, training loss 2.5 nats" in capsys.readouterr().out
+    assert "step 40, training loss 2.5 nats" in answer(capsys, "show", "aaaa", "--results", other)[1]
 
 
 def test_mistakes_are_one_sentence(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("records", "unpack", str(tmp_path / "none.parquet"), str(tmp_path / "out")) == 2
-    assert capsys.readouterr().err.startswith("isoloss: there is no file")
-    assert run("records", "pack", str(results), str(tmp_path)) == 2
-    assert capsys.readouterr().err == f"isoloss: {tmp_path} is a folder; name a file\n"
-    assert run("records", "pack", str(results), str(tmp_path / "a.parquet"), "--most-values", "-1") == 2
-    assert capsys.readouterr().err == "isoloss: --most-values must be at least 0, not -1\n"
+    told = refused(capsys, "records", "unpack", tmp_path / "none.parquet", tmp_path / "out")
+    assert told.startswith("isoloss: there is no file")
+    pack = ("records", "pack", results)
+    assert refused(capsys, *pack, tmp_path) == f"isoloss: {tmp_path} is a folder; name a file\n"
+    told = refused(capsys, *pack, tmp_path / "a.parquet", "--most-values", -1)
+    assert told == "isoloss: --most-values must be at least 0, not -1\n"
     shutil.rmtree(results / "runs")
-    assert run("records", "pack", str(results), str(tmp_path / "a.parquet")) == 2
-    assert capsys.readouterr().err.startswith("isoloss: there is no run in")
+    told = refused(capsys, *pack, tmp_path / "a.parquet")
+    assert told.startswith("isoloss: there is no run in")

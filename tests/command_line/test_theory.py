@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from called import answer, refused
 
-from isoloss.cli import main
 from isoloss.command_line.verdict_lines import summary_lines
 from isoloss.executors import runner
 from isoloss.experiments.design import builtin_designs
@@ -15,20 +15,14 @@ from isoloss.theory.suite import read_statement, shipped_statements
 from jobs_in_turn import in_turn
 
 
-def run(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(["theory", *arguments])
-    return int(leaving.value.code or 0)
-
-
 def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
     arguments = ("theorem-5.1", "--smoke", "--length", "4", "--samples", "3", "--json")
-    assert run(*arguments, "--output", str(tmp_path)) == 0
-    shown = capsys.readouterr()
-    content = json.loads(shown.out)
+    code, written, told_beside = answer(capsys, "theory", *arguments, "--output", tmp_path)
+    content = json.loads(written)
+    assert code == 0
     records = {record["quantity"]: record for record in content["records"]}
     assert records["failure_probability_exact"]["value"] == pytest.approx(2 * (11 / 16) ** 3 - (3 / 8) ** 3)
     assert records["failure_probability_paper"]["value"] == 1 / 8
@@ -39,13 +33,13 @@ def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
     (told,) = content["statements"]
     assert [finding["verdict"] for finding in told["findings"]] == ["supported", "supported", "not supported"]
     assert any("both signs" in correction for correction in told["corrections"])
-    assert "not supported" in shown.err
+    assert "not supported" in told_beside
     (path,) = (tmp_path / "theory").glob("*.json")
     assert str(path) == told["file"]
     assert read_statement(path).name == "theorem-5.1"
     when = path.stat().st_mtime_ns
-    assert run(*arguments, "--output", str(tmp_path)) == 0
-    assert json.loads(capsys.readouterr().out) == content
+    code, again, _ = answer(capsys, "theory", *arguments, "--output", tmp_path)
+    assert (code, json.loads(again)) == (0, content)
     assert path.stat().st_mtime_ns == when
 
 
@@ -56,12 +50,12 @@ def test_pages_of_another_scale_stay_as_they_are(
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("of the night")
     keep_names([builtin_designs()["figure-1"].at(scale_named("night"))], tmp_path)
-    arguments = ("theorem-5.1", "--length", "4", "--samples", "3", "--json", "--output", str(tmp_path))
-    assert run(*arguments) == 0
-    told = capsys.readouterr()
-    assert "not those of the scale laptop: the pages there stay as they are" in told.err
-    assert "page:" not in told.err
-    assert json.loads(told.out)["statements"]
+    arguments = ("theory", "theorem-5.1", "--length", 4, "--samples", 3, "--json", "--output", tmp_path)
+    code, written, told = answer(capsys, *arguments)
+    assert code == 0
+    assert "not those of the scale laptop: the pages there stay as they are" in told
+    assert "page:" not in told
+    assert json.loads(written)["statements"]
     assert (tmp_path / "site" / "index.html").read_text() == "of the night"
 
 
@@ -81,11 +75,7 @@ def test_pages_of_another_scale_stay_as_they_are(
 def test_mistakes_are_one_sentence_before_any_work(
     arguments: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(*arguments, "--output", str(tmp_path / "new")) == 2
-    shown = capsys.readouterr()
-    assert says in shown.err
-    assert shown.err.count("\n") == 1
-    assert not shown.out
+    assert says in refused(capsys, "theory", *arguments, "--output", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
@@ -93,8 +83,7 @@ def test_mistakes_are_one_sentence_before_any_work(
 def test_options_that_are_none_exit_with_2(
     arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(*arguments) == 2
-    assert not capsys.readouterr().out
+    assert answer(capsys, "theory", *arguments)[:2] == (2, "")
 
 
 @pytest.mark.parametrize("width", [80, 120])
