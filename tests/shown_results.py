@@ -16,7 +16,7 @@ from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.languages.dyck import dyck
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
-from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
+from isoloss.panels import Axis, Colour, Dots, Lines, Mark, Panel, Table
 from isoloss.pretraining.descent import AdamW
 from isoloss.report.site import Site, write_site
 from isoloss.results.estimate import Estimate
@@ -30,6 +30,7 @@ TRACE = Axis("trace", "trace of the Hessian", "trace_error", logarithmic=True)
 STEP = Axis("step", "pre-training step", logarithmic=True)
 WIDTH = Colour("width", "width", ordered=True)
 STEPS = (1000, 2000, 4000)
+MARK = Mark(STEPS[1], "converged")
 
 
 def run(width: int, seed: int) -> PlannedRun:
@@ -74,7 +75,7 @@ def panels(numbers: pl.DataFrame) -> tuple[Panel, ...]:
         Panel("dots", "Loss and accuracy", "One bar is one error.", (Dots(LOSS, ACCURACY, WIDTH),), numbers),
         Panel(
             "steps", "Over steps", "A line a run.",
-            tuple(Lines(STEP, y, WIDTH, "run", marked=STEPS[1]) for y in (ACCURACY, TRACE)), numbers,
+            tuple(Lines(STEP, y, WIDTH, "run", marked=MARK) for y in (ACCURACY, TRACE)), numbers,
         ),
         Panel("table", "As a table", "The last checkpoints.", (Table(columns),), last),
     )  # fmt: skip

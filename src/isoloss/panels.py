@@ -41,12 +41,20 @@ class Dots:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A place on the x axis, and in a word or two what is there."""
+
+    x: float
+    label: str
+
+
+@dataclass(frozen=True)
 class Lines:
     """A line for each value of the column `series`, through dots with error bars on y.
 
     Rows whose column `predicted` is true are a dashed line without dots, which the legend calls `dashed`: a
-    prediction, unless stated otherwise. `marked` is the x of a dashed vertical rule, where runs converged,
-    and `level` the y of a horizontal one, the entropy; there is none by default.
+    prediction, unless stated otherwise. `marked` is a dashed vertical rule, and `level` the y of a
+    horizontal one, the entropy; there is none by default.
     """
 
     x: Axis
@@ -55,7 +63,7 @@ class Lines:
     series: str
     predicted: str = ""
     dashed: str = "predicted"
-    marked: float | None = None
+    marked: Mark | None = None
     level: float | None = None
 
 

@@ -10,7 +10,7 @@ import pytest
 import vl_convert
 from markupsafe import Markup
 
-from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
+from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Mark, Table, Tree
 from isoloss.report.charts import draw
 from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, on_dark_ground, plotted
 from isoloss.report.over_runs import BAND, SLOPE, explained, slope_within
@@ -90,17 +90,21 @@ def test_the_slope_shown_is_the_one_within_the_groups_with_its_error_over_seeds(
     )
     found = specification(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data)
     (said,) = [row["label"] for row in drawn_rows(found) if "label" in row]
-    assert said == "slope within a run: 2.0 ± 1.0 per unit"
+    assert said == "slope within a run:\n2.0 ± 1.0 per unit"
     one = specification(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data.filter(pl.col("seed") == 1))
     assert "text" not in marks(one)  # of one seed there is no error
     assert explained(draw(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data, "a")) == SLOPE
     apart = data.with_columns(run=pl.col("run") + pl.col("x").cast(pl.String), pair=pl.col("run"))
     dots = Dots(Axis("x", "x"), Axis("y", "y"), WIDTH, joined="pair")
     (said,) = [row["label"] for row in drawn_rows(specification(dots, apart)) if "label" in row]
-    assert said == "slope within a pair: 2.0 ± 1.0 per unit"
+    assert said == "slope within a pair:\n2.0 ± 1.0 per unit"
+    widths = pl.concat([apart, apart.with_columns(pl.col("width") * 2, pl.col("pair") + "b", y=-pl.col("y"))])
+    (said,) = [row["label"] for row in drawn_rows(specification(dots, widths)) if "label" in row]
+    assert said.splitlines()[1:] == ["16: 2.0 ± 1.0 per unit", "32: -2.0 ± 1.0 per unit"]
+    assert "\n16: " not in str(drawn_rows(specification(replace(dots, joined="run"), widths)))
     of_accuracy = Dots(Axis("x", "x"), Axis("y", "linear probe accuracy"), WIDTH)
     (said,) = [row["label"] for row in drawn_rows(specification(of_accuracy, data)) if "label" in row]
-    assert said == "slope within a run: 200 ± 100 points per unit"
+    assert said == "slope within a run:\n200 ± 100 points per unit"
 
 
 def test_the_slope_shown_is_that_of_claims_in_which_seeds_count_by_the_spread_of_their_x() -> None:
@@ -123,7 +127,9 @@ def test_several_runs_of_a_colour_are_faint_behind_their_mean_and_band() -> None
             for step in (1, 2)
         ]
     )
-    chart = Lines(Axis("step", "step"), Axis("t", "t"), WIDTH, "run", marked=1.5, level=0.5)
+    chart = Lines(
+        Axis("step", "step"), Axis("t", "t"), WIDTH, "run", marked=Mark(1.5, "converged"), level=0.5
+    )
     found = specification(chart, data)
     assert marks(found) == ["area", "rule", "text", "rule", "text", "line", "point", "line"]
     means = [row for row in drawn_rows(found) if "mean" in row]
@@ -176,7 +182,7 @@ def test_no_two_of_many_names_share_colour_and_shape() -> None:
 
 def test_predictions_are_dashed_lines_without_dots_and_a_rule_marks_x() -> None:
     data = pl.concat([rows(predicted=False), rows(predicted=True)])
-    chart = Lines(STEP, TRACE, WIDTH, "run", predicted="predicted", marked=700)
+    chart = Lines(STEP, TRACE, WIDTH, "run", predicted="predicted", marked=Mark(700, "converged"))
     found = specification(chart, data)
     assert marks(found) == ["rule", "text", "line", "rule", "point"]
     assert found["layer"][0]["mark"]["strokeDash"] == [5, 4]
@@ -252,6 +258,10 @@ def test_a_logarithmic_axis_without_a_power_of_ten_has_labels(numbers: tuple[flo
     data = pl.DataFrame({"run": ["a", "a"], "step": [5, 7], "trace": numbers, "width": [16, 16]})
     found = specification(Lines(Axis("step", "step"), TRACE, WIDTH, "run"), data)
     labels = re.findall(r">([\d.]+)</text>", vl_convert.vegalite_to_svg(found))
+    sizes = Lines(Axis("step", "size", logarithmic=True), TRACE, WIDTH, "run")
+    assert {">5</text>", ">7</text>"} <= {
+        *re.findall(r">[\d.]+</text>", vl_convert.vegalite_to_svg(specification(sizes, data)))
+    }
     shown = [float(label) for label in labels if numbers[0] / 1.2 <= float(label) <= 1.2 * numbers[1]]
     assert len({*shown} - {5.0, 5.5, 6.0, 6.5, 7.0}) >= 3
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 import vl_convert
 
-from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
+from isoloss.panels import Axis, Colour, Dots, Lines, Mark, Panel, Table
 from isoloss.report.frame import Link, LinkGroup, alone, within_site
 from isoloss.report.page import Page, Section, drawn, message, write_page
 from shown_results import JUDGEMENTS
@@ -34,7 +34,7 @@ def checkpoints() -> pl.DataFrame:
 def page(checkpoints: pl.DataFrame) -> Page:
     trace, step = Axis("trace", "trace", "trace_error"), Axis("step", "step", logarithmic=True)
     dots = (Dots(Axis("loss", "loss"), ACCURACY, WIDTH),)
-    lines = tuple(Lines(step, y, WIDTH, "run", marked=1000) for y in (ACCURACY, trace))
+    lines = tuple(Lines(step, y, WIDTH, "run", marked=Mark(1000, "converged")) for y in (ACCURACY, trace))
     panels = (
         Panel("loss", "Loss", "Loss & accuracy.", dots, checkpoints),
         Panel("rho-0.05", "Steps", "Over steps.", lines, checkpoints),

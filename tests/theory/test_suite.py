@@ -6,7 +6,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from isoloss.errors import BadInput
-from isoloss.panels import Axis, Categories, Colour, Dots, Landscape, Lines, Panel, Table
+from isoloss.panels import Axis, Categories, Colour, Dots, Landscape, Lines, Mark, Panel, Table
 from isoloss.progress import silent
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.statement_names import STATEMENTS
@@ -36,7 +36,7 @@ def statement():
     )
     charts = (
         Dots(X, Y, COLOUR),
-        Lines(X, Y, COLOUR, "word", predicted="real", marked=0.5),
+        Lines(X, Y, COLOUR, "word", predicted="real", marked=Mark(0.5, "half")),
         Categories("word", Y, COLOUR),
         Table((X, Y)),
         Landscape(X, Y, Y, COLOUR),

@@ -24,7 +24,7 @@ from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import AnyRuns, ScaleName, runs_of_sizes, width_of
-from isoloss.panels import Dots, Lines, Panel
+from isoloss.panels import Dots, Lines, Mark, Panel
 from isoloss.pretraining.descent import SGD
 from isoloss.pretraining.specification import log_spaced_steps
 
@@ -194,7 +194,8 @@ def _panel(
         f"{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
     trace, accuracy, loss = (
-        Lines(DESCENT_STEP, y, BY_SEED, "run", marked=marked) for y in (TRACE, ACCURACY, LOSS)
+        Lines(DESCENT_STEP, y, BY_SEED, "run", marked=Mark(marked, "warm-up ends"))
+        for y in (TRACE, ACCURACY, LOSS)
     )
     charts = (trace, accuracy, loss, Dots(TRACE, ACCURACY, BY_SEED))
     return Panel(task.key, task.title, caption, charts, rows, shows=shows)

@@ -11,7 +11,7 @@ from isoloss.experiments.schedules import Schedule
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 
 TIME = Axis("time", "time of the drift, τ = η²k / 4B", logarithmic=True)
-RELATIVE_TIME = Axis("time", "time of the drift, 4τ / η*² = (η/η*)²k / B", logarithmic=True)
+RELATIVE_TIME = Axis("time", "time of the drift, 4τ = η²k / B, η as in the legend", logarithmic=True)
 RELATIVE_DISTANCE = Axis("distance", "learning rate × steps, (η/η*)k", logarithmic=True)
 """η* is the rate that is stable at the start."""
 TRACE = Axis("trace", "trace of the Hessian (Fisher form)", "trace_error", logarithmic=True)

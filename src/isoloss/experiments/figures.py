@@ -15,7 +15,7 @@ from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, wid
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, Projected
 from isoloss.measurements.references import BeforeTraining, ControlQuantity, TaskReference
-from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.panels import Axis, Colour, Lines, Mark, Panel
 
 STAND_IN = (
     "The paper's grammar is not published. The one that stands in for it here has its sizes, mean length and "
@@ -76,6 +76,15 @@ def trace_bars(sizes: MeasurementSizes) -> str:
         "of the Fisher information, which equals the Hessian's where the model has learnt the distribution "
         "(Lemma 3.2). "
     )
+
+
+def converged_at(x: float) -> Mark:
+    """The step, or the width, from which on the loss has converged.
+
+    >>> converged_at(2828).label
+    'loss converged'
+    """
+    return Mark(x, "loss converged")
 
 
 def entropy_of(table: pl.DataFrame) -> float | None:

@@ -21,7 +21,7 @@ from isoloss.report.marks import (
     plotted,
     specification,
 )
-from isoloss.report.over_runs import fitted_line, mean_and_band, mean_over_band, slope_within
+from isoloss.report.over_runs import fitted_lines, mean_and_band, mean_over_band
 from isoloss.report.table import draw_table, tree_picture
 
 MEASURED = "measured"
@@ -149,9 +149,8 @@ def _dots(chart: Dots, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerCha
         layers.append(bar.encode(x=marks.x(chart.x, frame, "x_low"), x2=alt.X2("x_high"), y=alt.Y("y:Q")))
     if chart.y.error:
         layers.append(bar.encode(x=alt.X("x:Q"), y=marks.y(chart.y, frame, "y_low"), y2=alt.Y2("y_high")))
-    fitted = slope_within(frame, joined, chart.x, chart.y) if joined is not None else None
-    if fitted is not None:
-        layers += fitted_line(fitted, chart, frame)
+    if joined is not None:
+        layers += fitted_lines(joined, chart, frame)
     titles = marks.of_place(frame) | _titles(chart)
     placed = base.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame))
     points = marks.dots(placed, key, hover, titles, size=70)
@@ -191,7 +190,7 @@ def _lines(chart: Lines, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerC
     line = line.encode(detail=alt.Detail("series:N"), opacity=lit(hover, 0.6 if alone else marks.FAINT))
     if chart.predicted:
         dashes = alt.Scale(domain=[MEASURED, chart.dashed], range=[[1, 0], [6, 4]])
-        legend = alt.Legend(title=None, orient="top", symbolOpacity=1)
+        legend = alt.Legend(title=None, orient="top", symbolOpacity=1, symbolSize=600)
         line = line.encode(strokeDash=alt.StrokeDash("kind:N", scale=dashes, legend=legend))
     layers = [*_rules(chart, frame), line]
     measured = alt.datum.kind == MEASURED
@@ -219,8 +218,8 @@ def _rules(chart: Lines, frame: pl.DataFrame) -> list[alt.Chart]:
     """The dashed lines at `marked` and `level`, each with its label beside it."""
     drawn: list[alt.Chart] = []
     if chart.marked is not None:
-        at = alt.Chart(pl.DataFrame({"x": [chart.marked], "label": ["converged"]}))
-        drawn += _dashed(at.encode(x=marks.x(chart.x, frame)), baseline="top", dx=4, y=2)
+        at = alt.Chart(pl.DataFrame({"x": [chart.marked.x], "label": [chart.marked.label]}))
+        drawn += _dashed(at.encode(x=marks.x(chart.x, frame)), baseline="bottom", dx=-1, y=-3)
     if chart.level is not None:
         at = alt.Chart(pl.DataFrame({"y": [chart.level], "label": ["entropy"]}))
         drawn += _dashed(at.encode(y=marks.y(chart.y, frame)), baseline="bottom", dy=-2, x=4)
@@ -228,7 +227,7 @@ def _rules(chart: Lines, frame: pl.DataFrame) -> list[alt.Chart]:
 
 
 def _dashed(at: alt.Chart, **placed: Any) -> list[alt.Chart]:
-    label = at.mark_text(align="left", fontSize=12, color=marks.SOFT_INK, **placed)
+    label = at.mark_text(align="left", fontSize=12, color=marks.SOFT_INK, clip=False, **placed)
     return [at.mark_rule(strokeDash=[5, 4], color=marks.SOFT_INK), label.encode(text=alt.Text("label:N"))]
 
 

@@ -59,8 +59,8 @@ SHAPES = (
     "triangle-right",
     "triangle-left",
 )
-LEGEND_CHARACTERS = 46
-"""About as many fit side by side above a chart."""
+LETTER = 7.8
+"""A letter of a legend, in pixels, at most."""
 MOST_IN_LEGEND = 30
 """More values than these have no legend: it would leave some out, and hovering over a dot shows its value."""
 
@@ -126,16 +126,22 @@ def ordered_colours(number: int, stops: Sequence[str] = VIRIDIS) -> list[str]:
 def _legend(key: Key) -> alt.Legend | None:
     if len(key.values) > MOST_IN_LEGEND:
         return None
+    columns = legend_columns(key, CHART_WIDTH)
+    wide: dict[str, Any] = {"labelLimit": 300, "titleLimit": CHART_WIDTH}
+    return alt.Legend(title=key.by.title, orient="top", symbolOpacity=1, columns=columns, **wide)
+
+
+def legend_columns(key: Key, width: int) -> int:
+    """As many of a legend's values as fit beside each other, in a chart of that width."""
     longest = max((len(str(value)) for value in key.values), default=1)
-    columns = max(1, min(len(key.values), LEGEND_CHARACTERS // (longest + 5)))
-    return alt.Legend(title=key.by.title, orient="top", symbolOpacity=1, columns=columns, labelLimit=300)
+    return max(1, min(len(key.values), int(width / LETTER) // (longest + 5)))
 
 
 PLACE = ("run", "seed", "step")
 """Columns that identify the checkpoint of a row; existing ones are shown on hover."""
 
 CHART_WIDTH, CHART_HEIGHT = 360, 300
-STACKED_WIDTH, STACKED_HEIGHT = 560, 170
+STACKED_WIDTH, STACKED_HEIGHT = 560, 200
 THEME: dict[str, Any] = {
     "axis": {
         "labelFontSize": 12,
@@ -177,8 +183,15 @@ def specification(chart: alt.LayerChart) -> dict[str, Any]:
 
 
 def x(axis: Axis, frame: pl.DataFrame, field: str = "x") -> alt.X:
-    """The horizontal position, for a frame that is `plotted`."""
-    return alt.X(f"{field}:Q", title=axis.title, scale=scale(axis), axis=ticks(axis, frame["x"]))
+    """The horizontal position, for a frame that is `plotted`; a few sizes have a tick each."""
+    numbers = frame["x"]
+    sizes = axis.logarithmic and numbers.n_unique() <= FEW and (numbers == numbers.round()).all()
+    at = alt.Axis(values=numbers.unique().to_list(), format=",~g") if sizes else ticks(axis, numbers)
+    return alt.X(f"{field}:Q", title=axis.title, scale=scale(axis), axis=at)
+
+
+FEW = 4
+"""How many sizes, such as widths, have a tick each."""
 
 
 def y(axis: Axis, frame: pl.DataFrame, field: str = "y") -> alt.Y:

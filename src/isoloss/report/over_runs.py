@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -69,7 +70,6 @@ class Slope:
     A slope is per doubling of x where x is logarithmic, and in doublings of y where y is.
     """
 
-    group: str
     slope: Estimate
     ends: tuple[tuple[float, float], tuple[float, float]]
 
@@ -109,24 +109,46 @@ def slope_within(frame: pl.DataFrame, group: str, x: Axis, y: Axis) -> Slope | N
     middle = float(scaled["x"].to_numpy().mean()), float(scaled["y"].to_numpy().mean())
     ends = [(float(end), middle[1] + found.value * (float(end) - middle[0])) for end in (low, high)]
     shown = [(_shown(place, x), _shown(value, y)) for place, value in ends]
-    return Slope(group, found, (shown[0], shown[1]))
+    return Slope(found, (shown[0], shown[1]))
 
 
 def _shown(value: float, axis: Axis) -> float:
     return float(2.0**value) if axis.logarithmic else value
 
 
-def fitted_line(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart]:
-    """The slope as a line through the middle, with its number and error above the chart's right end."""
-    ends = pl.DataFrame(fitted.ends, schema=["x", "y"], orient="row")
-    line = alt.Chart(ends).mark_line(color=marks.INK, strokeWidth=2.5, interpolate="linear", clip=True)
+def fitted_lines(group: str, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart]:
+    """Slopes as lines through the middle, with their numbers and errors above the chart's right end.
+
+    Where the chart names the groups and each has one colour, as the models of a start on one of several
+    languages have, each colour has its own line, else there is one for all.
+    """
+    colours = frame["colour"].n_unique() if chart.joined else 1
+    apart = colours > 1 and frame.group_by(group).agg(pl.col("colour").n_unique())["colour"].max() == 1
+    parts = frame.partition_by("colour", maintain_order=True) if apart else [frame]
+    fits = [
+        (part["colour"][0], fit) for part in parts if (fit := slope_within(part, group, chart.x, chart.y))
+    ]
+    if not fits:
+        return []
+    ends = [{"of": of, "x": x, "y": y} for of, fit in fits for x, y in fit.ends]
     per = "per doubling" if chart.x.logarithmic else "per nat" if "(nats)" in chart.x.title else "per unit"
     unit = " doublings" if chart.y.logarithmic else " points" if "accuracy" in chart.y.title else ""
     factor = 100 if unit == " points" else 1
-    number = as_text(factor * fitted.slope.value, factor * fitted.slope.standard_error)
-    slope = f"slope within a {chart.joined or fitted.group}: {number}{unit} {per}"
-    label = alt.Chart(pl.DataFrame({"label": [slope]})).mark_text(
-        align="right", baseline="bottom", color=marks.INK, fontSize=12, x="width", y=-3, clip=False
+    lines = [f"slope within a {chart.joined or group}:"]
+    for of, fit in fits:
+        number = as_text(factor * fit.slope.value, factor * fit.slope.standard_error)
+        lines.append(f"{of}: " * apart + f"{number}{unit} {per}")
+    style: dict[str, Any] = {"color": marks.INK, "strokeWidth": 2.5, "interpolate": "linear", "clip": True}
+    line = alt.Chart(pl.DataFrame(ends)).mark_line(**style).encode(detail=alt.Detail("of:N"))
+    # A text of several lines hangs from the first one's base.
+    above: dict[str, Any] = {
+        "y": -3 - LINE * (len(lines) - 1),
+        "baseline": "bottom",
+        "lineHeight": LINE,
+        "lineBreak": "\n",
+    }
+    label = alt.Chart(pl.DataFrame({"label": ["\n".join(lines)]})).mark_text(
+        align="right", color=marks.INK, fontSize=12, x="width", clip=False, **above
     )
     return [
         line.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame)),
@@ -134,6 +156,8 @@ def fitted_line(fitted: Slope, chart: Dots, frame: pl.DataFrame) -> list[alt.Cha
     ]
 
 
+LINE = 15
+"""From one line of text to the next, in pixels."""
 BAND = "Thick: the mean over seeds; band: one standard deviation over them. "
 SLOPE = (
     "Straight line: the slope written above it, by least squares, with its standard error over seeds; points "

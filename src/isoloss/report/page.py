@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 from markupsafe import Markup
@@ -69,8 +69,7 @@ class DrawnPanel:
     @property
     def picture(self) -> dict[str, Any]:
         """Its charts as one picture's specification."""
-        colours: Literal["shared", "independent"] = "independent" if self.key is None else "shared"
-        return one_picture(self.charts, self.title, self.layout, self.subtitle, colours)
+        return one_picture(self.charts, self.title, self.layout, self.subtitle, self.key)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import vl_convert
 from markupsafe import Markup
@@ -23,6 +23,7 @@ from isoloss.report.marks import (
     STACKED_WIDTH,
     THEME,
     Key,
+    legend_columns,
     on_dark_ground,
 )
 
@@ -45,28 +46,32 @@ def one_picture(
     title: str,
     layout: Layout,
     subtitle: str = "",
-    colours: Literal["shared", "independent"] = "independent",
+    key: Key | None = None,
 ) -> dict[str, Any]:
-    """The charts under their title, as a Vega-Lite specification, with one legend if they share colours."""
-    stacked = layout == "stacked"
-    width = STACKED_WIDTH if stacked else CHART_WIDTH * len(charts)
+    """The charts under their title, as a Vega-Lite specification, with one legend for a `key` of them all."""
+    columns = 1 if layout == "stacked" else COLUMNS.get(len(charts), 3)
+    width = (STACKED_WIDTH, CHART_WIDTH, NARROW_WIDTH)[columns - 1]
+    total = columns * (width + BESIDE)
     headed = {
-        "text": textwrap.wrap(title, max(40, width // PIXELS_A_LETTER)) or "",
+        "text": in_lines(title, total // PIXELS_A_LETTER) or "",
         "fontSize": 16,
         "anchor": "start",
         "offset": 12,
         **({"subtitle": subtitle, "subtitleFontSize": 13, "subtitlePadding": 5} if subtitle else {}),
     }
-    usual = {"width": STACKED_WIDTH if stacked else CHART_WIDTH}
     shared = ("$schema", "config", "datasets", "params")
-    placed = [usual | {name: part for name, part in each.items() if name not in shared} for each in charts]
-    together = {"vconcat": placed, "spacing": 12} if stacked else {"hconcat": placed, "spacing": 32}
-    return together | {
+    placed = [{"width": width} | {k: v for k, v in each.items() if k not in shared} for each in charts]
+    if key is not None:
+        placed = _with_columns(placed, legend_columns(key, total))
+    return {
+        "concat": placed,
+        "columns": columns,
+        "spacing": 12 if layout == "stacked" else 32,
         "$schema": charts[0]["$schema"],
         "config": charts[0]["config"],
         "datasets": {name: rows for each in charts for name, rows in each["datasets"].items()},
         "params": [parameter for each in charts for parameter in each.get("params", ())],
-        "resolve": {"scale": {"color": colours, "shape": colours}},
+        "resolve": {"scale": dict.fromkeys(("color", "shape"), "independent" if key is None else "shared")},
         "title": headed,
         # On white, with a margin: pictures are placed on pages of any colour.
         "background": PAPER,
@@ -74,16 +79,31 @@ def one_picture(
     }
 
 
+def in_lines(title: str, most: int) -> list[str]:
+    r"""The title in as few lines as have at most that many letters, about equally long; no formula is broken.
+
+    >>> in_lines("On one curve over t = k / 4", 24)
+    ['On one curve', 'over t\xa0=\xa0k\xa0/\xa04']
+    """
+    whole = re.sub(r" ([=/<>≤≥]) ", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", title)
+    return min((textwrap.wrap(whole, letters) for letters in range(1, most + 1)), key=len)
+
+
 PIXELS_A_LETTER = 9
 """Of a title, in the mean."""
+COLUMNS = {1: 1, 2: 2, 4: 2}
+"""Of a picture of that many charts, else 3: it is to be read at the width of a page."""
+NARROW_WIDTH = 260
+"""Of each of three charts beside each other, in pixels."""
+BESIDE = 65
+"""What a chart's y axis takes, in pixels."""
 
 
 def in_a_column(picture: dict[str, Any]) -> dict[str, Any]:
     """A picture of `one_picture` for print: charts stacked, without title, in small letters."""
-    charts = picture.get("hconcat") or picture["vconcat"]
-    others = {name: value for name, value in picture.items() if name not in ("hconcat", "title")}
+    others = {name: value for name, value in picture.items() if name not in ("concat", "columns", "title")}
     return others | {
-        "vconcat": [_narrow(chart) | _column_size(chart) for chart in charts],
+        "vconcat": [_narrow(chart) | _column_size(chart) for chart in picture["concat"]],
         "config": picture["config"] | _COLUMN_THEME,
         "padding": 1,
         "spacing": 8,
@@ -96,6 +116,15 @@ def _column_size(chart: dict[str, Any]) -> dict[str, Any]:
     if isinstance(chart.get("width"), int) and chart["width"] == chart["height"]:
         return {"width": width, "height": width}
     return _COLUMN_CHART if chart["height"] <= 300 else {"width": width, "height": chart["height"] // 2}
+
+
+def _with_columns(part: Any, columns: int) -> Any:
+    """That many columns in every legend."""
+    if isinstance(part, list):
+        return [_with_columns(each, columns) for each in part]
+    if not isinstance(part, dict):
+        return part
+    return {k: columns if k == "columns" else _with_columns(each, columns) for k, each in part.items()}
 
 
 def _narrow(part: Any) -> Any:

@@ -1,5 +1,6 @@
 """Where the law of the drift fails: settings that it does not cover, beside the curve that it predicts."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -179,10 +180,12 @@ def findings(table: pl.DataFrame) -> tuple[str, ...]:
 def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame, time: Axis) -> Panel:
     behind = pl.col(PART) == DRIFT
     rows = means.filter(behind | (pl.col(VARIED) == varied)).with_columns(behind.alias("behind"))
+    told = how_far(found)
+    without_numbers = re.sub(r" \(.*?\)", "", told[0].lower() + told[1:-1])
     return Panel(
         f"limit-{varied.replace(' ', '-')}",
-        f"How far does the clock hold? {varied[0].upper()}{varied[1:]}",
-        f"{how_far(found)} Dashed lines: plain SGD, in runs that differ only in learning rate and batch "
+        f"{varied[0].upper()}{varied[1:]}: {without_numbers}",
+        f"{told} Dashed lines: plain SGD, in runs that differ only in learning rate and batch "
         "size. Dots are means over seeds, error bars their standard errors.",
         (
             Lines(time, TRACE, BY_VARIANT, "pace", predicted="behind", dashed="plain SGD"),

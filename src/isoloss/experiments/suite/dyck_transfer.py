@@ -20,7 +20,7 @@ from isoloss.results.verdict import above, below
 
 ERROR = f"count_error_{COMPARED}"
 MADE = "Theorem 5.1: of all zero-loss solutions the flattest transfers (constructed, not trained)"
-BY_CONTINUATION = Colour("way", "way")
+BY_CONTINUATION = Colour("way", "trained by")
 
 
 def last_checkpoints(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:

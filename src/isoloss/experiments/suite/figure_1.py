@@ -11,6 +11,7 @@ from isoloss.experiments.figures import (
     LOSS,
     STEP,
     TRACE,
+    converged_at,
     entropy_of,
     loss_bars,
     probe_bars,
@@ -98,7 +99,7 @@ def _over_steps(every: pl.DataFrame, scale: Scale) -> Panel:
     )
     level = {LOSS: entropy_of(every)}
     lines = tuple(
-        Lines(STEP, y, BY_WIDTH, "run", marked=saturated_from, level=level.get(y))
+        Lines(STEP, y, BY_WIDTH, "run", marked=converged_at(saturated_from), level=level.get(y))
         for y in (LOSS, TRACE, ACCURACY)
     )
     shows = ("later-is-flatter", "later-is-better")

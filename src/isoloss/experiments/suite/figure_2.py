@@ -12,6 +12,7 @@ from isoloss.experiments.figures import (
     OWN_TASK,
     STEP,
     ShownTask,
+    converged_at,
     entropy_of,
     grammar_task,
     loss_bars,
@@ -73,9 +74,9 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
         f"are judged on the checkpoints from the dashed line (step {task.runs.saturated_from:,}) on. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
-    saturated_from, rows = task.runs.saturated_from, task.rows(table)
-    of_loss = Lines(STEP, LOSS, BY_WIDTH, "run", marked=saturated_from, level=entropy_of(rows))
-    of_accuracy = Lines(STEP, ACCURACY, BY_WIDTH, "run", marked=saturated_from)
+    marked, rows = converged_at(task.runs.saturated_from), task.rows(table)
+    of_loss = Lines(STEP, LOSS, BY_WIDTH, "run", marked=marked, level=entropy_of(rows))
+    of_accuracy = Lines(STEP, ACCURACY, BY_WIDTH, "run", marked=marked)
     shows = (f"{task.key}-later-is-better",)
     return Panel(task.key, task.title, caption, (of_loss, of_accuracy), rows, shows=shows)
 

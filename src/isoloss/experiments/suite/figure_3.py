@@ -18,6 +18,7 @@ from isoloss.experiments.figures import (
     UNTRAINED,
     UNTRAINED_PROJECTED,
     ShownTask,
+    converged_at,
     grammar_task,
     hidden_state_task,
     loss_bars,
@@ -199,10 +200,10 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
         "before training. Claims at equal KL subtract what there was before from what there is after. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
-    saturated = saturated_width(last.partition_by("run", maintain_order=True))
+    marked = converged_at(saturated_width(last.partition_by("run", maintain_order=True)))
     beside = (OF_UNTRAINED, *OF_ONE_DIMENSION)
     shown = (LOSS, ACCURACY, *(axis for axis in beside if axis.column in last.columns))
-    charts = tuple(Lines(SIZE, y, BY_SEED, "seed", marked=saturated) for y in shown)
+    charts = tuple(Lines(SIZE, y, BY_SEED, "seed", marked=marked) for y in shown)
     return Panel(task.key, task.title, caption, charts, last, shows=(f"{task.key}-larger-is-better",))
 
 

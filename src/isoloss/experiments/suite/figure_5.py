@@ -124,7 +124,7 @@ def _panels(table: pl.DataFrame, scale: Scale, compared: SizeComparison) -> tupl
             f"{enlarged} {bars}",
             both,
             dots,
-            shows=("flatter-is-better-exact", "flatter-is-better-paper"),
+            shows=tuple(f"larger-is-flatter-{form}" for form in FORMS),
         ),
         Panel("as-they-are", "Own trace and loss against accuracy", f"{as_is} {bars}", plain, dots),
     )

@@ -15,6 +15,7 @@ from isoloss.experiments.figures import (
     SIZE,
     STEP,
     ShownTask,
+    converged_at,
     grammar_task,
     hidden_state_task,
     loss_bars,
@@ -89,15 +90,15 @@ def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, 
     of_loss, every = loss_bars(scale.sizes), task.rows(table)
     steps = Panel(
         f"{task.key}-steps",
-        f"{task.title}: over steps",
+        f"{task.title}: KL over steps",
         f"One line per run, {len(scale.seeds)} seeds per width. {of_loss}",
-        (Lines(STEP, LOG_KL, BY_WIDTH, "run", marked=task.runs.saturated_from),),
+        (Lines(STEP, LOG_KL, BY_WIDTH, "run", marked=converged_at(task.runs.saturated_from)),),
         every,
         shows=(f"{task.key}-comes-to-rest-over-steps",),
     )
     sizes = Panel(
         f"{task.key}-sizes",
-        f"{task.title}: over sizes",
+        f"{task.title}: KL and accuracy over sizes",
         f"{task.chance_and_ceiling(table)}One dot per run at step {task.runs.steps:,}, one line per seed. "
         f"{of_loss}{probe_bars(scale.sizes)}",
         tuple(Lines(SIZE, y, BY_SEED, "seed") for y in (LOG_KL, ACCURACY)),

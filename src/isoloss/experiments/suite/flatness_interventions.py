@@ -15,7 +15,7 @@ from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import ACCURACY, LOSS, TRACE
 from isoloss.experiments.drift_runs import plain
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.grammar_runs import PART, START, VARIANT, Branch, branched_runs
+from isoloss.experiments.grammar_runs import PART, VARIANT, Branch, branched_runs
 from isoloss.experiments.languages import GRAMMAR_ENTROPY, LanguagePlan
 from isoloss.experiments.scale import STANDARDISED, Scale
 from isoloss.experiments.schedules import Schedule, first_step
@@ -34,7 +34,7 @@ from isoloss.results.verdict import above, below
 
 EXAMPLES = (100, 1000)
 SETS_APART = "none: the paper compares checkpoints, and does not set flatness itself"
-BY_CONTINUATION = Colour("pace", "way on")
+BY_CONTINUATION = Colour("pace", "continued by")
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     """Accuracy over the trace, one dot per start and way, for each probe; and all numbers."""
     if PART not in table.columns:
         return ()
-    rows = table.filter(pl.col(PART).is_in([START, VARIANT]))
+    rows = table.filter(pl.col(PART) == VARIANT)
     few = [Axis(f"accuracy_{n}", f"accuracy from {n:,} examples", f"accuracy_{n}_error") for n in EXAMPLES]
     standardised = Axis(STANDARDISED, "standardised probe's accuracy", f"{STANDARDISED}_error")
     known = [axis for axis in (ACCURACY, standardised, *few) if axis.column in rows.columns]

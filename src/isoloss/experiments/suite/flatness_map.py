@@ -22,7 +22,7 @@ from isoloss.languages.random_grammar import with_independent_halves
 from isoloss.panels import Colour, Dots, Panel
 from isoloss.results.verdict import below, within
 
-BY_LANGUAGE = Colour("language", "price")
+PAID = Colour("paid", "what the loss pays for the features (nats)", ordered=True)
 TASK = "prefix-8"
 
 
@@ -143,7 +143,7 @@ AT: dict[ScaleName, tuple[EqualKnowledge, tuple[int, ...]]] = {
 
 
 def flatness_map(scale: Scale) -> Experiment:
-    """The flagship's models on languages that differ in the price of the label alone."""
+    """The flagship's models on languages that differ in what the loss pays for the label alone."""
     as_in, seeds = AT[scale.name]
     chosen = (PRICES[0], PRICES[-1]) if scale.name in ("smoke", "laptop") else PRICES
     sizes = scale.sizes
@@ -173,11 +173,12 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     if STAGE not in table.columns or "accuracy" not in table.columns:
         return ()
     rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(
-        start=pl.format("seed {}, {}", "seed", "language")
+        start=pl.format("seed {}, {}", "seed", "language"),
+        paid=pl.col("language").str.strip_prefix("price "),
     )
     caption = f"One dot per polished model. {trace_bars(scale.sizes)}"
-    plots = (Dots(TRACE, ACCURACY, BY_LANGUAGE, START),)
-    title = "Accuracy over the trace at equal knowledge, by price"
+    plots = (Dots(TRACE, ACCURACY, PAID, START),)
+    title = "Accuracy over the trace at equal KL, by what the loss pays for the features"
     shows = ("no-better-where-features-are-paid", "better-where-features-are-for-nothing")
     return (Panel("map", title, caption, plots, rows, shows=shows),)
 
@@ -186,6 +187,7 @@ EXPERIMENT = Design(
     flatness_map,
     registered="d6fdd0d17b0d70c8d984d0b708d47843323b22bd",
     picture=Picture(
-        "map", "Accuracy against the trace at equal KL, where features have a price and where not"
+        "map",
+        "Accuracy against the trace at equal KL, where the task's features lower the loss and where not",
     ),
 )

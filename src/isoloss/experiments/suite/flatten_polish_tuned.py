@@ -96,8 +96,8 @@ came to 0.85 to 0.90; at the paper's rate, 1e-4, to 0.80 from 100."""
 PROBES = (
     Axis(TUNED_300, "accuracy, fine-tuned on 300 sentences", f"{TUNED_300}_error"),
     Axis(TUNED_100, "accuracy, fine-tuned on 100 sentences", f"{TUNED_100}_error"),
-    Axis(ACCURACY_300, "linear probe's from 300", f"{ACCURACY_300}_error"),
-    Axis(ACCURACY_100, "linear probe's from 100", f"{ACCURACY_100}_error"),
+    Axis(ACCURACY_300, "accuracy, linear probe, 300 sentences", f"{ACCURACY_300}_error"),
+    Axis(ACCURACY_100, "accuracy, linear probe, 100 sentences", f"{ACCURACY_100}_error"),
 )
 
 

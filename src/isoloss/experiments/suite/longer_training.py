@@ -26,7 +26,7 @@ from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity, noise_column
 from isoloss.measurements.task_sentences import TaskSentences
-from isoloss.panels import Axis, Lines, Panel
+from isoloss.panels import Axis, Lines, Mark, Panel
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.results.verdict import above, below
 
@@ -164,14 +164,15 @@ def longer_runs(scale: Scale, longer: LongerRuns) -> tuple[PlannedRun, ...]:
 def _panels(table: pl.DataFrame, scale: Scale, longer: LongerRuns) -> tuple[Panel, ...]:
     every = table.filter(pl.col("step").is_not_null())
     ending = scale.grammar.steps
+    marked = Mark(ending, "other runs end")
     seeds, tuned = len(scale.sizes.probe.seeds), len(longer.fine_tuning.seeds)
     caption = (
         f"One line per run. The dashed line is at step {ending:,}, where the other runs end. Bars of "
         f"accuracies: one standard deviation over {seeds} seeds of the probe, {tuned} of fine-tuning; all "
         "other bars: one standard error over sentences."
     )
-    of_steps = tuple(Lines(STEP, y, BY_SEED, "run", marked=ending) for y in (KL, ACCURACY, FINE_TUNED, TRACE))
-    rises = tuple(Lines(STEP, _rise(noise), BY_SEED, "run", marked=ending) for noise in longer.noises)
+    of_steps = tuple(Lines(STEP, y, BY_SEED, "run", marked=marked) for y in (KL, ACCURACY, FINE_TUNED, TRACE))
+    rises = tuple(Lines(STEP, _rise(noise), BY_SEED, "run", marked=marked) for noise in longer.noises)
     of_noise = (
         "Rise of the exact loss when Gaussian noise is added to the weights, with σ times the standard "
         "deviation that each tensor had before pre-training. Bars: one standard error over draws, each on "
