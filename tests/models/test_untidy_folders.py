@@ -95,6 +95,13 @@ def test_weights_as_torch_saves_them_are_read(folder):
     assert load_any_language_model(str(folder))[0].num_parameters() > 0
 
 
+@pytest.mark.parametrize("folder", ["bert"], indirect=True)
+def test_scores_have_their_name_though_a_configuration_asks_for_tuples(folder):
+    configure(folder, return_dict=False)
+    model, _ = load_any_language_model(str(folder))
+    assert model(input_ids=torch.tensor([[5, 6]])).logits.shape[:2] == (1, 2)
+
+
 def lowest_first(name):
     return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
 
@@ -137,6 +144,7 @@ def test_weights_named_as_others_name_them_are_those_of_the_model(published, tmp
     assert all(torch.equal(found[each], expected[each]) for each in expected)
 
 
+QUERY = "bert.encoder.layer.0.attention.self.query.weight"
 SPECIAL = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
 
@@ -197,6 +205,25 @@ def other_names(folder):
 def no_torch_file(folder):
     (folder / "model.safetensors").unlink()
     torch.save({"what": Path("else")}, folder / "pytorch_model.bin")
+
+
+def no_pickle(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_text("hello")
+
+
+def no_index(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text('{"metadata": {}}')
+
+
+def of_kind(kind):
+    def damage(folder):
+        weights = load_file(folder / "model.safetensors")
+        weights[QUERY] = weights[QUERY].to(kind)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return damage
 
 
 def missing_shard(folder):
@@ -267,6 +294,19 @@ def nothing(folder):
             "lacks cls.predictions.bias; if it only has .* rename head.bias to cls.predictions.bias in",
         ),
         ("bert", no_torch_file, "its .bin file is damaged, or holds more than weights.*; save it again"),
+        ("bert", no_pickle, "its .bin file is damaged, or holds more than weights.*; save it again"),
+        (
+            "bert",
+            no_index,
+            "no index of weights can be read from .*index.json: there is no 'weight_map'; mend",
+        ),
+        (
+            "bert",
+            of_kind(torch.int8),
+            f"{QUERY} is stored as I8 in .*measure the model that it was made from",
+        ),
+        ("bert", of_kind(torch.bool), f"{QUERY} is stored as BOOL"),
+        ("bert", of_kind(torch.complex64), f"{QUERY} is stored as C64"),
         ("bert", missing_shard, "model-2.safetensors; fetch or copy that file too"),
         ("bert", no_configuration, "config.json is not a JSON object"),
         ("bert", no_type, 'does not say of what type the model is; add it, for example "model_type": "bert"'),

@@ -81,6 +81,7 @@ def read_config(name: str) -> Any:
         else:
             config = AutoConfig.from_pretrained(name, trust_remote_code=False)
     _refuse_quantised(config, name)
+    config.return_dict = True  # scores are read by their name
     return config
 
 

@@ -33,7 +33,7 @@ from isoloss.models.hub import (
     refusing,
     sized_by_weights,
 )
-from isoloss.models.stored_weights import explained_by_weights
+from isoloss.models.stored_weights import explained_by_weights, refuse_whole_numbers
 from isoloss.models.transformers import Attention
 from isoloss.results.checkpoint import refuse_damaged
 
@@ -151,7 +151,7 @@ def bounded(name: str) -> Iterator[None]:
 
 
 def refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
-    """Raise BadInput if weights are missing, are of further layers, or are not of the configured shape."""
+    """Raise BadInput if weights are missing, of further layers, or not of the configured shape or kind."""
     misfit = f"the weights and the configuration of {name} do not fit"
     if found["mismatched_keys"]:
         weight, held, expected = min(found["mismatched_keys"])
@@ -168,10 +168,11 @@ def refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any
     further = of_further_layer(found["unexpected_keys"], model)
     if further is not None:
         raise BadInput(f"{misfit}: {further} is of a layer that config.json does not ask for; {MEND}")
+    refuse_whole_numbers(Path(name), model)
 
 
 def _shape(size: tuple[int, ...]) -> str:
-    return " by ".join(map(str, size))
+    return " by ".join(map(str, size)) or "a single number"
 
 
 def what_is_predicted(name: str, prediction: Prediction | None = None) -> Prediction:

@@ -1,6 +1,8 @@
 """What the files of weights in a model's folder hold, without the model: names, shapes, types, and sizes."""
 
 import json
+import pickle
+import struct
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
+from torch import nn
 
 from isoloss.device import free_memory
 from isoloss.errors import BadInput, IsolossError, is_failure
@@ -28,10 +31,7 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     Raises BadInput if a .bin file wraps the weights in another structure, and whatever torch and safetensors
     raise for a damaged file.
     """
-    shapes: dict[str, tuple[int, ...]] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as weights:
-            shapes |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
+    shapes = {name: shape for name, (_, shape) in _safetensors(folder).items()}
     for path in [] if shapes else sorted(folder.glob("pytorch_model*.bin")):
         held = held_in(path, "meta")
         around = [name for name, value in held.items() if isinstance(value, Mapping)]
@@ -72,14 +72,33 @@ def stored_elements(folder: Path) -> dict[torch.dtype, int]:
     """How many numbers the folder's safetensors hold of each floating-point type; none of other files."""
     refuse_irregular(folder)
     found: dict[torch.dtype, int] = {}
+    for stored_as, shape in _safetensors(folder).values():
+        if (kind := _STORED.get(stored_as)) is not None:
+            found[kind] = found.get(kind, 0) + prod(shape)
+    return found
+
+
+def refuse_whole_numbers(folder: Path, model: nn.Module) -> None:
+    """Raise BadInput for a weight that safetensors hold in whole or complex numbers, cast when read."""
+    held = _safetensors(folder)
+    for name, parameter in model.named_parameters():
+        stored_as, _ = held.get(name, ("F32", ()))
+        if parameter.is_floating_point() and not stored_as.startswith(("F", "BF")):
+            raise BadInput(
+                f"{name} is stored as {stored_as} in {folder}, and the model computes in floating-point "
+                "numbers; if it is quantised, measure the model that it was made from"
+            )
+
+
+def _safetensors(folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The type, by its name in safetensors, and the shape of each weight in the folder's files."""
+    held: dict[str, tuple[str, tuple[int, ...]]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with refusing("file of weights", str(path)), safe_open(path, framework="pt") as weights:
             for name in weights.keys():  # noqa: SIM118
                 part = weights.get_slice(name)
-                kind = _STORED.get(part.get_dtype())
-                if kind is not None:
-                    found[kind] = found.get(kind, 0) + prod(part.get_shape())
-    return found
+                held[name] = part.get_dtype(), tuple(part.get_shape())
+    return held
 
 
 def held_in(path: Path, device: str) -> dict[str, Any]:
@@ -89,7 +108,15 @@ def held_in(path: Path, device: str) -> dict[str, Any]:
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Detected pickle protocol")  # an unreadable file is refused
-        held = torch.load(path, map_location=device, weights_only=True)
+        try:
+            held = torch.load(path, map_location=device, weights_only=True)
+        except (
+            LookupError,
+            ValueError,
+            AssertionError,
+            struct.error,
+        ) as error:  # of bytes that are no pickle
+            raise pickle.UnpicklingError from error
     if not isinstance(held, Mapping):
         raise BadInput(f"{path} holds a {type(held).__name__}, not weights by name; {_SAVED}")
     other = [name for name in held if not isinstance(name, str)]
@@ -100,7 +127,7 @@ def held_in(path: Path, device: str) -> dict[str, Any]:
 
 @contextmanager
 def explained_by_weights(folder: Path) -> Iterator[None]:
-    """If what is within fails because of what a .bin file of the folder holds, raise a BadInput naming it.
+    """If what is within fails because of what an index or a .bin file of the folder holds, raise a BadInput.
 
     They are not looked at otherwise: `transformers` takes them as they come, and fails far from the cause.
     """
@@ -110,6 +137,7 @@ def explained_by_weights(folder: Path) -> Iterator[None]:
         raise
     except BaseException as error:
         if is_failure(error):
+            missing_parts(folder)
             weight_shapes(folder)
         raise
 
