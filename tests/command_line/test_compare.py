@@ -277,6 +277,7 @@ def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(run, models
         (["a", "b", "--task", "unlabelled.jsonl"], "has no column 'label'"),
         (["a", "b", "--task", "single.jsonl"], "every example of single.jsonl has the label 'early'"),
         (["a", "b", "--text", "text.txt", "--fine-tune"], "there is no task"),
+        (["a", "b", "--text", "text.txt", "--task-examples", "8"], "there is no task"),
         (["a", "b", *TASK, "--seed", "-1"], "--seed must be"),
         (["a", "b", *TEXT, "--mask-rate", "0"], "mask rate must be above 0"),
         (["a", "b", *TEXT, "--same-loss", "2"], "share of the loss"),

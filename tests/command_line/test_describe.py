@@ -33,6 +33,7 @@ def test_json_has_every_number_of_the_page(here: Path, capsys: pytest.CaptureFix
 @pytest.mark.usefixtures("_nothing_painted")
 def test_the_page_can_be_anywhere(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = "describe my.pcfg --maximum-length 3 --sentences 20 --output pages/first.html"
+    (here / "pages").mkdir()
     assert run(asked.split()) == 0
     *told, last = capsys.readouterr().out.splitlines()
     assert last == "page: pages/first.html"
@@ -61,7 +62,8 @@ def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("my.pcfg --output page.txt", "give a name that ends in .html"),
+        ("my.pcfg --output page.txt", "--output names an HTML file, such as my.html, not page.txt"),
+        ("my.pcfg --output none/page.html", "there is no folder none to write page.html in"),
         ("my.pcfg --sentences 1", "draw at least 2"),
         ("my.pcfg --sentences 10", "give a maximum length"),
         ("none.pcfg", "there is no file none.pcfg"),

@@ -254,6 +254,26 @@ def test_the_pack_that_the_others_are_made_of_is_unpacked(tmp_path: Path, capsys
     assert answer(capsys, "runs", tmp_path / "results")[0] == 0
 
 
+@pytest.mark.parametrize("command", ["runs", "records"])
+def test_what_may_not_be_read_is_not_called_empty_or_damaged(
+    command: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked = tmp_path / "locked"
+
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(locked))
+
+    if command == "runs":
+        locked.mkdir()
+        monkeypatch.setattr(os, "scandir", denied)
+        told = refused(capsys, "runs", locked)
+    else:
+        locked.touch()
+        monkeypatch.setattr(Path, "read_bytes", denied)
+        told = refused(capsys, "records", "unpack", locked, tmp_path / "results")
+    assert f"cannot use {locked}: Permission denied" in told
+
+
 @pytest.mark.parametrize("command", ["runs", "show", "missing"])
 def test_control_characters_of_names_do_not_reach_the_terminal(
     command: str, tmp_path: Path, capsys: Capture

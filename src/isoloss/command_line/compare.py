@@ -163,7 +163,8 @@ def _check(options: CompareOptions) -> None:
             "say what to compare on: --text FILE for loss and flatness, --task FILE for accuracy; "
             "two runs of a results folder are compared by `isoloss compare-runs`"
         )
-    if options.task is None and (options.task_test or options.task_columns or options.fine_tune):
+    of_task = (options.task_test, options.task_columns, options.task_examples is not None, options.fine_tune)
+    if options.task is None and any(of_task):
         raise BadInput("there is no task: give --task FILE, or leave the options of a task out")
     usable_seed(options.seed)
     refuse_unusable_limits(options.relative_error, options.seconds)

@@ -15,9 +15,8 @@ from isoloss.command_line.language_argument import (
     refuse_no_error_bar,
     report_cost,
 )
-from isoloss.command_line.options import File, Number, refuse_unwritable, usable_seed
+from isoloss.command_line.options import File, Number, refuse_no_page, usable_seed
 from isoloss.command_line.terminal import heavy_imports, in_lines, progress_display, starting
-from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
     from isoloss.experiments.language_description import LanguageDescription
@@ -48,16 +47,13 @@ class DescribeOptions:
 def describe(options: DescribeOptions) -> None:
     """Write a page about a language: sentences, distributions as bars, entropy, tasks with room and price."""
     page = options.output or Path(f"{options.language.stem}.html")
-    if page.suffix != ".html":
-        raise BadInput(f"--output {page} is no page; give a name that ends in .html")
+    refuse_no_page(page, "my.html")
     language_in(options.language)
     refuse_no_error_bar(options.sentences)
     seed = usable_seed(options.seed)
     with starting("describe"):
         from isoloss.measurements.entropy import usual_sentences
 
-    if page.parent.exists():  # otherwise it is made
-        refuse_unwritable(page)
     described = language_argument(options.language, options.maximum_length, options.longest)
     _ = described.maximum_length  # rejects a grammar that has no longest sentence
     n = usual_sentences(described) if options.sentences is None else options.sentences

@@ -153,8 +153,6 @@ def _check(options: FlatnessOptions) -> None:
         refuse_no_page(options.output, "flatness.html")
     refuse_unusable_limits(options.relative_error, options.seconds)
     refuse_absent(*options.models)
-    if not options.quantity:
-        raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
     if options.parameters is not None:
         try:
             re.compile(options.parameters)

@@ -49,15 +49,18 @@ Models = Annotated[
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "privateuseone")
 """Kinds of device that store numbers and compute, by torch's names."""
 
+MOST_MEMORY = 10**6
+"""In gibibytes; no machine has so much."""
+
 RELATIVE_ERROR = 0.02
 """Of a trace, if no stopping criterion is given."""
 
 
 def refuse_existing(path: Path) -> None:
     """Raise BadInput for a file that already exists; see also `refuse_unwritable`."""
+    refuse_unwritable(path)
     if path.exists():
         raise BadInput(f"{path} is there already; name another file, or delete it first")
-    refuse_unwritable(path)
 
 
 def refuse_unusable_text(options: "FlatnessOptions | SensitivityOptions") -> None:
@@ -110,6 +113,8 @@ def models_on_text(
 
 def _refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: str | None) -> None:
     """Raise BadInput unless exactly one source of sentences is named, and it is there."""
+    from isoloss.files import refuse_endless
+
     if sum(source is not None for source in (text, token_ids, dataset)) != 1:
         raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
     if dataset is not None:
@@ -117,9 +122,12 @@ def _refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: 
 
         refuse_absent_data_set(dataset)
     for path in (text, token_ids):
-        if path is not None and path.is_dir():
+        if path is None:
+            continue
+        if path.is_dir():
             raise BadInput(f"{path} is a folder; name the file that holds what to measure on")
-        if path is not None and not path.is_file():
+        refuse_endless(path, "what to measure on")
+        if not path.is_file():
             raise BadInput(f"there is no file {path}; name a file that holds what to measure on")
 
 
@@ -150,8 +158,10 @@ def refuse_no_model(models: tuple[str, ...]) -> None:
 
 def refuse_no_memory(gibibytes: float) -> None:
     """Raise BadInput for what --memory cannot be."""
-    if not 0 < gibibytes < float("inf"):
-        raise BadInput(f"--memory must be above 0 gibibytes, not {gibibytes}; 1 is what is usual")
+    if not 0 < gibibytes <= MOST_MEMORY:
+        raise BadInput(
+            f"--memory must be above 0 and at most {MOST_MEMORY:,} gibibytes, not {gibibytes:g}; 1 is usual"
+        )
 
 
 def refuse_below(least: int, number: int, option: str) -> None:

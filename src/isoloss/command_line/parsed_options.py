@@ -13,9 +13,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import fields, is_dataclass
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from types import MappingProxyType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import tyro
 
@@ -45,9 +45,11 @@ def parsed(name: str, words: Sequence[str], options: type[Any]) -> Any:
 
 def _refuse_unknown_options(name: str, words: Sequence[str], options: type[Any]) -> None:
     """Raise BadInput for an option that the command does not have, with the nearest that it has."""
-    known, positional = _option_names(options)
-    for word in words:
+    known, positional, several = _option_names(options)
+    for word, following in zip_longest(words, words[1:], fillvalue="--"):
         option = word.split("=")[0].replace("_", "-")
+        if word.replace("_", "-") in several and following.startswith("--"):
+            raise BadInput(f"there is no value after {option}; give one; see `isoloss {name} --help`")
         if not word.startswith("--") or option in (*known, "--help") or option.startswith(COMPLETION):
             continue
         if option.removeprefix("--") in positional:
@@ -57,11 +59,16 @@ def _refuse_unknown_options(name: str, words: Sequence[str], options: type[Any])
         raise BadInput(f"isoloss {name} has no option {word}{near}")
 
 
-def _option_names(options: Any) -> tuple[set[str], set[str]]:
-    """The options of a dataclass and of those within it, and the names of what is given by itself."""
+def _option_names(options: Any) -> tuple[set[str], set[str], set[str]]:
+    """The options of a dataclass and of those within it, and the names of what is given by itself.
+
+    The last are the options that take several values, which tyro lets be none.
+    """
     known: set[str] = set()
     positional: set[str] = set()
+    several: set[str] = set()
     for each in dataclasses_within(options):
+        hints = get_type_hints(each)
         for field, hint in get_type_hints(each, include_extras=True).items():
             marks = getattr(hint, "__metadata__", ())
             other = next((name for mark in marks if isinstance(name := getattr(mark, "name", 0), str)), "")
@@ -70,7 +77,8 @@ def _option_names(options: Any) -> tuple[set[str], set[str]]:
                 positional.add(spelt)
             else:
                 known |= {f"--{spelt}", f"--no-{spelt}"}
-    return known, positional
+                several |= {f"--{spelt}"} if get_origin(hints[field]) is tuple else set()
+    return known, positional, several
 
 
 @contextmanager

@@ -116,12 +116,15 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
 
     They count as complete there, so that nothing of theirs is computed again; a run that continues from one
     of them needs its checkpoint, for which it is trained again. Raises Damaged if the file is damaged or was
-    not written by `pack_records`, FolderHeld while another process works in the folder, IsolossError if it
-    cannot be written.
+    not written by `pack_records`, OSError if it cannot be read, FolderHeld while another process works in the
+    folder, IsolossError if that cannot be written.
     """
     made, there = [], []
+    if not file.is_file():  # nor is a device or a pipe
+        raise BadInput(f"there is no file {file}; name one that `isoloss records pack` wrote")
+    content = file.read_bytes()
     with _naming(file):
-        frame = _read(file, progress)
+        frame = _read(content, progress)
     with alone_in(results), _naming(file):
         remove_unfinished(results / "runs")
         runs = frame.partition_by("run", maintain_order=True)
@@ -200,11 +203,9 @@ def _record(row: Row) -> Record:
     return Record(**{name: row[name] for name in _PLAIN}, settings=json.loads(row["settings"]))
 
 
-def _read(file: Path, progress: Progress) -> pl.DataFrame:
-    if not file.is_file():  # nor is a device or a pipe
-        raise BadInput(f"there is no file {file}; name one that `isoloss records pack` wrote")
-    metadata = json.loads(pl.read_parquet_metadata(file)[METADATA])
-    frame = pl.read_parquet(file)
+def _read(content: bytes, progress: Progress) -> pl.DataFrame:
+    metadata = json.loads(pl.read_parquet_metadata(io.BytesIO(content))[METADATA])
+    frame = pl.read_parquet(content)
     known = metadata["format"] == FORMAT and dict(frame.schema) == dict(pl.Schema(SCHEMA))
     if not known or metadata["digest"] != _digest(frame, progress):
         raise ValueError("it is not what was packed")

@@ -151,12 +151,15 @@ class StoredRun:
 def runs_in(folder: Path) -> list[StoredRun]:
     """All runs in the folder and below it, by path.
 
-    Raises BadInput if there is no such folder, or no run in it.
+    Raises BadInput if there is no such folder, or no run in it, and OSError if it cannot be looked for.
     """
     if not folder.is_dir():
         raise BadInput(f"there is no folder {folder}; name a folder of results, such as results/laptop")
     names: dict[Path, dict[str, dict[str, str]]] = {}
-    found = [_read(run, names) for run in sorted(_run_folders(folder))]
+    unread: list[OSError] = []
+    found = [_read(run, names) for run in sorted(_run_folders(folder, unread))]
+    if not found and unread:
+        raise unread[0]
     if not found:
         raise BadInput(f"there is no run in {folder} or below it; name another folder of results")
     return found
@@ -241,9 +244,12 @@ def _names(path: Path) -> Json | None:
     return content if isinstance(content.get("runs", {}), dict) else None
 
 
-def _run_folders(folder: Path) -> Iterator[Path]:
-    """Runs' folders; folders below one, and those of which a killed process wrote a part, are left out."""
-    for place, folders, _ in os.walk(folder):
+def _run_folders(folder: Path, unread: list[OSError]) -> Iterator[Path]:
+    """Runs' folders; folders below one, and those of which a killed process wrote a part, are left out.
+
+    `unread` gets the errors of folders that cannot be read.
+    """
+    for place, folders, _ in os.walk(folder, onerror=unread.append):
         if _is_run(Path(place)):
             yield Path(place)
             folders.clear()
