@@ -1,6 +1,8 @@
 """The command line, called in the test's own process."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,18 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int,
     capsys.readouterr()
     code = run([str(each) for each in arguments])
     return code, *capsys.readouterr()
+
+
+def output_of(answered: tuple[int, str, str]) -> str:
+    """What is on stdout of a call that ended well."""
+    code, written, error = answered
+    assert code == 0, error
+    return written
+
+
+def json_of(answered: tuple[int, str, str]) -> Any:
+    """The same, of a call with `--json`."""
+    return json.loads(output_of(answered))
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

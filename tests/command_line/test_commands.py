@@ -3,7 +3,7 @@ import re
 import typing
 
 import pytest
-from called import refused, run
+from called import answer, output_of, refused, run
 
 from isoloss.cli import main
 from isoloss.command_line import commands, corpus, reproduce
@@ -57,13 +57,11 @@ def test_a_mistyped_command_is_told_the_nearest(
 
 @pytest.mark.parametrize(("former", "name"), FORMER_NAMES.items())
 def test_former_names_go_on_working(former: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([former, "--help"]) == 0
-    assert f"usage: isoloss {name} " in capsys.readouterr().out
+    assert f"usage: isoloss {name} " in output_of(answer(capsys, former, "--help"))
 
 
 def test_a_shell_is_given_completions_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["--tyro-print-completion", "bash"]) == 0
-    script = capsys.readouterr().out
+    script = output_of(answer(capsys, "--tyro-print-completion", "bash"))
     assert all(f"'{name}': " in script for name in COMMANDS)
 
 

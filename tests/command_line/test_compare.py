@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from called import answer
+from called import answer, output_of
 from transformers import AutoModelForMaskedLM
 
 import isoloss.measurements.compared_checkpoints as compared_module
@@ -91,8 +91,7 @@ def test_everything_is_measured_side_by_side_in_one_file(run, capsys, tmp_path, 
     settings = plan_module.fine_tuning_settings
     short = {"seeds": (0, 1), "epochs": 2}
     monkeypatch.setattr(plan_module, "fine_tuning_settings", lambda n: replace(settings(n), **short))
-    code, written, _ = run("a", "b", *TEXT, *TASK, "--fine-tune", "--json")
-    assert code == 0
+    written = output_of(run("a", "b", *TEXT, *TASK, "--fine-tune", "--json"))
     found = records(written)
     for quantity in (
         "pretraining_loss",
@@ -125,8 +124,7 @@ def test_everything_is_measured_side_by_side_in_one_file(run, capsys, tmp_path, 
 
 @pytest.mark.usefixtures("_nothing_painted")
 def test_models_of_other_kinds_are_compared_in_the_task_alone(run):
-    code, written, _ = run("a", "wide", "causal", *TEXT, *TASK, "--json")
-    assert code == 0
+    written = output_of(run("a", "wide", "causal", *TEXT, *TASK, "--json"))
     found = answers(written)
     assert found["trace", "a", "wide"] == "not asked, their parameters are not the same ones"
     assert found["loss", "a", "wide"] in ("yes", "no", "open")
@@ -209,8 +207,7 @@ def test_a_quantity_with_a_value_is_told_with_its_warnings_in_lines_of_80_column
     few = ("--text", "text.txt", "--sentences", "8")
     short = partial(llc_module.LocalLearningCoefficientQuantity, burn_in=10, draws=10)
     monkeypatch.setattr(llc_module, "LocalLearningCoefficientQuantity", short)
-    code, written, error = run("a", "b", *few, "--quantity", "local_learning_coefficient=50")
-    assert code == 0, error
+    written = output_of(run("a", "b", *few, "--quantity", "local_learning_coefficient=50"))
     found = read_records(tmp_path / "report.jsonl", "report.jsonl")
     sampled = [each for each in found if each.quantity == "local_learning_coefficient"]
     assert [each.settings["localisation"] for each in sampled] == [50.0, 50.0]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from called import run
+from called import answer, json_of, output_of, run
 
 from hand_made_runs import LOSS, write_run
 from isoloss.experiments.experiment import Experiment
@@ -24,8 +24,9 @@ from norm_experiments import RUN
 
 
 def test_compare_begins_with_a_conclusion(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results)]) == 0
-    first, *lines = capsys.readouterr().out.splitlines()
+    first, *lines = output_of(
+        answer(capsys, "compare-runs", "aaaa", "aabb", "--results", results)
+    ).splitlines()
     assert first.startswith("At step 40, compared with width-32 (aaaa1111), aabb2222 has a lower loss (-0.5")
     assert first.endswith(" nats).")
     assert len([line for line in lines if "│ loss " in line]) == 1  # at the last step alone
@@ -70,13 +71,11 @@ class Terminal(io.StringIO):
 def test_compare_shows_settings_and_paired_differences(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--all"]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", results, "--all"))
     assert "architecture.shape.width" in shown
     assert "not paired" not in shown
     assert len([line for line in shown.splitlines() if "masked loss" in line]) == 2
-    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", results, "--json"))
     assert [each["setting"] for each in found["settings"]] == ["architecture.shape.width", "seed"]
     assert [each["difference"]["value"] for each in found["differences"]] == pytest.approx([0.1, -0.5])
     assert [each["difference"]["standard_error"] for each in found["differences"]] == pytest.approx(
@@ -102,8 +101,7 @@ def test_runs_of_different_languages_are_compared_in_their_settings(
 def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("first", "second"):
         write_run(tmp_path, name, loss=LOSS, kept=False)
-    assert run(["compare-runs", "first", "second", "--results", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(answer(capsys, "compare-runs", "first", "second", "--results", tmp_path))
     assert "no setting differs" in shown
     assert "the two errors are taken as independent" in shown
 
@@ -113,14 +111,12 @@ def test_real_runs_are_read_as_they_were_written(tmp_path: Path, capsys: pytest.
     measured = measured_at((2, 4), *quantities)
     both = [replace(RUN, name=f"seed-{seed}", seed=seed, measured=measured) for seed in (900, 901)]
     carry_out_experiments([Experiment("pair", "Pair", (), tuple(both), lambda table: ())], tmp_path, in_turn)
-    assert run(["runs", str(tmp_path), "--json"]) == 0
-    listed = {each["run"]: each for each in json.loads(capsys.readouterr().out)["runs"]}
+    listed = {each["run"]: each for each in json_of(answer(capsys, "runs", tmp_path, "--json"))["runs"]}
     assert {each["state_in_words"] for each in listed.values()} == {"complete"}
     assert listed[both[0].digest[:16]]["names"] == {"pair": "seed-900"}
 
     first, second = ["pair seed-900", "pair seed-901"]
-    assert run(["compare-runs", first, second, "--results", str(tmp_path), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json_of(answer(capsys, "compare-runs", first, second, "--results", tmp_path, "--json"))
     assert [each["setting"] for each in found["settings"]] == ["seed"]
     means = [each for each in found["differences"] if "deviation" not in each["quantity"]]
     assert len(means) > 2 * 3

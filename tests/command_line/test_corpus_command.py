@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from called import answer, refused
+from called import answer, output_of, refused
 
 from isoloss.command_line.corpus import _source
 from isoloss.corpora.data_sets import HubDataSet
@@ -27,8 +27,7 @@ def text(tmp_path):
 
 def test_a_corpus_is_prepared_and_shown(text, tmp_path, capsys):
     options = ("--vocabulary", 100, "--length", 16, "--validation-share", 0.2, "--cache", tmp_path)
-    code, output, _ = run(capsys, text, *options, "--json")
-    assert code == 0
+    output = output_of(run(capsys, text, *options, "--json"))
     facts = json.loads(output)
     request = CorpusRequest(local_files([text]), OwnVocabulary(100), length=16, validation_share=0.2)
     corpus = prepared_corpus(request, tmp_path)
@@ -39,8 +38,7 @@ def test_a_corpus_is_prepared_and_shown(text, tmp_path, capsys):
     assert training["words"] == corpus.counts.training.words
     assert training["padding_share"] == pytest.approx(1 - training["words"] / (15 * training["sequences"]))
 
-    code, output, _ = run(capsys, text, *options)
-    assert code == 0
+    output = output_of(run(capsys, text, *options))
     assert "61 documents, 1 of them duplicates, left out" in output
     assert f"in {corpus.folder}" in output
     assert [line.split()[0] for line in output.splitlines() if "training" in line or "validation" in line]

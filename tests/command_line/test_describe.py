@@ -1,8 +1,7 @@
-import json
 from pathlib import Path
 
 import pytest
-from called import refused, run
+from called import answer, json_of, output_of, refused, run
 
 from tiny_causal_models import tiny_checkpoint
 
@@ -16,8 +15,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_json_has_every_number_of_the_page(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = "describe my.pcfg --maximum-length 4 --sentences 50 --seed 2 --json"
-    assert run(asked.split()) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json_of(answer(capsys, *asked.split()))
     assert (here / told["page"]).name == "my.html"
     assert (here / "my.html").is_file()
     assert told["kind"] == "probabilistic grammar"
@@ -34,8 +32,7 @@ def test_json_has_every_number_of_the_page(here: Path, capsys: pytest.CaptureFix
 def test_the_page_can_be_anywhere(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = "describe my.pcfg --maximum-length 3 --sentences 20 --output pages/first.html"
     (here / "pages").mkdir()
-    assert run(asked.split()) == 0
-    *told, last = capsys.readouterr().out.splitlines()
+    *told, last = output_of(answer(capsys, *asked.split())).splitlines()
     assert last == "page: pages/first.html"
     assert told[0].startswith("my.pcfg: probabilistic grammar; words ")
     assert told[1].startswith("  entropy of a masked word: ")

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from called import run
+from called import answer, json_of, output_of, run
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import AlbertConfig, AlbertForMaskedLM, AutoModelForMaskedLM, AutoTokenizer
@@ -26,8 +26,7 @@ def write(folder: Path, architecture=PostLayerNormTransformer, dtype=torch.float
 @pytest.mark.parametrize("architecture", [PostLayerNormTransformer, PreLayerNormTransformer])
 def test_an_ordinary_checkpoint_that_computes_the_same(architecture, tmp_path, capsys):
     small, out = write(tmp_path / "small", architecture, torch.float64), tmp_path / "new" / "large"
-    assert run(["enlarge", str(small), "--width", "4", "--layers", "2", str(out), "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
+    said = json_of(answer(capsys, "enlarge", small, "--width", "4", "--layers", "2", out, "--json"))
     assert said["large"] == {"width": 32, "heads": 8, "layers": 4, "inner_width": 48}
     assert said["small"] == {"width": 8, "heads": 2, "layers": 2, "inner_width": 12}
     assert (said["dtype"], said["out"]) == ("float64", str(out))
@@ -55,8 +54,7 @@ def test_to_the_letter_the_difference_is_said(tmp_path, capsys):
     differences = {}
     for form in ([], ["--paper"]):
         out = tmp_path / f"large{len(form)}"
-        assert run(["enlarge", str(tmp_path / "small"), str(out), "--layers", "1", *form]) == 0
-        shown = capsys.readouterr().out
+        shown = output_of(answer(capsys, "enlarge", tmp_path / "small", out, "--layers", "1", *form))
         assert str(out) in shown.replace("\n", "")
         differences[len(form)] = float(shown.split("at most")[1].split(",")[0])
     assert differences[0] < 1e-5 < 0.01 < differences[1]

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from called import refused, run
+from called import answer, output_of, refused, run
 
 
 def test_json_holds_four_records(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,8 +21,7 @@ def test_json_holds_four_records(grammar: str, capsys: pytest.CaptureFixture[str
 
 
 def test_the_table(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["entropy", grammar, "--sentences", "50", "--maximum-length", "3"]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(answer(capsys, "entropy", grammar, "--sentences", "50", "--maximum-length", "3"))
     assert "next_word_entropy" in shown
     assert "50 sentences, seed 0" in shown
 

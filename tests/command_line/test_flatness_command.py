@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import torch
+from called import output_of
 from flatness_folders import MASK, TOKENS, records
 from reader_that_leaves import left_by_its_reader
 
@@ -66,8 +67,9 @@ def test_causal_models_average_over_predicted_positions(flatness, models):
 
 
 def test_groups_add_up_and_several_models_share_what_they_are_measured_on(flatness):
-    code, written, _ = flatness("bert", "pre", "other", "--text", "text.txt", "--sentences", "100", "--json")
-    assert code == 0
+    written = output_of(
+        flatness("bert", "pre", "other", "--text", "text.txt", "--sentences", "100", "--json")
+    )
     found = records(written)
     for name in ("bert", "pre", "other"):
         parts = [r["value"] for (q, c, g), r in found.items() if q == "fisher_trace_of_group" and c == name]
@@ -89,8 +91,7 @@ def test_two_copies_of_a_model_differ_by_nothing(flatness, models):
 
 
 def test_a_verdict_on_two_models_stands_below_the_table(flatness):
-    code, written, _ = flatness("bert", "other", "--text", "text.txt", "--sentences", "70")
-    assert code == 0
+    written = output_of(flatness("bert", "other", "--text", "text.txt", "--sentences", "70"))
     assert "other flatter than bert at the same loss? " in written
     verdict = json.loads(flatness("bert", "other", "--text", "text.txt", "--sentences", "70", "--json")[1])
     (verdict,) = verdict["verdicts"]

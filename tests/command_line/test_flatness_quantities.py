@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from called import output_of
 from flatness_folders import MASK, TOKENS, records
 
 from isoloss.corpora.token_sentences import TokenCorpus
@@ -19,8 +20,7 @@ from isoloss.results.record import value_name
 def test_every_quantity(flatness):
     quantities = ("fisher_trace", "hessian_trace", "gradient_norm", "hessian_top_eigenvalue")
     arguments = ("bert", "other", "--text", "text.txt", "--quantity", *quantities, "--sentences")
-    code, written, _ = flatness(*arguments, "12", "--json")
-    assert code == 0
+    written = output_of(flatness(*arguments, "12", "--json"))
     found = records(written)
     for name in ("bert", "other"):
         for quantity in quantities:
@@ -31,8 +31,7 @@ def test_every_quantity(flatness):
             assert sum(parts) == pytest.approx(found[squared, name, None]["value"], rel=1e-5)
         gap = found["hessian_trace", name, None]["value"] - found["fisher_trace", name, None]["value"]
         assert found["hessian_minus_fisher", name, None]["value"] == pytest.approx(gap, rel=1e-5)
-    code, written, _ = flatness(*arguments, "4")
-    assert code == 0
+    written = output_of(flatness(*arguments, "4"))
     for quantity in quantities:
         assert f"{quantity} in " in written
     assert "a fixed set of 4 sentences was measured" in written
@@ -158,14 +157,12 @@ def test_a_value_says_which_data_model_or_number(flatness):
 def test_quantities_of_which_there_are_several_strengths(flatness):
     quantities = ("normalised_trace", "ascent_sharpness", "noise_sensitivity")
     arguments = ("bert", "other", "--text", "text.txt", "--quantity", *quantities, "--sentences")
-    code, written, _ = flatness(*arguments, "24", "--json")
-    assert code == 0
+    written = output_of(flatness(*arguments, "24", "--json"))
     found = json.loads(written)["records"]
     assert sum(r["quantity"] == "normalised_fisher_trace" for r in found) == 2
     radii = [r["settings"]["radius"] for r in found if r["quantity"] == "ascent_sharpness"]
     assert len(radii) == 2 * len(set(radii)) == 6
-    code, written, _ = flatness(*arguments, "4")
-    assert code == 0
+    written = output_of(flatness(*arguments, "4"))
     assert "ascent_sharpness, radius 0.05" in written
     assert "noise_sensitivity, noise 0.01" in written
 

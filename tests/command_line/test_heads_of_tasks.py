@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from called import answer, refused
+from called import answer, output_of, refused
 from models_with_heads import HEADS, ROWS, model_with_head, table_of
 from transformers import AutoTokenizer, PreTrainedModel
 
@@ -70,8 +70,7 @@ Tuned = tuple[str, Path, Path]
 def test_a_model_with_the_head_of_a_task_is_measured_with_its_own_loss(tuned: Tuned, capsys: Capture) -> None:
     head, folder, table = tuned
     asked = ("--text", table, "--json", "--dtype", "float64", "--quantity")
-    code, written, error = answer(capsys, "flatness", folder, *asked, "fisher_trace", "pretraining_loss")
-    assert code == 0, error
+    written = output_of(answer(capsys, "flatness", folder, *asked, "fisher_trace", "pretraining_loss"))
     records = {each["quantity"]: each for each in json.loads(written)["records"]}
     assert records["fisher_trace"]["value"] > 0
     model, rows = loaded(head, folder)
@@ -98,8 +97,7 @@ def test_damage_to_a_model_with_the_head_of_a_task_is_that_of_its_dense_fisher_m
 ) -> None:
     head, folder, table = tuned
     asked = ("--text", table, "--json", "--dtype", "float64", "--round", 8, "--check")
-    code, written, error = answer(capsys, "sensitivity", folder, *asked)
-    assert code == 0, error
+    written = output_of(answer(capsys, "sensitivity", folder, *asked))
     found = {
         each["quantity"]: each["value"]
         for each in json.loads(written)["records"]
@@ -119,8 +117,7 @@ def test_the_precision_of_a_sensitivity_is_chosen(tuned: Tuned, capsys: Capture)
     asked = ("sensitivity", folder, "--text", table, "--json", "--round", 4, "--dtype")
     values = {}
     for precision in ("float32", "float64", "bfloat16"):
-        code, written, error = answer(capsys, *asked, precision)
-        assert code == 0, error
+        written = output_of(answer(capsys, *asked, precision))
         values[precision] = [each["value"] for each in json.loads(written)["records"]]
     assert values["float32"] == pytest.approx(values["float64"], rel=1e-3)
     assert values["bfloat16"] != values["float32"]
@@ -140,8 +137,7 @@ def test_models_with_the_head_of_a_task_are_compared_by_their_own_loss(
         other.get_input_embeddings().weight *= 1.5
     saved = model_with_head(head, tmp_path / "other", other)
     asked = ("--text", table, "--dtype", "float64", "--output", tmp_path / "c.html", "--json")
-    code, written, error = answer(capsys, "compare", folder, saved, *asked)
-    assert code == 0, error
+    written = output_of(answer(capsys, "compare", folder, saved, *asked))
     found = {(each["quantity"], each["checkpoint"]): each["value"] for each in json.loads(written)["records"]}
     for name in (folder, saved):
         model, rows = loaded(head, name)
@@ -213,13 +209,11 @@ def test_labels_are_part_of_what_is_compared_on(tmp_path: Path) -> None:
 
 def test_what_a_model_with_the_head_of_a_task_takes_is_tried(tuned: Tuned, capsys: Capture) -> None:
     head, folder, table = tuned
-    code, written, error = answer(capsys, "inspect", folder, "--json")
-    assert code == 0, error
+    written = output_of(answer(capsys, "inspect", folder, "--json"))
     (found,) = json.loads(written)["models"]
     predicted = {"token": "token classes", "target": "target text", "labels": "text labels"}
     assert found["predicts"] == predicted.get(head, "text classes")
     assert found["trial"]["bytes_a_sentence"] > 0
     rows = table_of(table.with_name("many.jsonl"), ROWS[head] * 40)
-    code, written, error = answer(capsys, "inspect", folder, "--text", rows)
-    assert code == 0, error
+    written = output_of(answer(capsys, "inspect", folder, "--text", rows))
     assert "by the spread over the first 64 of the text" in written

@@ -5,7 +5,7 @@ from math import exp
 from pathlib import Path
 
 import pytest
-from called import refused, run
+from called import answer, output_of, refused, run
 
 HMM = {
     "words": ["sun", "rain"],
@@ -45,8 +45,7 @@ def test_distribution_adds_the_posteriors(weather: str, capsys: pytest.CaptureFi
 
 
 def test_sample_and_entropy(weather: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["sample", weather, "--sentences", "50"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = output_of(answer(capsys, "sample", weather, "--sentences", "50")).splitlines()
     assert len(lines) == 50
     assert {len(line.split()) for line in lines} == {3}
     assert run(["entropy", weather, "--sentences", "50", "--json"]) == 0

@@ -6,7 +6,7 @@ from time import process_time
 
 import pytest
 import torch
-from called import run
+from called import answer, json_of, output_of, run
 from models_with_heads import model_with_head
 from transformers import FNetConfig, FNetForMaskedLM
 
@@ -35,8 +35,7 @@ def folders(tmp_path_factory):
 
 
 def inspected(folder, capsys):
-    assert run(["inspect", str(folder)]) == 0
-    return capsys.readouterr().out
+    return output_of(answer(capsys, "inspect", folder))
 
 
 def test_it_tells_what_it_found(folders, capsys):
@@ -60,8 +59,7 @@ def test_a_model_that_padding_reaches_is_told(folders, capsys):
 
 
 def test_json_has_what_the_lines_tell(folders, capsys):
-    assert run(["inspect", str(folders / "bert"), str(folders / "gpt2"), "--json"]) == 0
-    bert, gpt2 = json.loads(capsys.readouterr().out)["models"]
+    bert, gpt2 = json_of(answer(capsys, "inspect", folders / "bert", folders / "gpt2", "--json"))["models"]
     assert (bert["class"], bert["predicts"], gpt2["predicts"]) == ("BertForMaskedLM", "masked", "causal")
     assert bert["tied"][0] == ["bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"]
     assert (bert["tokens"], bert["longest_input"], bert["trial"]["length"]) == (11, 9, 9)
@@ -76,8 +74,7 @@ def test_the_configuration_alone_counts_what_the_loaded_model_takes(
     if name == "gpt2":  # one is timed
         monkeypatch.setattr(foreseen_cost, "timed_layers", lambda *_: (1.0, ""))
     shutil.copy(folders / name / "config.json", tmp_path)
-    assert run(["inspect", str(tmp_path), "--json"]) == 0
-    (alone,) = json.loads(capsys.readouterr().out)["models"]
+    (alone,) = json_of(answer(capsys, "inspect", tmp_path, "--json"))["models"]
     model, prediction = load_any_language_model(str(folders / name))
     assert prediction == alone["prediction"]
     counted = alone["counted"]
@@ -113,13 +110,11 @@ def test_what_is_counted_of_adapters_and_of_quantised_models_is_said(folders, tm
 def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     config = json.loads((folders / "gpt2" / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
-    assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 0
-    told = capsys.readouterr().out
+    told = output_of(answer(capsys, "inspect", tmp_path, "--for", "80GB"))
     assert "in float32" in told
     assert "fits into 80 GB" in told
     assert "unknown without a text" in told
-    assert run(["inspect", str(tmp_path), "--for", "1MB"]) == 0
-    told = capsys.readouterr().out
+    told = output_of(answer(capsys, "inspect", tmp_path, "--for", "1MB"))
     assert "in bfloat16" in told
     assert "does not fit into 0.001 GB" in told
     assert run(["inspect", str(tmp_path), "--for", "much"]) == 2
@@ -154,10 +149,8 @@ def test_a_pilot_on_a_text_tells_how_many_sentences_one_percent_takes(folders, t
     texts = [" ".join(WORDS[i % 8] for i in range(number, number + 3 + number % 4)) for number in range(80)]
     (tmp_path / "text.txt").write_text("\n".join(texts) + "\n")
     asked = ["--text", str(tmp_path / "text.txt"), "--json"]
-    assert run(["inspect", str(folders / "bert"), *asked]) == 0
-    pilot = json.loads(capsys.readouterr().out)["models"][0]["pilot"]
-    assert run(["flatness", str(folders / "bert"), *asked, "--sentences", "64"]) == 0
-    trace = json.loads(capsys.readouterr().out)["records"][0]
+    pilot = json_of(answer(capsys, "inspect", folders / "bert", *asked))["models"][0]["pilot"]
+    trace = json_of(answer(capsys, "flatness", folders / "bert", *asked, "--sentences", "64"))["records"][0]
     assert pilot["sentences"] == trace["n"] == 64
     assert pilot["relative_error"] == pytest.approx(trace["standard_error"] / trace["value"])
 
@@ -180,7 +173,6 @@ def test_the_configuration_alone_tells_of_the_head_of_a_task(tmp_path, capsys):
     model_with_head("text", tmp_path / "whole")
     (tmp_path / "alone").mkdir()
     shutil.copy(tmp_path / "whole" / "config.json", tmp_path / "alone")
-    assert run(["inspect", str(tmp_path / "alone"), "--for", "80GB"]) == 0
-    told = capsys.readouterr().out
+    told = output_of(answer(capsys, "inspect", tmp_path / "alone", "--for", "80GB"))
     assert "BertForSequenceClassification, type bert, text classes; from its configuration alone" in told
     assert "fits into 80 GB" in told

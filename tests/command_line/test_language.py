@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from called import answer, refused, run
+from called import answer, json_of, output_of, refused, run
 
 from isoloss.experiments.teacher import Teacher
 from isoloss.languages.language_file import read_language
@@ -26,8 +26,7 @@ def test_what_is_made_is_said_and_read_back(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "language"
-    assert run(["language", kind, "--output", str(path), *SIZES[kind].split(), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json_of(answer(capsys, "language", kind, "--output", path, *SIZES[kind].split(), "--json"))
     language = read_language(path)
     assert told == {
         "file": str(path),
@@ -107,13 +106,11 @@ def test_a_models_language_serves_every_command(
     tiny_checkpoint("opt", tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     made = "language causal-lm --output my.json --model model --words 6 --length 4 --precision float64 --json"
-    assert run(made.split()) == 0
-    assert json.loads(capsys.readouterr().out)["kind"] == "causal language model"
+    assert json_of(answer(capsys, *made.split()))["kind"] == "causal language model"
     # The file finds its model from anywhere.
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert run(["sample", "../my.json", "--sentences", "2"]) == 0
-    sentence, _ = capsys.readouterr().out.splitlines()
+    sentence, _ = output_of(answer(capsys, "sample", "../my.json", "--sentences", "2")).splitlines()
     assert run(["probabilities", "../my.json", "--sentence", sentence, "--json"]) == 0
     shown = capsys.readouterr()
     distributions = json.loads(shown.out)
@@ -177,8 +174,7 @@ def test_the_distributions_of_balanced_strings(tmp_path: Path, capsys: pytest.Ca
     path = str(tmp_path / "dyck.json")
     assert run(["language", "dyck", "--output", path, "--length", "4"]) == 0
     capsys.readouterr()
-    assert run(["probabilities", path, "--sentence", "< > > <", "--json"]) == 0
-    distributions = json.loads(capsys.readouterr().out)
+    distributions = json_of(answer(capsys, "probabilities", path, "--sentence", "< > > <", "--json"))
     assert [row["probabilities"] for row in distributions["masked"]] == [
         {"<": 1, ">": 0}, {"<": 0, ">": 1}, {"<": 0, ">": 1}, {"<": 1, ">": 0},
     ]  # fmt: skip

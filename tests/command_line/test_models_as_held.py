@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from called import answer
+from called import answer, output_of
 
 Capture = pytest.CaptureFixture[str]
 
@@ -17,8 +17,7 @@ def test_a_folder_of_checkpoints_stands_for_all_of_them_by_step(
     for step, model in ((1000, "bert"), (500, "other")):
         shutil.copytree(models / model, tmp_path / "tuned" / f"checkpoint-{step}")
     asked = ("--text", models / "text.txt", "--sentences", 8, "--json")
-    code, written, _ = answer(capsys, "flatness", tmp_path / "tuned", *asked)
-    assert code == 0
+    written = output_of(answer(capsys, "flatness", tmp_path / "tuned", *asked))
     named = list(dict.fromkeys(record["checkpoint"] for record in json.loads(written)["records"]))
     assert named == [f"{tmp_path}/tuned/checkpoint-{step}" for step in (500, 1000)]
     apart = [f"{tmp_path}/tuned/checkpoint-{step}" for step in (500, 1000)]
@@ -30,8 +29,7 @@ def test_a_vocabulary_one_folder_up_is_found(models: Path, tmp_path: Path, capsy
     for path in (tmp_path / "vocabulary" / "model").glob("tokenizer*"):
         path.rename(tmp_path / "vocabulary" / path.name)
     asked = ("--text", models / "text.txt", "--sentences", 8, "--json")
-    code, written, _ = answer(capsys, "flatness", tmp_path / "vocabulary" / "model", *asked)
-    assert code == 0
+    written = output_of(answer(capsys, "flatness", tmp_path / "vocabulary" / "model", *asked))
     beside = json.loads(answer(capsys, "flatness", models / "bert", *asked)[1])["records"]
     assert [each["value"] for each in json.loads(written)["records"]] == [each["value"] for each in beside]
 
@@ -55,8 +53,7 @@ def test_a_table_is_measured_on_as_its_texts_are(
         case "parquet":
             table.write_parquet(path)
     asked = ("flatness", models / "bert", "--sentences", 16, "--json", "--text")
-    code, written, _ = answer(capsys, *asked, path)
-    assert code == 0
+    written = output_of(answer(capsys, *asked, path))
     alone = json.loads(answer(capsys, *asked, models / "text.txt")[1])
     assert json.loads(written)["records"] == alone["records"]
 

@@ -1,9 +1,8 @@
-import json
 from math import exp
 from pathlib import Path
 
 import pytest
-from called import refused, run
+from called import answer, json_of, output_of, refused
 
 RECURSIVE = "S -> S 'and' S [0.2] | 'yes' [0.5] | 'no' [0.3]\n"
 
@@ -18,8 +17,7 @@ def grammar(tmp_path: Path) -> str:
 def test_json_has_every_distribution_and_obeys_the_chain_rule(
     grammar: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["probabilities", grammar, "--sentence", "yes and no", "--json"]) == 0
-    distributions = json.loads(capsys.readouterr().out)
+    distributions = json_of(answer(capsys, "probabilities", grammar, "--sentence", "yes and no", "--json"))
     assert list(distributions) == ["log_probability", "masked", "next", "end"]
     assert exp(distributions["log_probability"]) == pytest.approx(0.2 * 0.5 * 0.3)
     assert [list(row) for row in distributions["masked"]] == [["position", "word", "probabilities"]] * 3
@@ -38,8 +36,9 @@ def test_json_has_every_distribution_and_obeys_the_chain_rule(
 
 
 def test_the_table_shows_the_likeliest_first(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["probabilities", grammar, "--sentence", "yes and no", "--maximum-length", "3"]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(
+        answer(capsys, "probabilities", grammar, "--sentence", "yes and no", "--maximum-length", "3")
+    )
     assert "yes 0.625, no 0.375" in " ".join(shown.split())
     assert "nats" in shown
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from called import answer, refused, run
+from called import answer, output_of, refused, run
 
 from isoloss.command_line import cost_table, reproduction
 from isoloss.command_line.reproduce import ReproduceOptions, command_again, reproduce
@@ -180,15 +180,13 @@ def test_the_table_of_costs_has_a_line_a_row_that_fits(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     asked = ["reproduce", "figure-1", "table-1", "--scale", "smoke", "--dry-run"]
-    assert run(asked) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = output_of(answer(capsys, *asked)).splitlines()
     assert max(map(len, lines)) <= width
     titles = lines[1].split()
     assert {"model", "runs", "here"} <= set(titles)
     assert [line for line in lines[2:9] if line[0] != " "] == ["figure-1", "table-1", "all of them"]
     assert any(line.startswith("not shown: ") for line in lines)
-    assert run([*asked, "--wide"]) == 0
-    wide = capsys.readouterr().out
+    wide = output_of(answer(capsys, *asked, "--wide"))
     assert "operations" in wide.splitlines()[1]
     assert "(--wide)" not in wide
     assert run(["reproduce", "figure-1", "--wide"]) == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from called import refused, run
+from called import answer, json_of, output_of, refused, run
 
 from hand_made_runs import LOSS, write_measurement, write_names, write_run
 from isoloss.stored_runs.run_filter import run_facts
@@ -48,8 +48,7 @@ def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: pytest.C
     for folder in ("aaaa1111", "bbbb2222", "cccc3333"):
         write_run(tmp_path, folder)
     write_names(tmp_path, "figure-1", {"aaaa1111": "width-10", "bbbb2222": "width-9"})
-    assert run(["runs", str(tmp_path)]) == 0
-    titles, *lines, _ = capsys.readouterr().out.splitlines()
+    titles, *lines, _ = output_of(answer(capsys, "runs", tmp_path)).splitlines()
     assert titles.split()[0] == "name"
     named = ["figure-1", "width-9", "width-10", "of", "cccc3333"]
     assert [line.split()[0] for line in lines] == named
@@ -66,8 +65,7 @@ def test_lines_of_runs_fit_the_terminal(
     write_names(tmp_path, "figure-2", {"bbbb2222": "width-64-seed-621"})
     asked = ["runs", str(tmp_path)]
     monkeypatch.setenv("COLUMNS", str(width))
-    assert run(asked) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = output_of(answer(capsys, *asked)).splitlines()
     assert max(map(len, lines)) <= width
     assert [line for line in lines if not line.startswith(" ")][:2] == ["figure-1", "figure-2"]
     assert {"loss", "trace"} <= set(lines[0].split())
@@ -77,8 +75,7 @@ def test_lines_of_runs_fit_the_terminal(
     if width == 80:
         piped = subprocess.run([sys.executable, "-m", "isoloss", *asked], capture_output=True, text=True)
         assert piped.stdout.splitlines() == lines
-    assert run([*asked, "--wide"]) == 0
-    wide = capsys.readouterr().out
+    wide = output_of(answer(capsys, *asked, "--wide"))
     assert "no-end" in wide
     assert "SGD" in wide
 
@@ -100,8 +97,7 @@ def test_of_one_quantity_the_plainest_number_is_shown(
     planned = [{"measured_on": on, "quantity": {"is": "Probe", **own}, "steps": [40]} for on, own in written]
     plan = {"name": "run", "measured": [planned[1], planned[0], planned[2]]}
     (folder / "plan.json").write_text(json.dumps(plan))
-    assert run(["runs", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(answer(capsys, "runs", tmp_path))
     assert "5.50 ± 0.50" in shown
     assert "80" not in shown
     assert "0.25 ± 0.25" in shown
@@ -115,8 +111,7 @@ def test_a_mistyped_run_is_told_the_nearest(results: Path, capsys: pytest.Captur
 
 
 def test_runs_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["runs", str(results), "--json", "--where", "state=unfinished"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["runs"]
+    (found,) = json_of(answer(capsys, "runs", results, "--json", "--where", "state=unfinished"))["runs"]
     assert found["run"] == "cccc3333"
     assert (found["step"], found["steps"]) == (10, 40)
     assert found["specification"]["seed"] == 1
@@ -125,13 +120,13 @@ def test_runs_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_a_condition_that_no_run_meets_gives_an_empty_table(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["runs", str(results), "--where", "width>999", "--sort", "loss"]) == 0
-    assert "0 of 3 runs" in capsys.readouterr().out
+    assert "0 of 3 runs" in output_of(
+        answer(capsys, "runs", results, "--where", "width>999", "--sort", "loss")
+    )
 
 
 def test_show_tells_everything(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["show", "aaaa", "--results", str(results)]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(answer(capsys, "show", "aaaa", "--results", results))
     for expected in (
         "planned as figure-1 width-32",
         "  architecture.shape.width: 32",
@@ -141,8 +136,7 @@ def test_show_tells_everything(results: Path, capsys: pytest.CaptureFixture[str]
         "1.20 ± 0.12",
     ):
         assert expected in shown
-    assert run(["show", "aaaa", "--results", str(results), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json_of(answer(capsys, "show", "aaaa", "--results", results, "--json"))
     assert [checkpoint["step"] for checkpoint in found["checkpoints"]] == [10, 20, 40]
     assert [record["n"] for record in found["checkpoints"][2]["records"]] == [3, 2]
 

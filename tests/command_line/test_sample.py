@@ -1,27 +1,25 @@
-import json
 from pathlib import Path
 
 import pytest
-from called import refused, run
+from called import answer, json_of, output_of, refused, run
 from reader_that_leaves import left_by_its_reader
 
 from isoloss.languages.pcfg import read_pcfg
 
 
 def test_sentences_one_a_line(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["sample", grammar, "--sentences", "20", "--seed", "5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = output_of(answer(capsys, "sample", grammar, "--sentences", "20", "--seed", "5")).splitlines()
     assert len(lines) == 20
     assert all(line.split()[-1] == "b" and set(line.split()[:-1]) <= {"a"} for line in lines)
-    assert run(["sample", grammar, "--sentences", "5", "--seed", "5"]) == 0
-    assert capsys.readouterr().out.splitlines() == lines[:5]
+    assert (
+        output_of(answer(capsys, "sample", grammar, "--sentences", "5", "--seed", "5")).splitlines()
+        == lines[:5]
+    )
 
 
 def test_trees_of_the_same_sentences_and_json(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["sample", grammar, "--sentences", "4", "--json"]) == 0
-    sentences = json.loads(capsys.readouterr().out)["sentences"]
-    assert run(["sample", grammar, "--sentences", "4", "--trees", "--json"]) == 0
-    trees = json.loads(capsys.readouterr().out)["sentences"]
+    sentences = json_of(answer(capsys, "sample", grammar, "--sentences", "4", "--json"))["sentences"]
+    trees = json_of(answer(capsys, "sample", grammar, "--sentences", "4", "--trees", "--json"))["sentences"]
     for sentence, tree in zip(sentences, trees, strict=True):
         deep = sentence.count("a")
         assert tree == "(S a " * deep + "(S (B b))" + ")" * deep

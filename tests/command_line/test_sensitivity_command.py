@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from called import answer
+from called import answer, output_of
 from flatness_folders import save
 
 from isoloss.models.loading import load_any_language_model
@@ -26,8 +26,7 @@ def run(models, monkeypatch, capsys):
 
 
 def told(run, *arguments):
-    code, out, err = run(*arguments, "--json")
-    assert code == 0, err
+    out = output_of(run(*arguments, "--json"))
     found = json.loads(out)
     return found, {
         (record["quantity"], record["settings"]["part"], record["settings"]["change"]): record
@@ -76,15 +75,13 @@ def test_other_changes_are_shown_alone_and_a_model_may_replace_another(run):
         by["kl_measured", "all", "0.1 % noise"]["value"],
     )
     assert noise[0] == pytest.approx(noise[1], rel=0.05)
-    code, out, _ = run(*arguments, "--replacement", "bert")
-    assert code == 0
+    out = output_of(run(*arguments, "--replacement", "bert"))
     assert "no weight changes: there is nothing to predict" in out
 
 
 def test_bits_are_allocated_into_a_file(run, models):
     arguments = ("bert", "--text", "text.txt", "--sentences", 8, "--bits", 4.5, "--round", 3, 4, 6)
-    code, out, err = run(*arguments, "--check", "--allocation", "bits.json")
-    assert code == 0, err
+    out = output_of(run(*arguments, "--check", "--allocation", "bits.json"))
     written = json.loads((models / "bits.json").read_text())
     model, _ = load_any_language_model(str(models / "bert"))
     sizes = {name: p.numel() for name, p in model.named_parameters() if p.ndim > 1}
@@ -101,8 +98,7 @@ def test_bits_are_allocated_into_a_file(run, models):
 
 def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
     arguments = ("gpt2", "--token-ids", "ids.jsonl", "--sentences", 8, "--trace-only", "--group", 4)
-    code, out, err = run(*arguments, "--prune", 0.2, "--round", 4, 6, "--output", "page.html")
-    assert code == 0, err
+    out = output_of(run(*arguments, "--prune", 0.2, "--round", 4, 6, "--output", "page.html"))
     assert "as if the changes δ of weights were independent" in out
     page = (models / "page.html").read_text()
     assert "isoloss sensitivity gpt2" in page

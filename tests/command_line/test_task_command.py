@@ -1,7 +1,5 @@
-import json
-
 import pytest
-from called import refused, run
+from called import answer, json_of, output_of, refused, run
 
 from isoloss.command_line import task as command
 from isoloss.experiments.scale import scale_named
@@ -11,13 +9,11 @@ SMOKE = scale_named("smoke").real_text
 
 def test_a_task_is_counted_and_shown(monkeypatch, capsys) -> None:
     monkeypatch.setattr(command, "_source", lambda name: SMOKE.questions)
-    assert run(["task", "qnli-form", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json_of(answer(capsys, "task", "qnli-form", "--json"))
     given = SMOKE.questions.given
     assert sum(told["parts"]["train"].values()) == len(given.train)
     assert told["parts"]["test"]["yes"] == given.test.labels.count(1)
-    assert run(["task", "qnli-form", "--examples", "1"]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(answer(capsys, "task", "qnli-form", "--examples", "1"))
     first = given.train.labels.index(0)
     assert f"no: {given.train.texts[first]} | {given.train.seconds[first]}" in shown
 
