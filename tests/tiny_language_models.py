@@ -58,11 +58,7 @@ MASKED = {
 }
 CAUSAL = {
     "gpt2": (GPT2LMHeadModel, GPT2Config, {**SPECIAL, "n_embd": 8, "n_layer": 2, "n_head": 2}),
-    "opt": (
-        OPTForCausalLM,
-        OPTConfig,
-        {**BERT, "ffn_dim": 12, "word_embed_proj_dim": 6},
-    ),
+    "opt": (OPTForCausalLM, OPTConfig, {**BERT, "ffn_dim": 12, "word_embed_proj_dim": 6}),
     "gpt-neox": (GPTNeoXForCausalLM, GPTNeoXConfig, BERT),
     "llama": (LlamaForCausalLM, LlamaConfig, GROUPED),
     "qwen3": (Qwen3ForCausalLM, Qwen3Config, {**GROUPED, "head_dim": 4}),

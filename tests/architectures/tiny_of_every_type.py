@@ -133,7 +133,7 @@ ODD: dict[str, dict[str, Any]] = {
     "cohere_compass_text": {
         "rope_parameters": {
             "full_attention": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 0]}
-        },
+        }
     },
     "dots3_note_text": {"num_key_value_heads": 4},
     "dbrx": {

@@ -34,11 +34,7 @@ def test_help_names_what_an_option_takes_and_no_default_that_is_none(
 
 @pytest.mark.parametrize(
     ("stated", "known"),
-    [
-        (reproduce.ScaleName, ScaleName),
-        (reproduce.Precision, Precision),
-        (corpus.TextUnit, TextUnit),
-    ],
+    [(reproduce.ScaleName, ScaleName), (reproduce.Precision, Precision), (corpus.TextUnit, TextUnit)],
 )
 def test_the_choices_that_options_state_are_those_of_the_library(stated: object, known: object) -> None:
     assert set(typing.get_args(stated)) == set(typing.get_args(known))

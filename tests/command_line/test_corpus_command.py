@@ -62,10 +62,7 @@ def test_short_documents_are_told_how_to_be_packed(tmp_path, capsys):
         (("{bad}", "--tokenizer", "x", "--vocabulary", "100"), "give one of the two"),
         (("{good}", "--length", "1"), "--length must be at least 2, not 1"),
         (("{good}", "--vocabulary", "0"), "at least 100 pieces, not 0"),
-        (
-            ("{good}",),
-            "good.txt: of 1 document, 0 went into the training part, which needs at least 1",
-        ),
+        (("{good}",), "good.txt: of 1 document, 0 went into the training part, which needs at least 1"),
         (("{model}",), "model is the folder of a model, not a text; name the files that hold the text"),
     ],
 )

@@ -70,11 +70,7 @@ def test_the_ends_of_lines_are_no_part_of_them(flatness, models):
     ("file", "content", "sentence"),
     [
         ("adapter_config.json", {}, "adapter_config.json names no base model"),
-        (
-            "config.json",
-            {"architectures": ["BertForQuestionAnswering"]},
-            "whose own head predicts no tokens",
-        ),
+        ("config.json", {"architectures": ["BertForQuestionAnswering"]}, "whose own head predicts no tokens"),
         (
             "config.json",
             {"architectures": ["BertForTokenClassification"]},
@@ -129,10 +125,7 @@ def test_scores_that_are_not_finite_are_named_by_line(flatness, models):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (
-            ("bert", "--text", "table.jsonl"),
-            "table.jsonl has no column 'text' or 'sentence'",
-        ),
+        (("bert", "--text", "table.jsonl"), "table.jsonl has no column 'text' or 'sentence'"),
         (("bert", "--text", "text.txt", "--output", "folder.html"), "folder.html is a folder; name a file"),
         (
             ("bert", "--text", "text.txt", "--quantity", "gradient_norm", "--relative-error", "0.01"),

@@ -57,15 +57,9 @@ def test_sample_and_entropy(weather: str, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["probabilities", "--sentence", "sun sun"],
-            "2 words, all of the language's 3; give as many",
-        ),
+        (["probabilities", "--sentence", "sun sun"], "2 words, all of the language's 3; give as many"),
         (["probabilities", "--sentence", "sun sun snow"], "word 3, 'snow', is not in the vocabulary"),
-        (
-            ["probabilities", "--sentence", "sun sun sun", "--maximum-length", "3"],
-            "leave the maximum length",
-        ),
+        (["probabilities", "--sentence", "sun sun sun", "--maximum-length", "3"], "leave the maximum length"),
         (["sample", "--trees"], "sentences of this hidden Markov model have no derivation trees"),
     ],
 )

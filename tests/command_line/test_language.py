@@ -131,10 +131,7 @@ def test_a_models_language_serves_every_command(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (
-            ["probabilities", "--sentence", "Ġ2 Ġ3"],
-            "2 words, all of the language's 4; give as many",
-        ),
+        (["probabilities", "--sentence", "Ġ2 Ġ3"], "2 words, all of the language's 4; give as many"),
         (["probabilities", "--sentence", "Ġ2 Ġ3 x"], "word 3, 'x', is not in the vocabulary"),
         (["sample", "--trees"], "sentences of this causal language model have no derivation trees"),
         (["entropy", "--maximum-length", "3"], "is no grammar, and its sentences have one length"),

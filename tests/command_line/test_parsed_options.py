@@ -6,17 +6,11 @@ from called import refused
 from isoloss.command_line.parsed_options import sentence
 
 MISTAKES = (
-    (
-        "flatness model --sentences twelve",
-        "--sentences takes an integer, not 'twelve'; see `isoloss",
-    ),
+    ("flatness model --sentences twelve", "--sentences takes an integer, not 'twelve'; see `isoloss"),
     ("enlarge model new --width two", "--width takes an integer, not 'two'"),
     ("compare-runs a b --at-loss x", "--at-loss takes a number, not 'x'"),
     ("sensitivity m --round a b", "--round cannot be 'a', 'b'"),
-    (
-        "reproduce figure-1 --scale huge",
-        "--scale cannot be 'huge'; choose smoke, laptop, night",
-    ),
+    ("reproduce figure-1 --scale huge", "--scale cannot be 'huge'; choose smoke, laptop, night"),
     ("reproduce --compiled maybe", "--compiled cannot be 'maybe'; choose "),
     ("task sst3", "NAME cannot be 'sst3'; did you mean 'sst2'?"),
     ("language hmm --output", "there is no value after --output; give one; see `isoloss language --help`"),

@@ -111,9 +111,7 @@ def test_one_name_asks_for_all_of_the_paper() -> None:
     assert names("all") == list(builtin_designs())
 
 
-def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(
-    tmp_path: Path,
-) -> None:
+def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(tmp_path: Path) -> None:
     grammar = str(tmp_path / "easy.pcfg")
     lines = ["S -> X [0.5] | Y [0.5]", "X -> A A [1]", "Y -> B B [1]", "A -> 'a' [1]", "B -> 'b' [1]"]
     Path(grammar).write_text("\n".join(lines))

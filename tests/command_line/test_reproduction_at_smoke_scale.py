@@ -141,12 +141,7 @@ def in_a_process(folder: Path, isoloss: Called, monkeypatch: pytest.MonkeyPatch)
     """Ctrl-C reaches the command and the processes of its jobs."""
     command = [sys.executable, "-m", "isoloss.cli", *SMOKE, *ONE, "--output", "out", "--json"]
     process = subprocess.Popen(
-        command,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     deadline = time.monotonic() + 120
     while not whole_checkpoints(folder) and time.monotonic() < deadline:

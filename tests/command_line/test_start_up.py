@@ -88,10 +88,7 @@ MISTAKES = (
         "flatness model --quantity fisher_trase",
         "there is no quantity 'fisher_trase'; did you mean 'fisher_trace'?",
     ),
-    (
-        "compare one two --quantity zebra",
-        "there is no quantity 'zebra'; choose ascent_sharpness",
-    ),
+    ("compare one two --quantity zebra", "there is no quantity 'zebra'; choose ascent_sharpness"),
     ("theory theorem-9.9", "no statement is called 'theorem-9.9'; choose among lemma-3.2"),
     ("theory lemma-3.2 --samples 4", "--length and --samples are for one statement"),
     ("inspect ./none", "there is no folder ./none; name a model's folder"),
@@ -112,10 +109,7 @@ MISTAKES = (
     ("flatness model --dataset nosuch", "there is no file or folder nosuch, and the hub cannot be reached"),
     ("corpus pyproject.toml --length 1", "--length must be at least 2, not 1"),
     ("corpus pyproject.toml --validation-share 2", "--validation-share must be above 0 and below 1, not 2.0"),
-    (
-        "flatness model --text pyproject.toml --relative-error -1",
-        "--relative-error must be above 0",
-    ),
+    ("flatness model --text pyproject.toml --relative-error -1", "--relative-error must be above 0"),
     ("describe src", "src is a folder; name the file inside it that holds a language"),
     ("sample Makefile", "Makefile, line 1: "),
     ("language dyck --output x.json --length 7", "no string of 7 brackets is balanced; give an even length"),

@@ -40,14 +40,8 @@ FILES = {
         (["sample", "recursive.pcfg", "--maximum-length", "1000000000"], "longer than 1,000"),
         (["sample", "one-rule.pcfg"], "sentences of 5,000 words"),
         (["sample", "doublings.pcfg"], "--longest 1099511627776"),
-        (
-            ["entropy", "endless.pcfg"],
-            "1,000,000 words in the mean, more than 1,000; cut them",
-        ),
-        (
-            ["corpus", "word.pcfg", "--vocabulary", "1000000000000"],
-            "at most 10,000,000 pieces",
-        ),
+        (["entropy", "endless.pcfg"], "1,000,000 words in the mean, more than 1,000; cut them"),
+        (["corpus", "word.pcfg", "--vocabulary", "1000000000000"], "at most 10,000,000 pieces"),
         (["sample", "word.pcfg", "--sentences", "100000000000"], "more than the 10,000,000"),
         (["entropy", "word.pcfg", "--sentences", "100000000000"], "more than the 10,000,000"),
         (["probabilities", "word.pcfg", "--sentence", "x" * 200_000], "is not in the vocabulary"),

@@ -26,11 +26,7 @@ PARQUET = "refs/convert/parquet"
 SCRIPT = b"raise SystemExit('a script of the data set was run')\n"
 LINES = texts()
 SENTENCES = {"train": texts(40, seed=1), "validation": texts(20, seed=2), "test": texts(10, seed=3)}
-COLUMNS = {
-    "sst2": ("sentence",),
-    "qnli": ("question", "sentence"),
-    "rte": ("sentence1", "sentence2"),
-}
+COLUMNS = {"sst2": ("sentence",), "qnli": ("question", "sentence"), "rte": ("sentence1", "sentence2")}
 CLASSES = {
     "sst2": ["negative", "positive"],
     "qnli": ["entailment", "not_entailment"],

@@ -219,9 +219,7 @@ def test_scores_that_are_not_finite_are_named(value):
     parameters = trainable_parameters(model)
     with pytest.raises(BadInput, match="scores for sentence 14 are not finite"):
         hessian_vector_product(
-            BatchLoss(model, Diverged(), batch, 10).label_surprise,
-            parameters,
-            sign_probe(parameters, "any"),
+            BatchLoss(model, Diverged(), batch, 10).label_surprise, parameters, sign_probe(parameters, "any")
         )
 
 

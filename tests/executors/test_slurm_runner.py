@@ -57,20 +57,14 @@ def test_jobs_through_submitit_mean_what_they_mean_locally(tmp_path: Path) -> No
         Notice("mistake", "the seed must not be negative"),
         Notice("after it", "it needs “mistake”, which failed"),
     )
-    assert outcome.notices == (
-        Notice("first one", "wrote first"),
-        Notice("second", "wrote second"),
-    )
+    assert outcome.notices == (Notice("first one", "wrote first"), Notice("second", "wrote second"))
     assert [(tmp_path / name).read_text() for name in ("first", "second")] == ["1", "1"]  # one thread each
     assert not (tmp_path / "never").exists()
     assert seen[-1] == ("all runs", 1.0)
 
 
 def test_a_job_out_of_time_is_queued_again_and_a_killed_one_is_named(slurm: Path, tmp_path: Path) -> None:
-    jobs = [
-        Job("killed", be_killed, 1.0),
-        Job("long", partial(run_out_of_time_once, tmp_path / "long"), 1.0),
-    ]
+    jobs = [Job("killed", be_killed, 1.0), Job("long", partial(run_out_of_time_once, tmp_path / "long"), 1.0)]
     seen: list[str] = []
 
     def report(task: str, completed: float, total: float, message: str = "") -> None:

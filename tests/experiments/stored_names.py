@@ -43,11 +43,7 @@ from isoloss.measurements.student_task_texts import StudentTaskTexts
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.measurements.task_texts import TaskTexts
 from isoloss.models.lstm import LSTM
-from isoloss.models.transformers import (
-    GPT2Transformer,
-    PostLayerNormTransformer,
-    laptop_shape,
-)
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.descent import SGD, AdamW

@@ -152,10 +152,7 @@ def test_the_searches_find_the_dials_and_the_entropy_is_met_within_a_hundredth()
     share = brentq(excess_length, 0.05, 0.45, xtol=1e-4)
     assert share == pytest.approx(languages.WORD_SHARE, abs=5e-4)
     sharpness = dial(
-        lambda each: grammar_with(languages.WORD_SHARE, each),
-        languages.GRAMMAR_ENTROPY,
-        2.5,
-        3.0,
+        lambda each: grammar_with(languages.WORD_SHARE, each), languages.GRAMMAR_ENTROPY, 2.5, 3.0
     )
     assert sharpness == pytest.approx(languages.SHARPNESS, abs=5e-3)
     found = dial(hmm_with, languages.HMM_ENTROPY, 0.15, 0.5)

@@ -123,7 +123,4 @@ def test_names_are_kept_by_experiment(tmp_path: Path) -> None:
     planned = run()
     keep_names([named("one", planned), named("two", replace(planned, name="other"))], tmp_path)
     found = [json.loads((tmp_path / "experiments" / f"{name}.json").read_text()) for name in ("one", "two")]
-    assert [each["runs"] for each in found] == [
-        {planned.digest[:16]: "run"},
-        {planned.digest[:16]: "other"},
-    ]
+    assert [each["runs"] for each in found] == [{planned.digest[:16]: "run"}, {planned.digest[:16]: "other"}]

@@ -70,12 +70,7 @@ def rename(folder, **changes):
 
 @pytest.mark.parametrize(
     ("folder", "kind"),
-    [
-        ("bert", "masked"),
-        ("pretrained", "masked"),
-        ("distilbert", "masked"),
-        ("gpt2", "causal"),
-    ],
+    [("bert", "masked"), ("pretrained", "masked"), ("distilbert", "masked"), ("gpt2", "causal")],
     indirect=["folder"],
 )
 @pytest.mark.parametrize("left_out", ["architectures", "model_type", "both"])
@@ -271,11 +266,7 @@ def nothing(folder):
 @pytest.mark.parametrize(
     ("folder", "damage", "sentence"),
     [
-        (
-            "bert",
-            other_size,
-            r"do not fit: .* is .*8.*, where the configuration has .*12",
-        ),
+        ("bert", other_size, r"do not fit: .* is .*8.*, where the configuration has .*12"),
         (
             "bert",
             more_layers,

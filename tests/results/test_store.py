@@ -76,13 +76,7 @@ def test_every_flipped_bit_is_seen_or_changes_nothing(kind: str, tmp_path: Path)
 def test_other_content_is_refused_and_not_run(read: object, tmp_path: Path) -> None:
     path = tmp_path / "a"
     deep = b"[" * 200_000
-    for content in (
-        b"",
-        b"[]",
-        b"1",
-        pickle.dumps(Runs()),
-        deep,
-    ):
+    for content in (b"", b"[]", b"1", pickle.dumps(Runs()), deep):
         path.write_bytes(content)
         with pytest.raises(BadInput, match="is damaged or not what its name says"):
             read(path, "a")

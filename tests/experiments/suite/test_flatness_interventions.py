@@ -67,9 +67,5 @@ def test_the_panel_has_a_picture_for_each_probe() -> None:
 
 def test_a_single_way_says_nothing_of_a_difference() -> None:
     alone = [run for run in runs(0.0) if run["pace"][0] in ("start", "flattened")]
-    for statistic in (
-        range_of_losses,
-        doublings_apart,
-        points_per_doubling,
-    ):
+    for statistic in (range_of_losses, doublings_apart, points_per_doubling):
         assert math.isnan(statistic(alone))

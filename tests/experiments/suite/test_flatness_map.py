@@ -54,9 +54,7 @@ def test_prices_and_entropies_are_those_of_the_languages(priced: Priced) -> None
 def test_every_language_is_trained_alike_and_sharpened_as_far_above_its_entropy() -> None:
     for name, languages in (("laptop", 2), ("night", 5)):
         as_in, seeds = AT[name]
-        runs = flatness_map(
-            scale_named(name),
-        ).runs
+        runs = flatness_map(scale_named(name)).runs
         assert len(runs) == languages * len(seeds) * len(as_in.architectures) * 7
         assert len({run.language.digest for run in runs}) == languages
     window = PRICES[0].models(AT["laptop"][0]).sharpened.loss_window

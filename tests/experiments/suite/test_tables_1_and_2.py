@@ -70,10 +70,7 @@ def test_the_statistics_are_what_their_claims_say() -> None:
 
 @pytest.mark.parametrize(
     ("adversary", "lookup", "expected"),
-    [
-        ((2.004, 0.8, 16.0), 0.7, Verdict.SUPPORTED),
-        ((2.004, 0.95, 4.0), 0.99, Verdict.NOT_SUPPORTED),
-    ],
+    [((2.004, 0.8, 16.0), 0.7, Verdict.SUPPORTED), ((2.004, 0.95, 4.0), 0.99, Verdict.NOT_SUPPORTED)],
 )
 def test_every_claim_can_hold_and_fail(adversary, lookup, expected) -> None:
     generator = np.random.default_rng(0)
