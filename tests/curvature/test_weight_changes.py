@@ -3,12 +3,14 @@
 import pytest
 import torch
 from torch import nn
-from transformers import GptOssConfig, Llama4TextConfig
+from transformers import FunnelConfig, GptOssConfig, Llama4TextConfig, XLNetConfig
 from transformers.models.convbert.modeling_convbert import GroupedLinearLayer
 from transformers.models.dbrx.configuration_dbrx import DbrxFFNConfig
 from transformers.models.dbrx.modeling_dbrx import DbrxExpertGLU
+from transformers.models.funnel.modeling_funnel import FunnelRelMultiheadAttention
 from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts
 from transformers.models.llama4.modeling_llama4 import Llama4TextExperts
+from transformers.models.xlnet.modeling_xlnet import XLNetRelativeAttention
 from transformers.pytorch_utils import Conv1D
 
 from isoloss.curvature.output_rows import output_rows
@@ -109,6 +111,25 @@ def test_one_output_number_moves_with_one_row_alone(layout):
     laid_out = {each.name: each for each in output_rows(module)}[name]
     assert torch.equal(laid_out.of(found), rounded_to(laid_out.rows, 4) - laid_out.rows)
     assert bool((found.abs() > 0).any())
+
+
+def test_matrices_with_a_dimension_for_heads_have_a_row_for_each_output_too():
+    attention = XLNetRelativeAttention(XLNetConfig(d_model=6, n_head=3, d_inner=4))
+    for weight in attention.parameters():
+        nn.init.normal_(weight)
+    rows, words = {each.name: each.rows for each in output_rows(attention)}, drawn(4, 6).float()
+    queries = torch.einsum("ih,hnd->ind", words, attention.q)
+    torch.testing.assert_close(words @ rows["q"].mT, queries.flatten(1))
+    torch.testing.assert_close(
+        queries.flatten(1) @ rows["o"].mT, torch.einsum("ind,hnd->ih", queries, attention.o)
+    )
+    assert {name: tuple(each.shape) for name, each in rows.items() if name in "kvr"} == dict.fromkeys(
+        "kvr", (6, 6)
+    )
+    funnel = FunnelRelMultiheadAttention(FunnelConfig(d_model=6, n_head=2, d_head=2, block_sizes=[1]), 0)
+    (kernel,) = (each for each in output_rows(funnel) if each.name == "r_kernel")
+    assert torch.equal(kernel.rows, funnel.r_kernel.flatten(1).mT)
+    assert torch.equal(kernel.stored(kernel.rows), funnel.r_kernel)
 
 
 def test_biases_of_experts_and_vectors_stored_as_matrices_are_not_rounded():

@@ -10,11 +10,17 @@ from isoloss.curvature.derivatives import trainable_parameters
 
 _STORED_BY_INPUT = {
     "Conv1D": ("weight",),
+    "FunnelRelMultiheadAttention": ("r_kernel",),
     "GroupedLinearLayer": ("weight",),
+    "Inkling2RelativeLogits": ("proj",),
+    "InklingRelativeLogits": ("proj",),
     "Llama4TextExperts": ("gate_up_proj", "down_proj"),
     "RecurrentGemmaRglru": ("input_gate_weight", "recurrent_gate_weight"),
+    "XLNetRelativeAttention": ("q", "k", "v", "r"),
 }
 """Parameters that have the weights of one input number in a row, by the type of their module."""
+_HEADS_APART = ("FunnelRelMultiheadAttention", "XLNetRelativeAttention")
+"""Types of modules whose matrices have a dimension for the heads, and one for the numbers within a head."""
 _CONVOLUTIONS = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 
@@ -62,11 +68,11 @@ def _laid_out(name: str, weight: Tensor, module: Any, last: str) -> OutputRows:
     kind, shape = type(module).__name__, tuple(weight.shape)
     if last.endswith("bias") or (weight.ndim > 2 and weight.numel() == max(shape)):
         return OutputRows(name, weight, (weight.numel(),))
-    if isinstance(module, _CONVOLUTIONS):
-        return OutputRows(name, weight, (shape[0], math.prod(shape[1:])))
+    if isinstance(module, _CONVOLUTIONS) or (kind in _HEADS_APART and len(shape) == 3):
+        shape = (shape[0], math.prod(shape[1:]))
     if kind == "DbrxExpertGLU" and last == "w2":
         of_expert = (module.moe_num_experts, module.ffn_hidden_size, module.hidden_size)
         return OutputRows(name, weight, of_expert, turned=True)
     by_input = last in _STORED_BY_INPUT.get(kind, ())
-    experts = weight.ndim == 3 and getattr(module, "is_transposed", False)
+    experts = len(shape) == 3 and getattr(module, "is_transposed", False)
     return OutputRows(name, weight, shape, turned=by_input or experts)
