@@ -8,6 +8,8 @@ import pytest
 
 from isoloss.cli import main
 
+Capture = pytest.CaptureFixture[str]
+
 
 def run(arguments: Sequence[str]) -> int:
     """The exit code of `isoloss` with these arguments."""
@@ -16,7 +18,7 @@ def run(arguments: Sequence[str]) -> int:
     return int(leaving.value.code or 0)
 
 
-def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+def answer(capsys: Capture, *arguments: object) -> tuple[int, str, str]:
     """The exit code, and what this call alone writes to stdout and stderr."""
     capsys.readouterr()
     code = run([str(each) for each in arguments])
@@ -35,7 +37,7 @@ def json_of(answered: tuple[int, str, str]) -> Any:
     return json.loads(output_of(answered))
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+def refused(capsys: Capture, *arguments: object) -> str:
     """What the only line of a call says that exits with 2 and writes nothing to stdout."""
     code, written, error = answer(capsys, *arguments)
     assert (code, written, error.count("\n")) == (2, "", 1), error

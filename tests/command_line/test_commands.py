@@ -3,7 +3,7 @@ import re
 import typing
 
 import pytest
-from called import answer, output_of, refused, run
+from called import Capture, answer, output_of, refused, run
 
 from isoloss.cli import main
 from isoloss.command_line import commands, corpus, reproduce
@@ -22,9 +22,7 @@ def test_the_work_takes_the_options_and_the_help_has_an_example(command: Command
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_names_what_an_option_takes_and_no_default_that_is_none(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_help_names_what_an_option_takes_and_no_default_that_is_none(name: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main([name, "--help"])
     told = " ".join(capsys.readouterr().out.replace("│", " ").split())
@@ -43,20 +41,18 @@ def test_the_choices_that_options_state_are_those_of_the_library(stated: object,
 @pytest.mark.parametrize(
     ("typed", "meant"), [("flatnes", "flatness"), ("compare-run", "compare-runs"), ("hmm", "--help")]
 )
-def test_a_mistyped_command_is_told_the_nearest(
-    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistyped_command_is_told_the_nearest(typed: str, meant: str, capsys: Capture) -> None:
     told = refused(capsys, typed, "x")
     assert f"there is no command {typed!r}" in told
     assert meant in told
 
 
 @pytest.mark.parametrize(("former", "name"), FORMER_NAMES.items())
-def test_former_names_go_on_working(former: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_former_names_go_on_working(former: str, name: str, capsys: Capture) -> None:
     assert f"usage: isoloss {name} " in output_of(answer(capsys, former, "--help"))
 
 
-def test_a_shell_is_given_completions_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shell_is_given_completions_of_every_command(capsys: Capture) -> None:
     script = output_of(answer(capsys, "--tyro-print-completion", "bash"))
     assert all(f"'{name}': " in script for name in COMMANDS)
 
@@ -70,7 +66,7 @@ def test_a_shell_is_given_completions_of_every_command(capsys: pytest.CaptureFix
     ],
 )
 def test_what_the_system_refuses_is_told_as_what_it_is(
-    error: OSError, sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    error: OSError, sentence: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(arguments: object) -> int:
         raise error

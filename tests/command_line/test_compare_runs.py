@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from called import answer, json_of, output_of, run
+from called import Capture, answer, json_of, output_of, run
 
 from hand_made_runs import LOSS, write_run
 from isoloss.experiments.experiment import Experiment
@@ -23,7 +23,7 @@ from jobs_in_turn import in_turn
 from norm_experiments import RUN
 
 
-def test_compare_begins_with_a_conclusion(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_begins_with_a_conclusion(results: Path, capsys: Capture) -> None:
     first, *lines = output_of(
         answer(capsys, "compare-runs", "aaaa", "aabb", "--results", results)
     ).splitlines()
@@ -68,9 +68,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_compare_shows_settings_and_paired_differences(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare_shows_settings_and_paired_differences(results: Path, capsys: Capture) -> None:
     shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", results, "--all"))
     assert "architecture.shape.width" in shown
     assert "not paired" not in shown
@@ -83,7 +81,7 @@ def test_compare_shows_settings_and_paired_differences(
     )
 
 
-def test_compare_at_one_loss(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_at_one_loss(results: Path, capsys: Capture) -> None:
     assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--at-loss", "1.5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["loss"] == 1.5
@@ -91,14 +89,12 @@ def test_compare_at_one_loss(results: Path, capsys: pytest.CaptureFixture[str]) 
     assert "nothing is measured for both" in capsys.readouterr().out  # except the loss itself
 
 
-def test_runs_of_different_languages_are_compared_in_their_settings(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_of_different_languages_are_compared_in_their_settings(results: Path, capsys: Capture) -> None:
     assert run(["compare-runs", "aaaa", "cccc", "--results", str(results)]) == 0
     assert "the runs are of different languages" in capsys.readouterr().out
 
 
-def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: Capture) -> None:
     for name in ("first", "second"):
         write_run(tmp_path, name, loss=LOSS, kept=False)
     shown = output_of(answer(capsys, "compare-runs", "first", "second", "--results", tmp_path))
@@ -106,7 +102,7 @@ def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: pytest.Captu
     assert "the two errors are taken as independent" in shown
 
 
-def test_real_runs_are_read_as_they_were_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_real_runs_are_read_as_they_were_written(tmp_path: Path, capsys: Capture) -> None:
     quantities = ExactLossQuantity(20, seed=3), TraceQuantity(12, seed=4)
     measured = measured_at((2, 4), *quantities)
     both = [replace(RUN, name=f"seed-{seed}", seed=seed, measured=measured) for seed in (900, 901)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from called import answer
+from called import Capture, answer
 
 from isoloss.command_line import reproduction
 from isoloss.executors.job import Outcome
@@ -63,10 +63,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-Say = pytest.CaptureFixture[str]
-
-
-def run(say: Say, *arguments: object) -> tuple[int, str, str]:
+def run(say: Capture, *arguments: object) -> tuple[int, str, str]:
     """A command's exit code, and what it wrote to stdout and stderr, in one line each."""
     code, out, err = answer(say, *arguments)
     return code, out, err.replace("\n", "")
@@ -87,7 +84,7 @@ MODELS: tuple[Callable[[Path, Path], tuple[object, ...]], ...] = (
     "harm",
     ["model.safetensors", "config.json", "tokenizer.json", "checkpoint.json", "of another step", "of a run"],
 )
-def test_every_command_refuses_a_damaged_model(harm: str, folder: Folder, capsys: Say) -> None:
+def test_every_command_refuses_a_damaged_model(harm: str, folder: Folder, capsys: Capture) -> None:
     model, other = folder.runs[0] / "steps/000040", folder.runs[0] / "steps/000020"
     match harm:
         case "of another step":
@@ -134,7 +131,7 @@ HARMS: dict[str, tuple[Callable[[Folder], None], str]] = {
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_lists_and_comparisons_of_runs_name_damage(harm: str, folder: Folder, capsys: Say) -> None:
+def test_lists_and_comparisons_of_runs_name_damage(harm: str, folder: Folder, capsys: Capture) -> None:
     (first, second), (do, sentence) = folder.runs, HARMS[harm]
     do(folder)
     for arguments in (
@@ -155,7 +152,7 @@ def test_lists_and_comparisons_of_runs_name_damage(harm: str, folder: Folder, ca
 @pytest.mark.parametrize(
     "harm", ["a record", "another run's specification", "another run's plan", "a record of another step"]
 )
-def test_what_can_be_made_again_is_named_and_the_same(harm: str, folder: Folder, capsys: Say) -> None:
+def test_what_can_be_made_again_is_named_and_the_same(harm: str, folder: Folder, capsys: Capture) -> None:
     measured = folder.measured()
     before = measured.read_bytes()
     HARMS[harm][0](folder)
@@ -167,7 +164,7 @@ def test_what_can_be_made_again_is_named_and_the_same(harm: str, folder: Folder,
 
 
 @pytest.mark.usefixtures("_no_site")
-def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder, capsys: Say) -> None:
+def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder, capsys: Capture) -> None:
     flip(folder.measured("000010"))
     flip(folder.runs[0] / "steps/000010/model.safetensors")
     for _ in range(2):
@@ -181,7 +178,7 @@ def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder,
 
 
 @pytest.mark.usefixtures("_no_site")
-def test_a_checkpoint_that_is_not_needed_is_named_too(folder: Folder, capsys: Say) -> None:
+def test_a_checkpoint_that_is_not_needed_is_named_too(folder: Folder, capsys: Capture) -> None:
     HARMS["another step's checkpoint"][0](folder)
     code, _, err = run(capsys, *SMOKE, "--output", folder.results)
     assert code == 1
@@ -189,7 +186,7 @@ def test_a_checkpoint_that_is_not_needed_is_named_too(folder: Folder, capsys: Sa
 
 
 @pytest.mark.usefixtures("_nothing_painted")
-def test_references_and_descriptions_are_named_and_made_again(folder: Folder, capsys: Say) -> None:
+def test_references_and_descriptions_are_named_and_made_again(folder: Folder, capsys: Capture) -> None:
     reference, description = min(folder.results.glob("references/*")), min(folder.results.glob("portraits/*"))
     before = reference.read_bytes()
     flip(reference)
@@ -200,7 +197,7 @@ def test_references_and_descriptions_are_named_and_made_again(folder: Folder, ca
     assert run(capsys, *SMOKE, "--output", folder.results)[2].count("damaged") == 0
 
 
-def test_a_copied_run_is_a_run_that_is_packed_once(folder: Folder, capsys: Say) -> None:
+def test_a_copied_run_is_a_run_that_is_packed_once(folder: Folder, capsys: Capture) -> None:
     first = folder.runs[0]
     pack = ("records", "pack", folder.results)
     assert run(capsys, *pack, folder.results / "a.parquet")[0] == 0
@@ -216,7 +213,7 @@ def test_a_copied_run_is_a_run_that_is_packed_once(folder: Folder, capsys: Say) 
     assert (folder.results / "a.parquet").read_bytes() == (folder.results / "b.parquet").read_bytes()
 
 
-def test_what_a_killed_process_left_is_no_run_and_is_removed(folder: Folder, capsys: Say) -> None:
+def test_what_a_killed_process_left_is_no_run_and_is_removed(folder: Folder, capsys: Capture) -> None:
     count = run(capsys, "runs", folder.results)[1].splitlines()[-1]
     file = folder.results / "packed.parquet"
     run(capsys, "records", "pack", folder.results, file)
@@ -232,7 +229,7 @@ def test_what_a_killed_process_left_is_no_run_and_is_removed(folder: Folder, cap
     assert (large.exists(), left.exists()) == (True, False)
 
 
-def test_a_packed_file_with_a_flipped_byte_is_named(folder: Folder, capsys: Say) -> None:
+def test_a_packed_file_with_a_flipped_byte_is_named(folder: Folder, capsys: Capture) -> None:
     file = folder.results / "packed.parquet"
     run(capsys, "records", "pack", folder.results, file)
     flip(file)
@@ -243,7 +240,7 @@ def test_a_packed_file_with_a_flipped_byte_is_named(folder: Folder, capsys: Say)
 
 @pytest.mark.parametrize("name", ["specification.json", "plan.json", "finished.json", "a record"])
 def test_damage_to_unpacked_records_is_named_and_nothing_is_trained(
-    name: str, folder: Folder, capsys: Say
+    name: str, folder: Folder, capsys: Capture
 ) -> None:
     file, there = folder.results / "packed.parquet", folder.results.parent / "unpacked"
     run(capsys, "records", "pack", folder.results, file)

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from called import answer, json_of, output_of, refused, run
+from called import Capture, answer, json_of, output_of, refused, run
 
 from tiny_causal_models import tiny_checkpoint
 
@@ -13,7 +13,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_json_has_every_number_of_the_page(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_every_number_of_the_page(here: Path, capsys: Capture) -> None:
     asked = "describe my.pcfg --maximum-length 4 --sentences 50 --seed 2 --json"
     told = json_of(answer(capsys, *asked.split()))
     assert (here / told["page"]).name == "my.html"
@@ -29,7 +29,7 @@ def test_json_has_every_number_of_the_page(here: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.usefixtures("_nothing_painted")
-def test_the_page_can_be_anywhere(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_can_be_anywhere(here: Path, capsys: Capture) -> None:
     asked = "describe my.pcfg --maximum-length 3 --sentences 20 --output pages/first.html"
     (here / "pages").mkdir()
     *told, last = output_of(answer(capsys, *asked.split())).splitlines()
@@ -42,7 +42,7 @@ def test_the_page_can_be_anywhere(here: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.usefixtures("_nothing_painted")
-def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_models_language_tells_its_cost_first(here: Path, capsys: Capture) -> None:
     tiny_checkpoint("llama", here / "model")
     made = "language causal-lm --output my.json --model model --words 6 --length 4"
     assert run(made.split()) == 0
@@ -70,7 +70,5 @@ def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.Captu
         ),
     ],
 )
-def test_mistakes_are_one_sentence(
-    options: str, says: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_are_one_sentence(options: str, says: str, here: Path, capsys: Capture) -> None:
     assert says in refused(capsys, "describe", *options.split())

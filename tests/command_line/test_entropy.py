@@ -1,10 +1,10 @@
 import json
 
 import pytest
-from called import answer, output_of, refused, run
+from called import Capture, answer, output_of, refused, run
 
 
-def test_json_holds_four_records(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_holds_four_records(grammar: str, capsys: Capture) -> None:
     assert run(["entropy", grammar, "--sentences", "400", "--seed", "3", "--json"]) == 0
     records = json.loads(capsys.readouterr().out)["records"]
     assert [record["quantity"] for record in records] == [
@@ -20,12 +20,12 @@ def test_json_holds_four_records(grammar: str, capsys: pytest.CaptureFixture[str
     assert abs(records[3]["value"] - 2) < 4 * records[3]["standard_error"]
 
 
-def test_the_table(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table(grammar: str, capsys: Capture) -> None:
     shown = output_of(answer(capsys, "entropy", grammar, "--sentences", "50", "--maximum-length", "3"))
     assert "next_word_entropy" in shown
     assert "50 sentences, seed 0" in shown
 
 
 @pytest.mark.parametrize("n", ["1", "0", "-5"])
-def test_too_few_sentences(grammar: str, n: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_sentences(grammar: str, n: str, capsys: Capture) -> None:
     assert "draw at least 2" in refused(capsys, "entropy", grammar, "--sentences", n)

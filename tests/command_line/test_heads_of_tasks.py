@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from called import answer, output_of, refused
+from called import Capture, answer, output_of, refused
 from models_with_heads import HEADS, ROWS, model_with_head, table_of
 from transformers import AutoTokenizer, PreTrainedModel
 
@@ -16,7 +16,6 @@ from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
 from isoloss.measurements.comparison_plan import PlanSettings, planned_stages, read_sources
 from unpainted import paint_nothing
 
-Capture = pytest.CaptureFixture[str]
 Read = dict[str, torch.Tensor]
 
 

@@ -5,6 +5,7 @@ import re
 from itertools import pairwise
 
 import pytest
+from called import Capture
 
 from isoloss.cli import main
 from isoloss.command_line.commands import COMMANDS
@@ -13,7 +14,7 @@ WIDTHS = [("80", 80), ("120", 120), (None, 80)]
 ASKED = [[], *([name] for name in COMMANDS), ["language", "dyck"], ["theory", "lemma-3.2"]]
 
 
-def helped(asked: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+def helped(asked: list[str], capsys: Capture) -> list[str]:
     with pytest.raises(SystemExit) as leaving:
         main([*asked, "--help"])
     assert not leaving.value.code
@@ -22,7 +23,7 @@ def helped(asked: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 @pytest.mark.parametrize(("columns", "width"), WIDTHS, ids=["80", "120", "piped"])
 def test_no_line_is_wider_than_the_terminal(
-    columns: str | None, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    columns: str | None, width: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     if columns is not None:
@@ -34,7 +35,7 @@ def test_no_line_is_wider_than_the_terminal(
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", ["reproduce", "corpus"])
 def test_a_line_of_prose_ends_where_the_next_word_would_not_fit(
-    name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     begun = re.compile(r"[│|]? {12,}(\S.*?) *[│|]?$")  # the second and later lines of what an option does

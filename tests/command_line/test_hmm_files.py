@@ -5,7 +5,7 @@ from math import exp
 from pathlib import Path
 
 import pytest
-from called import answer, output_of, refused, run
+from called import Capture, answer, output_of, refused, run
 
 HMM = {
     "words": ["sun", "rain"],
@@ -23,7 +23,7 @@ def weather(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_distribution_adds_the_posteriors(weather: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_distribution_adds_the_posteriors(weather: str, capsys: Capture) -> None:
     assert run(["probabilities", weather, "--sentence", "sun sun rain", "--json"]) == 0
     distributions = json.loads(capsys.readouterr().out)
     assert list(distributions) == ["log_probability", "masked", "next", "end", "posteriors"]
@@ -44,7 +44,7 @@ def test_distribution_adds_the_posteriors(weather: str, capsys: pytest.CaptureFi
     assert "sun 0.750, rain 0.250" in " ".join(capsys.readouterr().out.split())
 
 
-def test_sample_and_entropy(weather: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sample_and_entropy(weather: str, capsys: Capture) -> None:
     lines = output_of(answer(capsys, "sample", weather, "--sentences", "50")).splitlines()
     assert len(lines) == 50
     assert {len(line.split()) for line in lines} == {3}
@@ -63,13 +63,11 @@ def test_sample_and_entropy(weather: str, capsys: pytest.CaptureFixture[str]) ->
         (["sample", "--trees"], "sentences of this hidden Markov model have no derivation trees"),
     ],
 )
-def test_mistakes_are_one_sentence(
-    weather: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_are_one_sentence(weather: str, arguments: list[str], message: str, capsys: Capture) -> None:
     assert message in refused(capsys, arguments[0], weather, *arguments[1:])
 
 
-def test_an_impossible_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_impossible_sentence(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "stuck.json"
     path.write_text(json.dumps(HMM | {"transition": [[1, 0], [0, 1]]}))
     told = refused(capsys, "probabilities", path, "--sentence", "sun sun rain")
@@ -77,7 +75,7 @@ def test_an_impossible_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("command", ["probabilities", "sample", "entropy"])
-def test_a_damaged_file_is_named(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_is_named(command: str, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "damaged.json"
     path.write_text(json.dumps(HMM)[:-20])
     sentence = ["--sentence", "sun"] if command == "probabilities" else []

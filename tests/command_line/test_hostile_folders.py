@@ -8,15 +8,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 import torch
-from called import answer, output_of
+from called import Capture, answer, output_of
 from safetensors.torch import load_file, save_file
 
 from hand_made_runs import SPECIFICATION, write_names, write_run
 from isoloss.measurements import foreseen_cost
 from isoloss.progress import silent
 from isoloss.stored_runs import packed_records
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture

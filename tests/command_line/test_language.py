@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from called import answer, json_of, output_of, refused, run
+from called import Capture, answer, json_of, output_of, refused, run
 
 from isoloss.experiments.teacher import Teacher
 from isoloss.languages.language_file import read_language
@@ -22,9 +22,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_what_is_made_is_said_and_read_back(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_made_is_said_and_read_back(kind: str, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "language"
     told = json_of(answer(capsys, "language", kind, "--output", path, *SIZES[kind].split(), "--json"))
     language = read_language(path)
@@ -46,7 +44,7 @@ def test_seeds_give_different_languages_and_the_same_one_twice(tmp_path: Path) -
     assert c != a
 
 
-def test_the_default_sizes_are_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_sizes_are_the_papers(tmp_path: Path, capsys: Capture) -> None:
     assert run(["language", "hmm", "--output", str(tmp_path / "hmm.json")]) == 0
     assert run(["language", "grammar", "--output", str(tmp_path / "my.pcfg")]) == 0
     assert "hidden Markov model, 200 words, sentences of 16" in (shown := capsys.readouterr().out)
@@ -56,9 +54,7 @@ def test_the_default_sizes_are_the_papers(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     "options", [f"{kind} {sizes}" for kind, sizes in SIZES.items()] + ["causal-lm --model x", "teacher"]
 )
-def test_a_file_that_is_there_is_never_overwritten(
-    options: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_there_is_never_overwritten(options: str, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "precious"
     path.write_text("mine")
     told = refused(capsys, "language", *options.split(), "--output", path)
@@ -80,11 +76,7 @@ def test_a_file_that_is_there_is_never_overwritten(
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_no_file(
-    options: str,
-    says: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    options: str, says: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("isoloss.corpora.stand_ins.gutenberg_books", lambda *_: ("He came. She went.",))
     monkeypatch.chdir(tmp_path)
@@ -92,16 +84,14 @@ def test_mistakes_are_one_sentence_and_leave_no_file(
     assert not Path("out.json").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_noticed_before_the_work(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_cannot_be_written_is_noticed_before_the_work(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "file").write_text("")
     told = refused(capsys, "language", "teacher", "--output", tmp_path / "file" / "t.json")
     assert "is a file, where a folder is needed" in told
 
 
 def test_a_models_language_serves_every_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiny_checkpoint("opt", tmp_path / "model")
     monkeypatch.chdir(tmp_path)
@@ -138,7 +128,7 @@ def test_a_models_language_serves_every_command(
     ],
 )
 def test_mistakes_with_a_models_language_are_one_sentence(
-    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], says: str, tmp_path: Path, capsys: Capture
 ) -> None:
     path, model = tmp_path / "my.json", tiny_checkpoint("gpt2", tmp_path / "model")
     made = ("language", "causal-lm", "--output", path, "--model", model, "--words", 38, "--length", 4)
@@ -147,7 +137,7 @@ def test_mistakes_with_a_models_language_are_one_sentence(
 
 
 def test_a_teacher_is_trained_once_and_its_language_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book = " ".join(["The cats purr. The dogs bark. He said so."] * 40)
     monkeypatch.setattr("isoloss.corpora.stand_ins.gutenberg_books", lambda *_: (book,))
@@ -167,7 +157,7 @@ def test_a_teacher_is_trained_once_and_its_language_written(
     assert [len(line.split()) for line in capsys.readouterr().out.splitlines()] == [4, 4, 4]
 
 
-def test_the_distributions_of_balanced_strings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_distributions_of_balanced_strings(tmp_path: Path, capsys: Capture) -> None:
     path = str(tmp_path / "dyck.json")
     assert run(["language", "dyck", "--output", path, "--length", "4"]) == 0
     capsys.readouterr()

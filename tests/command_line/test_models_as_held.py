@@ -6,9 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from called import answer, output_of
-
-Capture = pytest.CaptureFixture[str]
+from called import Capture, answer, output_of
 
 
 def test_a_folder_of_checkpoints_stands_for_all_of_them_by_step(

@@ -1,7 +1,7 @@
 """What the parser of options refuses is told in one sentence, without a box and without Python's words."""
 
 import pytest
-from called import refused
+from called import Capture, refused
 
 from isoloss.command_line.parsed_options import sentence
 
@@ -28,11 +28,7 @@ MISTAKES = (
 @pytest.mark.parametrize(("asked", "sentence"), MISTAKES)
 @pytest.mark.parametrize("columns", ["40", "80"])
 def test_a_mistake_is_one_sentence(
-    asked: str,
-    sentence: str,
-    columns: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    asked: str, sentence: str, columns: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert sentence in refused(capsys, *asked.split())

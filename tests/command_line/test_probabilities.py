@@ -2,7 +2,7 @@ from math import exp
 from pathlib import Path
 
 import pytest
-from called import answer, json_of, output_of, refused
+from called import Capture, answer, json_of, output_of, refused
 
 RECURSIVE = "S -> S 'and' S [0.2] | 'yes' [0.5] | 'no' [0.3]\n"
 
@@ -14,9 +14,7 @@ def grammar(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_json_has_every_distribution_and_obeys_the_chain_rule(
-    grammar: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_has_every_distribution_and_obeys_the_chain_rule(grammar: str, capsys: Capture) -> None:
     distributions = json_of(answer(capsys, "probabilities", grammar, "--sentence", "yes and no", "--json"))
     assert list(distributions) == ["log_probability", "masked", "next", "end"]
     assert exp(distributions["log_probability"]) == pytest.approx(0.2 * 0.5 * 0.3)
@@ -35,7 +33,7 @@ def test_json_has_every_distribution_and_obeys_the_chain_rule(
     assert product == pytest.approx(exp(distributions["log_probability"]))
 
 
-def test_the_table_shows_the_likeliest_first(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_shows_the_likeliest_first(grammar: str, capsys: Capture) -> None:
     shown = output_of(
         answer(capsys, "probabilities", grammar, "--sentence", "yes and no", "--maximum-length", "3")
     )
@@ -56,11 +54,9 @@ def test_the_table_shows_the_likeliest_first(grammar: str, capsys: pytest.Captur
         (["--sentence", "yes", "--maximum-length", "0"], "give at least 1"),
     ],
 )
-def test_mistakes_are_one_sentence(
-    grammar: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_are_one_sentence(grammar: str, arguments: list[str], message: str, capsys: Capture) -> None:
     assert message in refused(capsys, "probabilities", grammar, *arguments)
 
 
-def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file(tmp_path: Path, capsys: Capture) -> None:
     assert "there is no file" in refused(capsys, "probabilities", tmp_path / "none", "--sentence", "a")

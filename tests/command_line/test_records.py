@@ -3,7 +3,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from called import answer, output_of, refused
+from called import Capture, answer, output_of, refused
 
 from hand_made_runs import write_run
 
@@ -29,7 +29,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_what_is_packed_and_what_is_not_is_said_and_unpacked_runs_are_listed(
-    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    results: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     file, other = tmp_path / "a.parquet", tmp_path / "other"
     written = output_of(answer(capsys, "records", "pack", results, file))
@@ -46,7 +46,7 @@ def test_what_is_packed_and_what_is_not_is_said_and_unpacked_runs_are_listed(
     assert "step 40, training loss 2.5 nats" in answer(capsys, "show", "aaaa", "--results", other)[1]
 
 
-def test_mistakes_are_one_sentence(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_one_sentence(results: Path, tmp_path: Path, capsys: Capture) -> None:
     told = refused(capsys, "records", "unpack", tmp_path / "none.parquet", tmp_path / "out")
     assert told.startswith("isoloss: there is no file")
     pack = ("records", "pack", results)

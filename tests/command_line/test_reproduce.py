@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from called import answer, output_of, refused, run
+from called import Capture, answer, output_of, refused, run
 
 from isoloss.command_line import cost_table, reproduction
 from isoloss.command_line.reproduce import ReproduceOptions, command_again, reproduce
@@ -50,11 +50,7 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
     ],
 )
 def test_a_mistake_is_one_sentence_before_any_work(
-    arguments: tuple[str, ...],
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.chdir(tmp_path)
@@ -70,7 +66,7 @@ def test_a_mistake_is_one_sentence_before_any_work(
     ],
 )
 def test_runs_go_to_the_cluster_that_is_named(
-    where: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    where: tuple[str, ...], says: str, tmp_path: Path, capsys: Capture
 ) -> None:
     asked = ("reproduce", "figure-1", "--scale", "smoke", "--output", tmp_path, "--on", *where)
     code, out, told = answer(capsys, *asked)
@@ -79,7 +75,7 @@ def test_runs_go_to_the_cluster_that_is_named(
 
 
 def test_slurm_is_asked_for_what_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     for name in ("sbatch", "srun"):
         (tmp_path / name).write_text(
@@ -129,7 +125,7 @@ def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(tmp_path: Pa
 
 
 def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["reproduce", "figure-1", "--scale", "paper", "--dry-run", "--json", "--runs", *EXTREMES]) == 0
@@ -148,7 +144,7 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
 
 
 def test_a_dry_run_can_time_the_models_themselves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cost_table, "SECONDS_A_FAMILY", 0.02)
@@ -174,7 +170,7 @@ def test_a_dry_run_can_time_the_models_themselves(
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_table_of_costs_has_a_line_a_row_that_fits(
-    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     asked = ["reproduce", "figure-1", "table-1", "--scale", "smoke", "--dry-run"]
@@ -215,7 +211,7 @@ def test_a_run_again_is_of_the_task_that_was_measured(tmp_path: Path) -> None:
 
 
 def test_what_failed_is_told_though_the_site_cannot_be_written(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:
     def full(*arguments: object) -> None:
         raise IsolossError("cannot write in site: No space left on device")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from called import answer
+from called import Capture, answer
 
 from isoloss.command_line import reproduction
 from isoloss.results.record import as_text
@@ -35,7 +35,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
 
 
 @pytest.fixture
-def isoloss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
+def isoloss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Called:
     """The command and its jobs in this process: exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     reproduce_in_this_process(monkeypatch)

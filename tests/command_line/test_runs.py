@@ -7,16 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from called import answer, json_of, output_of, refused, run
+from called import Capture, answer, json_of, output_of, refused, run
 
 from hand_made_runs import LOSS, write_measurement, write_names, write_run
 from isoloss.stored_runs.run_filter import run_facts
 from isoloss.stored_runs.stored_run import runs_in
 
 
-def test_damaged_names_are_told_with_what_they_cost(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_names_are_told_with_what_they_cost(results: Path, capsys: Capture) -> None:
     names = results / "experiments" / "figure-1.json"
     names.write_text(names.read_text().replace("runs", "runs")[:-3])
     sentence = (
@@ -32,7 +30,7 @@ def test_damaged_names_are_told_with_what_they_cost(
     assert sentence in capsys.readouterr().err
 
 
-def test_runs_are_a_line_each(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_a_line_each(results: Path, capsys: Capture) -> None:
     assert run(["runs", str(results), "--where", "width>=32", "--sort", "loss", "--wide"]) == 0
     titles, *rows, _, last = capsys.readouterr().out.splitlines()
     assert titles.split() == ["name", "run", "seed", "steps", "loss", "trace", "architecture"]
@@ -44,7 +42,7 @@ def test_runs_are_a_line_each(results: Path, capsys: pytest.CaptureFixture[str])
     assert "width 64" in rows[0]
 
 
-def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: Capture) -> None:
     for folder in ("aaaa1111", "bbbb2222", "cccc3333"):
         write_run(tmp_path, folder)
     write_names(tmp_path, "figure-1", {"aaaa1111": "width-10", "bbbb2222": "width-9"})
@@ -56,7 +54,7 @@ def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.parametrize("width", [60, 80, 120, 240])
 def test_lines_of_runs_fit_the_terminal(
-    width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    width: int, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What has no room is named, and `--wide` leaves nothing out; a pipe has a terminal's 80 columns."""
     write_run(tmp_path, "aaaa1111", width=32, loss=LOSS, trace={40: [5.0, 6.0]})
@@ -80,9 +78,7 @@ def test_lines_of_runs_fit_the_terminal(
     assert "SGD" in wide
 
 
-def test_of_one_quantity_the_plainest_number_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_one_quantity_the_plainest_number_is_shown(tmp_path: Path, capsys: Capture) -> None:
     """Its own trace, not the enlarged model's; its probe's accuracy, not the untrained or another one's."""
     folder = write_run(tmp_path, "aaaa1111", trace={40: [5.0, 6.0]})
     accuracy = "linear_probe_accuracy"
@@ -105,27 +101,25 @@ def test_of_one_quantity_the_plainest_number_is_shown(
     assert run_facts(found)["trace"] == [5.5, 80.0]
 
 
-def test_a_mistyped_run_is_told_the_nearest(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistyped_run_is_told_the_nearest(results: Path, capsys: Capture) -> None:
     assert run(["show", "figure-1 widht-32", "--results", str(results)]) == 2
     assert "did you mean 'figure-1 width-32'?" in capsys.readouterr().err
 
 
-def test_runs_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_as_json(results: Path, capsys: Capture) -> None:
     (found,) = json_of(answer(capsys, "runs", results, "--json", "--where", "state=unfinished"))["runs"]
     assert found["run"] == "cccc3333"
     assert (found["step"], found["steps"]) == (10, 40)
     assert found["specification"]["seed"] == 1
 
 
-def test_a_condition_that_no_run_meets_gives_an_empty_table(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_condition_that_no_run_meets_gives_an_empty_table(results: Path, capsys: Capture) -> None:
     assert "0 of 3 runs" in output_of(
         answer(capsys, "runs", results, "--where", "width>999", "--sort", "loss")
     )
 
 
-def test_show_tells_everything(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_tells_everything(results: Path, capsys: Capture) -> None:
     shown = output_of(answer(capsys, "show", "aaaa", "--results", results))
     for expected in (
         "planned as figure-1 width-32",
@@ -152,9 +146,7 @@ def test_show_tells_everything(results: Path, capsys: pytest.CaptureFixture[str]
         (["compare-runs", "aaaa", "zz"], "no run below"),
     ],
 )
-def test_mistakes_are_one_sentence(
-    results: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_are_one_sentence(results: Path, arguments: list[str], said: str, capsys: Capture) -> None:
     assert said in refused(capsys, *arguments, "--results", results)
 
 
@@ -162,9 +154,7 @@ def test_mistakes_are_one_sentence(
     ("content", "said"),
     [("{", "cannot be read"), ('{"steps": null}', "is not what"), ('{"steps": []}', "is not what")],
 )
-def test_a_damaged_run_is_listed_and_named(
-    content: str, said: str, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_run_is_listed_and_named(content: str, said: str, results: Path, capsys: Capture) -> None:
     (results / "runs" / "aaaa1111" / "specification.json").write_text(content)
     assert run(["runs", str(results)]) == 1
     assert "damaged" in capsys.readouterr().out

@@ -1,12 +1,13 @@
 import time
 
 import pytest
+from called import Capture
 
 from isoloss.command_line.terminal import PlainLines
 
 
 def test_a_line_is_due_every_ten_seconds_and_estimates_from_a_hundredth_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     clock = iter([0.0, 9.0, 11.0, 15.0, 22.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
@@ -19,7 +20,7 @@ def test_a_line_is_due_every_ten_seconds_and_estimates_from_a_hundredth_on(
 
 
 def test_a_task_that_was_told_of_has_a_line_at_its_end(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     clock = iter([0.0, 11.0, 13.0, 14.0, 15.0, 16.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))

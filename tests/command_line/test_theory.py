@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from called import answer, refused
+from called import Capture, answer, refused
 
 from isoloss.command_line.verdict_lines import summary_lines
 from isoloss.executors import runner
@@ -16,7 +16,7 @@ from jobs_in_turn import in_turn
 
 
 def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
     arguments = ("theorem-5.1", "--smoke", "--length", "4", "--samples", "3", "--json")
@@ -44,7 +44,7 @@ def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
 
 
 def test_pages_of_another_scale_stay_as_they_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
     (tmp_path / "site").mkdir()
@@ -73,16 +73,14 @@ def test_pages_of_another_scale_stay_as_they_are(
     ],
 )
 def test_mistakes_are_one_sentence_before_any_work(
-    arguments: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], says: str, tmp_path: Path, capsys: Capture
 ) -> None:
     assert says in refused(capsys, "theory", *arguments, "--output", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("arguments", [("--length", "six"), ("--nonsense",), ("theorem-5.1", "again")])
-def test_options_that_are_none_exit_with_2(
-    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_are_none_exit_with_2(arguments: tuple[str, ...], capsys: Capture) -> None:
     assert answer(capsys, "theory", *arguments)[:2] == (2, "")
 
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from called import refused, run
+from called import Capture, refused, run
 
 from hand_made_runs import write_run
 from isoloss.files import write_atomically
@@ -58,11 +58,7 @@ FILES = {
     ],
 )
 def test_what_cannot_be_done_is_said_at_once(
-    arguments: list[str],
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     for name, content in FILES.items():
         write_atomically(tmp_path / name, content)
@@ -99,7 +95,7 @@ def test_what_cannot_be_done_is_said_at_once(
     ],
 )
 def test_a_damaged_run_is_listed_and_shown_and_named(
-    file: str, content: str, code: int, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file: str, content: str, code: int, command: str, tmp_path: Path, capsys: Capture
 ) -> None:
     folder = write_run(tmp_path, "aaaa1111")
     (folder / "plan.json").write_text("{}")
@@ -116,7 +112,7 @@ def test_a_damaged_run_is_listed_and_shown_and_named(
 
 
 def test_a_file_that_cannot_be_used_is_not_called_the_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     (tmp_path / "word.pcfg").write_text(FILES["word.pcfg"])
     monkeypatch.chdir(tmp_path)

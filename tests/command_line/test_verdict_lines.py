@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from called import Capture
 
 from isoloss.command_line.reproduction import print_verdicts
 from isoloss.command_line.verdict_lines import claim_lines, counted
@@ -84,7 +85,7 @@ def test_piped_lines_leave_nothing_out() -> None:
             assert "…" not in line
 
 
-def test_the_counts_come_first_and_the_page_last(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_counts_come_first_and_the_page_last(capsys: Capture) -> None:
     results = Results((RESULT,), Outcome((), ()), 3.0)
     print_verdicts(results, (), Path("some/where/a-page.html"), "laptop")
     first, *_, last = capsys.readouterr().err.splitlines()
