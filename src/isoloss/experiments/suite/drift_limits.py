@@ -180,12 +180,12 @@ def findings(table: pl.DataFrame) -> tuple[str, ...]:
 def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame, time: Axis) -> Panel:
     behind = pl.col(PART) == DRIFT
     rows = means.filter(behind | (pl.col(VARIED) == varied)).with_columns(behind.alias("behind"))
-    told = how_far(found)
-    without_numbers = re.sub(r" \(.*?\)", "", told[0].lower() + told[1:-1])
+    sentence = how_far(found)
+    without_numbers = re.sub(r" \(.*?\)", "", sentence[0].lower() + sentence[1:-1])
     return Panel(
         f"limit-{varied.replace(' ', '-')}",
         f"{varied[0].upper()}{varied[1:]}: {without_numbers}",
-        f"{told} Dashed lines: plain SGD, in runs that differ only in learning rate and batch "
+        f"{sentence} Dashed lines: plain SGD, in runs that differ only in learning rate and batch "
         "size. Dots are means over seeds, error bars their standard errors.",
         (
             Lines(time, TRACE, BY_VARIANT, "pace", predicted="behind", dashed="plain SGD"),
