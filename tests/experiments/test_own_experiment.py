@@ -126,6 +126,34 @@ def edited(old: str, new: str) -> str:
             edited("weight_decay=decay", "wait_decay=decay"),
             r"wide\.py, line 36 failed: TypeError: .*'wait_decay'; mend",
         ),
+        (
+            "bound.py",
+            edited("below(0.0)", "below(float('inf'))"),
+            r"bound\.py, line \d+: a claim must leave some",
+        ),
+        (
+            "words.py",
+            edited('("The same transformer', '"The same transformer').replace(
+                'sentences.",),', 'sentences.",'
+            ),
+            r"text of \S+ must be a tuple",
+        ),
+        (
+            "seeds.py",
+            edited("(601, 602, 603, 604, 605)", "601"),
+            r"seeds\.py, line \d+: the seeds at laptop must",
+        ),
+        (
+            "scale.py",
+            edited('"laptop": (', '"latpop": ('),
+            r"seeds are given for a scale 'latpop'; there are smoke",
+        ),
+        ("asks.py", edited("Question.ALGORITHM", "'algorithm'"), r"take one of Question\.LOSS"),
+        (
+            "none.py",
+            edited("return Experiment(", "Experiment("),
+            r"none\.py plans None where an Experiment should",
+        ),
     ],
 )
 def test_a_file_that_is_no_experiment_is_one_sentence(
@@ -150,7 +178,21 @@ def test_a_mistake_in_its_plan_is_that_plans_own_sentence(path: Path) -> None:
         read_design(path).at(scale_named("laptop"))
 
 
-def test_a_column_that_nothing_measures_is_named(path: Path) -> None:
-    path.write_text(edited('WITHOUT, "trace"', 'WITHOUT, "trase"'))
-    with pytest.raises(BadInput, match=r"the claim decay-is-flatter .* 'trase' .* did you mean 'trace'"):
+STATISTIC = 'mean_at_same_loss(WITH, WITHOUT, "trace", doublings)'
+ALONG_RUNS = "__import__('isoloss.experiments.statistics.along_runs', fromlist=['Slope'])"
+
+
+@pytest.mark.parametrize(
+    ("statistic", "says"),
+    [
+        ('mean_at_same_loss(WITH, WITHOUT, "trase", doublings)', r" .* 'trase' .* did you mean 'trace'"),
+        (f"{ALONG_RUNS}.RangeInDoublings('trase')", r" .* 'trase' .* did you mean 'trace'"),
+        ("lambda runs: None", r" .* returns None; let it return a number"),
+    ],
+)
+def test_a_column_that_nothing_measures_is_named_and_what_is_no_number(
+    statistic: str, says: str, path: Path
+) -> None:
+    path.write_text(edited(STATISTIC, statistic))
+    with pytest.raises(BadInput, match=f"the claim decay-is-flatter{says}"):
         refuse_misspelt_columns(read_design(path).at(scale_named("laptop")))

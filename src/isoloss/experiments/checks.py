@@ -9,7 +9,8 @@ outside, cannot decide between them: the claim is undecidable by design.
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
+from numbers import Real
 
 import numpy as np
 import polars as pl
@@ -197,8 +198,16 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
     judged = table.filter(pl.col("saturated")).partition_by("run", maintain_order=True)
     for claim in experiment.claims if judged else ():
         asker = f"the claim {claim.name} of {experiment.name}"
+        for name in _columns_named(claim.statistic):
+            if name not in table.columns:
+                raise _misspelt(asker, name, table.columns)
+        values: list[object] = []
         with _suggesting(asker, table.columns, rows):
-            claim.statistic(judged)
+            values.append(claim.statistic(judged))
+        if values and not isinstance(values[0], Real):
+            raise BadInput(
+                f"{asker} has a statistic that returns {values[0]!r}; let it return a number, or nan"
+            )
     panels: Sequence[Panel] = ()
     with _suggesting(f"a panel of {experiment.name}", table.columns, rows):
         panels = experiment.drawn(table)
@@ -207,6 +216,16 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
             for name in columns_of(chart):
                 if not panel.data.is_empty() and name not in panel.data.columns:
                     raise _misspelt(f"the panel {panel.name} of {experiment.name}", name, panel.data.columns)
+
+
+def _columns_named(statistic: object) -> Iterator[str]:
+    """Of a statistic made of dataclasses, which is nan where a column is missing."""
+    if is_dataclass(statistic) and not isinstance(statistic, type):
+        for each in fields(statistic):
+            part = getattr(statistic, each.name)
+            if isinstance(part, str) and each.name in ("column", "of"):
+                yield part
+            yield from _columns_named(part)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import get_args
 
 import polars as pl
 
@@ -75,6 +76,17 @@ class Design:
     findings: Callable[[pl.DataFrame], tuple[str, ...]] | None = None
     of_the_paper: bool = False
 
+    def __post_init__(self) -> None:
+        for scale, seeds in self.seeds.items():
+            if scale not in get_args(ScaleName):
+                raise BadInput(
+                    f"seeds are given for a scale {scale!r}; there are {', '.join(get_args(ScaleName))}"
+                )
+            if not isinstance(seeds, tuple) or not all(isinstance(seed, int) for seed in seeds):
+                raise BadInput(
+                    f"the seeds at {scale} must be a tuple of whole numbers, such as (1, 2), not {seeds!r}"
+                )
+
     def at(self, scale: Scale) -> Experiment:
         """The experiment at a scale."""
         scale = scale.with_seeds(self.seeds.get(scale.name))
@@ -106,7 +118,12 @@ def read_design(path: Path) -> Design:
 
     def plan(scale: Scale) -> Experiment:
         with _failures_named(path):
-            return found.plan(scale)
+            planned: object = found.plan(scale)
+        if not isinstance(planned, Experiment):
+            raise BadInput(
+                f"{path} plans {planned!r} where an Experiment should be: let its function return one"
+            )
+        return planned
 
     return replace(found, plan=plan)
 
@@ -125,8 +142,8 @@ def _failures_named(path: Path) -> Iterator[None]:
     """Turn an error of the file's own code into BadInput with its line."""
     try:
         yield
-    except BadInput:
-        raise
+    except BadInput as error:
+        raise BadInput(f"{path}{_line_of(error, path)}: {error}") from error
     except Exception as error:
         where, why = f"{path}{_line_of(error, path)}", error.msg if isinstance(error, SyntaxError) else error
         raise BadInput(f"{where} failed: {type(error).__name__}: {why}; mend it and try again") from error

@@ -129,6 +129,15 @@ class Experiment:
     gallery: int | None = None
 
     def __post_init__(self) -> None:
+        for name in ("text", "runs", "claims"):
+            if not isinstance(getattr(self, name), tuple):
+                raise BadInput(
+                    f"{name} of {self.name} must be a tuple; of one thing: {name}=(...,), with a comma"
+                )
+        question: object = self.question
+        if not isinstance(question, Question):
+            known = ", ".join(f"Question.{each.name}" for each in Question)
+            raise BadInput(f"question of {self.name} cannot be {question!r}; take one of {known}")
         if overlap := {run.first_seed for run in self.runs} & set(self.pilot_seeds):
             raise BadInput(f"seeds {sorted(overlap)} chose the scale and cannot be reported; take others")
         names = [run.name for run in self.runs] + [reference.name for reference in self.references]
