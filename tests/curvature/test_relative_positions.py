@@ -15,6 +15,7 @@ from transformers import (
     UMT5Config,
     UMT5ForConditionalGeneration,
 )
+from transformers.models.switch_transformers.modeling_switch_transformers import SwitchTransformersTop1Router
 
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.curvature.weight_changes import Noise, differences
@@ -78,6 +79,9 @@ def test_experts_whose_router_converts_its_weights_at_every_call():
             num_sparse_decoder_layers=1,
         ),
     )
+    for part in model.modules():
+        if isinstance(part, SwitchTransformersTop1Router):
+            part.dtype = torch.float64  # to single precision by default, in which norms have eight digits
     batch = target_batch(TEXTS, TARGETS, 0, pad=0)
     found = checked_norms(model, TargetToken(), batch, tokens=TOKENS)
     assert [way for name, way in found.ways.items() if is_relative(name)] == ["relative bias"] * 2
