@@ -26,10 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     the user can fix, stated in one line; 130: interrupted, and the same command resumes from there.
     """
     signal.signal(signal.SIGTERM, _interrupt)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: what is written there goes nowhere
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     try:
         code = _run(arguments)
-        if sys.stdout is not None:  # it may have been closed
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError:  # the reader (e.g. `head`) has enough
         _silence_output()
         code = EXIT_BROKEN_PIPE

@@ -1,5 +1,6 @@
 import inspect
 import re
+import sys
 import typing
 
 import pytest
@@ -8,7 +9,9 @@ from called import Capture, answer, output_of, refused, run
 from isoloss.cli import main
 from isoloss.command_line import commands, corpus, reproduce
 from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
+from isoloss.command_line.terminal import table_console
 from isoloss.corpora.documents import TextUnit
+from isoloss.errors import BadInput
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.pretraining.specification import Precision
 
@@ -74,3 +77,18 @@ def test_what_the_system_refuses_is_told_as_what_it_is(
     monkeypatch.setattr(commands, "dispatch", refused)
     assert run(["runs"]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_closed_streams_are_written_to_in_vain(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(arguments: object) -> int:
+        table_console().print("a table")
+        raise BadInput("a mistake")
+
+    monkeypatch.setattr(commands, "dispatch", shown)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert run(["runs"]) == 2
+    assert capsys.readouterr().out == "a table\n"  # and not the mistake
+    monkeypatch.setattr(sys, "stdout", None)
+    assert run(["runs"]) == 2

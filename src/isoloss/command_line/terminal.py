@@ -46,9 +46,8 @@ def escaped_output() -> Iterator[None]:
     a terminal's standard error, where the bars of progress move about.
     """
     before = sys.stdout, sys.stderr
-    if sys.stdout is not None:
-        sys.stdout = ChangedText(sys.stdout, _printable_but_colours if sys.stdout.isatty() else printable)
-    if sys.stderr is not None and not sys.stderr.isatty():
+    sys.stdout = ChangedText(sys.stdout, _printable_but_colours if sys.stdout.isatty() else printable)
+    if not sys.stderr.isatty():
         sys.stderr = ChangedText(sys.stderr, printable)
     try:
         yield
