@@ -41,7 +41,7 @@ SITE, THEORY = "site", "theory"
 
 NOT_JUDGED = (
     "At smoke scale nothing is judged: a few steps of tiny models show that everything runs, but not which "
-    "claims hold. The laptop scale takes minutes: isoloss reproduce figure-1."
+    "claims hold. With --scale laptop the same command judges them."
 )
 
 
