@@ -133,9 +133,11 @@ def test_a_wrong_tokenizer_is_named(
 
 
 @pytest.mark.parametrize("command", ["flatness", "inspect", "compare"])
-@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "half", "empty", "a list", "names"])
+@pytest.mark.parametrize(
+    "kind", ["a pipe", "a device", "a folder", "half", "empty", "a list", "names", "locked"]
+)
 def test_weights_that_are_none_are_refused_at_once(
-    kind: str, command: str, bert: Path, models: Path, capsys: Capture
+    kind: str, command: str, bert: Path, models: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weights = bert / "model.safetensors"
     whole = weights.read_bytes()
@@ -155,13 +157,18 @@ def test_weights_that_are_none_are_refused_at_once(
             torch.save([1, 2], bert / "pytorch_model.bin")
         case "names":
             torch.save({"weights": "none"}, bert / "pytorch_model.bin")
+        case "locked":
+            weights.write_bytes(whole)
+            monkeypatch.setattr(os, "access", lambda path, _: path != weights)
     text = ("--text", models / "text.txt")
     asked = {
         "flatness": flatness(bert, models),
         "inspect": ("inspect", bert),
         "compare": ("compare", models / "other", bert, *text, "--output", bert.parent / "c.html"),
     }
-    assert str(bert) in refused(capsys, *asked[command])
+    told = refused(capsys, *asked[command])
+    assert str(bert) in told
+    assert ("may not be read" in told) == (kind == "locked")
 
 
 def test_a_tokenizer_of_another_vocabulary_is_named(bert: Path, models: Path, capsys: Capture) -> None:

@@ -3,6 +3,7 @@
 A model that its configuration makes far larger than its weights is refused before anything is allocated.
 """
 
+import os
 import pickle
 import warnings
 from collections.abc import Iterable, Iterator
@@ -110,7 +111,7 @@ _MOST_TENSORS = 100_000
 
 
 def refuse_irregular(folder: Path) -> None:
-    """Raise BadInput for a device or a pipe among a model's files, which would be read without end.
+    """Raise BadInput for a device or a pipe among a model's files, read without end, or what may not be read.
 
     >>> import os, tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -122,6 +123,8 @@ def refuse_irregular(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         if path.exists() and not path.is_file() and not path.is_dir():
             raise BadInput(f"{path} is a device or a pipe; put a file there")
+        if path.is_file() and not os.access(path, os.R_OK):  # which libraries call absent
+            raise BadInput(f"{path} may not be read; mend its permissions")
 
 
 @contextmanager
