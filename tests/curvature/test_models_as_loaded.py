@@ -11,6 +11,7 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.predicted_kl import predicted_kl
 from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.errors import BadInput
+from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 
 TOKENS = 11
@@ -85,15 +86,17 @@ def norms_as_of(model, twin, **tolerance):
     objective = PretrainedCausal()
     cotangents = torch.randn(len(BATCH.rows), TOKENS, generator=torch.Generator().manual_seed(4))
     found = norms_of_cotangents(model, objective, BATCH, lambda _: cotangents)
-    scores = objective.logits(twin, BATCH)
-    expected = dense_squared_norms(twin, scores, BATCH.rows, cotangents.to(scores.dtype))
+    with evaluation_mode(twin):
+        scores = objective.logits(twin, BATCH)
+        expected = dense_squared_norms(twin, scores, BATCH.rows, cotangents.to(scores.dtype))
     for group, norms in expected.items():
         torch.testing.assert_close(found.groups[group], norms, **tolerance)
     return found
 
 
 def assert_one_score(model, twin, tolerance):
-    scores = (PretrainedCausal().logits(each, BATCH).double() for each in (model, twin))
+    with evaluation_mode(model):
+        scores = [PretrainedCausal().logits(each, BATCH).double() for each in (model, twin)]
     torch.testing.assert_close(*scores, rtol=tolerance, atol=tolerance)
 
 

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -111,3 +112,25 @@ def test_at_least_one_row_and_no_more_than_memory_holds():
     rows = rows_at_once(model, tokens=50, memory_bytes=10**8)
     assert rows * 50 * 1000 * 4 * 8 <= 10**8 < (rows + 1) * 50 * 1000 * 4 * 8
     assert rows_at_once(model.to(torch.float64), tokens=50, memory_bytes=10**8) == rows // 2
+
+
+class Repacked(nn.Linear):
+    """As bitsandbytes' layers of 4 bits are once they have brought their weights into another format."""
+
+    support_avx512bf16_for_cpu = True
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.weight.quant_state = SimpleNamespace(packing_format_for_cpu=True)
+
+    def state_dict(self, *args, **settings):
+        self.weight.quant_state.packing_format_for_cpu = False
+        return super().state_dict(*args, **settings)
+
+
+def test_layers_compute_by_the_weights_that_they_store_and_later_as_before():
+    layer = Repacked()
+    with evaluation_mode(nn.Sequential(layer)):
+        assert not layer.support_avx512bf16_for_cpu
+        assert not layer.weight.quant_state.packing_format_for_cpu
+    assert layer.support_avx512bf16_for_cpu

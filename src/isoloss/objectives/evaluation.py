@@ -26,6 +26,11 @@ REAL_TEXT_MEMORY_BYTES = 1 << 28
 the scores of a sequence or two."""
 
 
+_REPACKS = "support_avx512bf16_for_cpu"
+"""Of bitsandbytes' 4-bit layers: on processors with AVX512-BF16 they bring their weights into another format
+in evaluation mode, through which there are no gradients, and in which small layers end the process."""
+
+
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Switch every module to evaluation mode, and back to its previous mode, even after an exception.
@@ -38,12 +43,19 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     [True, True, False]
     """
     found = [(module, module.training) for module in model.modules()]
+    repacking = [module for module, _ in found if getattr(module, _REPACKS, False)]
     model.eval()
+    for layer in repacking:
+        setattr(layer, _REPACKS, False)
+        if getattr(layer.weight.quant_state, "packing_format_for_cpu", False):
+            layer.state_dict()  # brings the weights back into their own format
     try:
         yield
     finally:
         for module, training in found:
             module.training = training
+        for layer in repacking:
+            setattr(layer, _REPACKS, True)
 
 
 def device_of(model: nn.Module) -> torch.device:
