@@ -43,7 +43,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     [True, True, False]
     """
     found = [(module, module.training) for module in model.modules()]
-    repacking = [module for module, _ in found if getattr(module, _REPACKS, False)]
+    repacking: list[Any] = [module for module, _ in found if getattr(module, _REPACKS, False)]
     model.eval()
     for layer in repacking:
         setattr(layer, _REPACKS, False)
