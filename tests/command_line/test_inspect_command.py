@@ -120,7 +120,7 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     assert run(["inspect", str(tmp_path), "--for", "much"]) == 2
     assert "--for takes an amount of memory, such as 80GB" in capsys.readouterr().err
     assert run(["inspect", str(tmp_path), "--memory", "nan"]) == 2
-    assert "--memory must be above 0 gibibytes, not nan" in capsys.readouterr().err
+    assert "--memory must be above 0 and at most 1,000,000 gibibytes, not nan" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("changed", [{"vocab_size": 10**13}, {"num_hidden_layers": 10**7}])
