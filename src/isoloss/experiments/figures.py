@@ -1,6 +1,7 @@
 """What figures share: axes, panels over steps, captions about error bars, and downstream tasks as shown."""
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,6 +13,7 @@ from isoloss.experiments.planned_run import Labels, MeasuredAt, PlannedRun
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR_PAPER
 from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, Projected
 from isoloss.measurements.references import BeforeTraining, ControlQuantity, TaskReference
@@ -78,13 +80,17 @@ def trace_bars(sizes: MeasurementSizes) -> str:
     )
 
 
-def converged_at(x: float) -> Mark:
-    """The step, or the width, from which on the loss has converged.
+def judged_from(step: int, table: pl.DataFrame) -> Mark:
+    """The step from which on claims are judged, and whether losses have converged by it, to `LOSS_WINDOW`.
 
-    >>> converged_at(2828).label
+    >>> judged_from(2, pl.DataFrame({"run": "a", "step": [1, 2, 4], "loss": [2.0, 1.401, 1.4]})).label
     'loss converged'
     """
-    return Mark(x, "loss converged")
+    after = table.filter(pl.col("step") >= step) if "loss" in table.columns else table.clear()
+    span = (pl.col("loss").max() - pl.col("loss").min()) / pl.col("loss").mean()
+    spans = [] if after.is_empty() else after.group_by("run").agg(span=span)["span"].to_list()
+    converged = bool(spans) and statistics.mean(spans) < LOSS_WINDOW
+    return Mark(step, "loss converged" if converged else "judged from here")
 
 
 def entropy_of(table: pl.DataFrame) -> float | None:

@@ -11,8 +11,8 @@ from isoloss.experiments.figures import (
     LOSS,
     STEP,
     TRACE,
-    converged_at,
     entropy_of,
+    judged_from,
     loss_bars,
     probe_bars,
     trace_bars,
@@ -97,10 +97,9 @@ def _over_steps(every: pl.DataFrame, scale: Scale) -> Panel:
         f"line (step {saturated_from:,}) on; claims are judged on these. "
         f"{loss_bars(scale.sizes)}{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
     )
-    level = {LOSS: entropy_of(every)}
+    level, marked = {LOSS: entropy_of(every)}, judged_from(saturated_from, every)
     lines = tuple(
-        Lines(STEP, y, BY_WIDTH, "run", marked=converged_at(saturated_from), level=level.get(y))
-        for y in (LOSS, TRACE, ACCURACY)
+        Lines(STEP, y, BY_WIDTH, "run", marked=marked, level=level.get(y)) for y in (LOSS, TRACE, ACCURACY)
     )
     shows = ("later-is-flatter", "later-is-better")
     return Panel("steps", "Loss, trace and accuracy over steps", caption, lines, every, "stacked", shows)

@@ -12,9 +12,9 @@ from isoloss.experiments.figures import (
     OWN_TASK,
     STEP,
     ShownTask,
-    converged_at,
     entropy_of,
     grammar_task,
+    judged_from,
     loss_bars,
     probe_bars,
     text_task,
@@ -74,7 +74,8 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
         f"are judged on the checkpoints from the dashed line (step {task.runs.saturated_from:,}) on. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
-    marked, rows = converged_at(task.runs.saturated_from), task.rows(table)
+    rows = task.rows(table)
+    marked = judged_from(task.runs.saturated_from, rows)
     of_loss = Lines(STEP, LOSS, BY_WIDTH, "run", marked=marked, level=entropy_of(rows))
     of_accuracy = Lines(STEP, ACCURACY, BY_WIDTH, "run", marked=marked)
     shows = (f"{task.key}-later-is-better",)

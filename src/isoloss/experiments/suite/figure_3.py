@@ -18,7 +18,6 @@ from isoloss.experiments.figures import (
     UNTRAINED,
     UNTRAINED_PROJECTED,
     ShownTask,
-    converged_at,
     grammar_task,
     hidden_state_task,
     loss_bars,
@@ -37,7 +36,7 @@ from isoloss.experiments.statistics.sizes import (
     SlopeOverSizes,
     saturated_width,
 )
-from isoloss.panels import Axis, Lines, Panel
+from isoloss.panels import Axis, Lines, Mark, Panel
 from isoloss.results.verdict import above, within
 
 PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"
@@ -200,7 +199,7 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
         "before training. Claims at equal KL subtract what there was before from what there is after. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
-    marked = converged_at(saturated_width(last.partition_by("run", maintain_order=True)))
+    marked = Mark(saturated_width(last.partition_by("run", maintain_order=True)), "loss converged")
     beside = (OF_UNTRAINED, *OF_ONE_DIMENSION)
     shown = (LOSS, ACCURACY, *(axis for axis in beside if axis.column in last.columns))
     charts = tuple(Lines(SIZE, y, BY_SEED, "seed", marked=marked) for y in shown)
