@@ -199,7 +199,7 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
     for claim in experiment.claims if judged else ():
         asker = f"the claim {claim.name} of {experiment.name}"
         for name in _columns_named(claim.statistic):
-            if name not in table.columns:
+            if _without_sizes(name) not in map(_without_sizes, table.columns):
                 raise _misspelt(asker, name, table.columns)
         values: list[object] = []
         with _suggesting(asker, table.columns, rows):
@@ -226,6 +226,11 @@ def _columns_named(statistic: object) -> Iterator[str]:
             if isinstance(part, str) and each.name in ("column", "of"):
                 yield part
             yield from _columns_named(part)
+
+
+def _without_sizes(column: str) -> str:
+    """`accuracy_300` is no mistake where a smaller scale has `accuracy_100` alone."""
+    return re.sub(r"\d+", "#", column)
 
 
 @contextmanager
