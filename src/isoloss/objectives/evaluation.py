@@ -47,7 +47,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     model.eval()
     for layer in repacking:
         setattr(layer, _REPACKS, False)
-        if getattr(layer.weight.quant_state, "packing_format_for_cpu", False):
+        if getattr(getattr(layer.weight, "quant_state", None), "packing_format_for_cpu", False):
             layer.state_dict()  # brings the weights back into their own format
     try:
         yield
