@@ -192,12 +192,12 @@ def test_the_tokens_of_a_target(kind, config):
     ],
 )
 def test_a_target_has_the_trace_that_it_has_alone_even_if_padding_changes_what_a_decoder_gives(kind, config):
-    has_the_traces_of_each_alone(
+    assert_traces_of_each_alone(
         built(kind, config).float(), TargetToken(), target_batch(TEXTS, TARGETS, 2, 0)
     )
 
 
-def has_the_traces_of_each_alone(model, objective, batch):
+def assert_traces_of_each_alone(model, objective, batch):
     together = RunningFisherTrace(model, objective, seed=0)
     together.add(batch)
     parts = [batch.part(each, each + 1).narrowed() for each in range(len(batch))]
@@ -236,7 +236,7 @@ PEGASUS_X = PegasusXConfig(block_size=4, num_global_tokens=3, stagger_local_bloc
 )
 def test_encoders_that_fill_sentences_up_to_whole_blocks_are_measured_in_batch(kind, config):
     batch = target_batch(TEXTS, TARGETS, 2, pad=config.pad_token_id)
-    together = has_the_traces_of_each_alone(built(kind, config).float(), TargetToken(), batch)
+    together = assert_traces_of_each_alone(built(kind, config).float(), TargetToken(), batch)
     assert "per-sentence gradients" not in together.result("").ways.values()
 
 
@@ -246,7 +246,8 @@ def test_encoders_that_fill_sentences_up_to_whole_blocks_are_measured_in_batch(k
 def test_models_that_put_positions_first_or_pad_further_are_measured_in_batch(kind, config):
     texts = [*TEXTS, [3, 9, 8, 7, 6]]
     batch = token_class_batch(texts, [[each % CLASSES for each in text] for text in texts], pad=0)
-    assert has_the_traces_of_each_alone(built(kind, config).float(), TokenClass(), batch).apart.way is None
+    together = assert_traces_of_each_alone(built(kind, config).float(), TokenClass(), batch)
+    assert together.apart.way is None
 
 
 def test_parts_of_a_batch_keep_what_the_decoder_reads():

@@ -100,7 +100,6 @@ def _print(
     *,
     every: bool,
 ) -> None:
-
     console = table_console()
     names = [run.name[:8] for run in runs]
     wholes = [each for each in found if "group" not in each.record.settings]
@@ -167,13 +166,11 @@ def _called(run: "StoredRun") -> str:
 
 def _conclusion(names: Sequence[str], main: Mapping[str, "Difference"], loss: float | None) -> str:
     """Which of the two has the lower loss, trace and so on, beyond two standard errors, and where."""
-    from isoloss.results.record import as_text
-
     differences = []
     for short, each in main.items():
         value, error = each.difference.value, each.difference.standard_error
         unit = "" if each.record.unit == "fraction" else f" {each.record.unit}"
-        number = f"{as_text(value, error)}{unit}".rstrip()
+        number = f"{each.difference}{unit}".rstrip()
         if abs(value) > CLEAR * error:
             differences.append(f"a {'higher' if value > 0 else 'lower'} {short} ({number})")
         else:

@@ -119,8 +119,8 @@ def tokenise(
                 digests = {file: digest for part in PARTS for file, digest in writers[part].digests.items()}
                 journal = Journal(counts, left_over, digests)
                 write_sealed(folder / JOURNAL_FILE, asdict(journal), name)
-                progressed = f"{counts.training.words + counts.validation.words:,} words"
-                progress("tokenising", shard.characters, max(size, shard.characters + 1), progressed)
+                so_far = f"{counts.training.words + counts.validation.words:,} words"
+                progress("tokenising", shard.characters, max(size, shard.characters + 1), so_far)
         finally:
             for writer in writers.values():
                 writer.close()

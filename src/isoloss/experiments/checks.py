@@ -6,11 +6,13 @@ of both. A statistic that in the mean over seeds never lies in the claimed regio
 outside, cannot decide between them: the claim is undecidable by design.
 """
 
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -201,13 +203,11 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
         for name in _columns_named(claim.statistic):
             if _without_sizes(name) not in map(_without_sizes, table.columns):
                 raise _misspelt(asker, name, table.columns)
-        values: list[object] = []
+        value: Any = math.nan
         with _suggesting(asker, table.columns, rows):
-            values.append(claim.statistic(judged))
-        if values and not isinstance(values[0], Real):
-            raise BadInput(
-                f"{asker} has a statistic that returns {values[0]!r}; let it return a number, or nan"
-            )
+            value = claim.statistic(judged)
+        if not isinstance(value, Real):
+            raise BadInput(f"{asker} has a statistic that returns {value!r}; let it return a number, or nan")
     panels: Sequence[Panel] = ()
     with _suggesting(f"a panel of {experiment.name}", table.columns, rows):
         panels = experiment.drawn(table)

@@ -110,12 +110,7 @@ def held_in(path: Path, device: str) -> dict[str, Any]:
         warnings.filterwarnings("ignore", "Detected pickle protocol")  # an unreadable file is refused
         try:
             held = torch.load(path, map_location=device, weights_only=True)
-        except (
-            LookupError,
-            ValueError,
-            AssertionError,
-            struct.error,
-        ) as error:  # of bytes that are no pickle
+        except (LookupError, ValueError, AssertionError, struct.error) as error:  # bytes that are no pickle
             raise pickle.UnpicklingError from error
     if not isinstance(held, Mapping):
         raise BadInput(f"{path} holds a {type(held).__name__}, not weights by name; {_SAVED}")

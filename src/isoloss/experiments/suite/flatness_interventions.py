@@ -161,7 +161,7 @@ CLAIMS = (
 
 
 def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    """Accuracy over the trace, one dot per start and way, for each probe; and all numbers."""
+    """Accuracy over the trace, one dot per start and continuation, for each probe; and all numbers."""
     if PART not in table.columns:
         return ()
     rows = table.filter(pl.col(PART) == VARIANT)
@@ -172,11 +172,11 @@ def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
         Panel(
             "accuracy-over-trace",
             "Does accuracy follow flatness when nothing else changes?",
-            "One dot per start and way, all at about the same loss; bars are one standard error over "
-            "sentences.",
+            "One dot per start and continuation, all at about the same loss; bars are one standard error "
+            "over sentences.",
             (
                 *(Dots(TRACE, axis, BY_CONTINUATION) for axis in known),
-                Table((Axis("pace", "way"), Axis("seed", "seed"), TRACE, LOSS, *known)),
+                Table((Axis("pace", "continued by"), Axis("seed", "seed"), TRACE, LOSS, *known)),
             ),
             rows,
             shows=("flatter-is-better",),
