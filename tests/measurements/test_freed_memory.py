@@ -2,7 +2,7 @@
 
 import pytest
 
-from isoloss.measurements.freed_memory import Heap
+from isoloss.measurements.counted_passes import Heap
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -7,8 +7,14 @@ from isoloss.languages.language import Language
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import random_layered_grammar
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.measurements.language_search import SearchRule, search_languages
-from isoloss.measurements.room_and_price import RoomSettings, measure_decision, measure_room, price
+from isoloss.measurements.room_and_price import (
+    RoomSettings,
+    SearchRule,
+    measure_decision,
+    measure_room,
+    price,
+    search_languages,
+)
 
 QUICK = RoomSettings(train=300, test=500)
 WIDE = SearchRule(cheapest=0.0, dearest=1.0, least_room=0.0, most_chance=1.0)

@@ -9,13 +9,13 @@ from isoloss.errors import BadInput
 from isoloss.inference.causal_model import TokenRestriction, expected_frequencies
 from isoloss.models.causal_language import (
     ModelSource,
+    RestrictedCausalModel,
     causal_language,
     load_causal_language,
     read_causal_language,
     restricted_language,
     write_causal_language,
 )
-from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.results.tensors import tensors_digest
 from tiny_causal_models import BOS, MODELS, TOKENS, tiny_causal_model, tiny_checkpoint, tiny_tokenizer
 

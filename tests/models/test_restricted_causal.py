@@ -11,7 +11,7 @@ from transformers import (
 
 from isoloss.errors import BadInput
 from isoloss.inference.causal_model import CausalModel
-from isoloss.models.restricted_causal import RestrictedCausalModel
+from isoloss.models.causal_language import RestrictedCausalModel
 from tiny_causal_models import CHOSEN, MODELS, TOKENS, tiny_causal_model
 
 WORDS = torch.tensor(CHOSEN)

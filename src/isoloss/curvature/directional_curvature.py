@@ -14,8 +14,7 @@ from isoloss.curvature.derivatives import (
     inner_products_by_group,
     trainable_parameters,
 )
-from isoloss.curvature.loss import LabelDistribution, in_parts, losses_of
-from isoloss.curvature.loss_hessian import LossHessian
+from isoloss.curvature.loss import LabelDistribution, LossHessian, in_parts, losses_of
 from isoloss.curvature.loss_rise import ascent_direction
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, sentences_between

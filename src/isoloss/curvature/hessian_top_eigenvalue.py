@@ -10,8 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, sign_probe, unflattened
-from isoloss.curvature.loss import LabelDistribution
-from isoloss.curvature.loss_hessian import LossHessian, flattened
+from isoloss.curvature.loss import LabelDistribution, LossHessian, flattened
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode

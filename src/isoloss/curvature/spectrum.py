@@ -9,8 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, sign_probe
-from isoloss.curvature.loss import LabelDistribution
-from isoloss.curvature.loss_hessian import LossHessian, flattened
+from isoloss.curvature.loss import LabelDistribution, LossHessian, flattened
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput, reason_of
 from isoloss.objectives.batch import Batch, Objective

@@ -1,7 +1,7 @@
 """The languages of the experiments: how a plan names one, small ones that were chosen, and the paper's (A.1).
 
 Words alone do not reveal the tasks of the small ones. They have the most room in searches over random
-languages (`measurements.language_search`, docs/languages.md), which train no model, except that the headline
+languages (`measurements.room_and_price`, docs/languages.md), which train no model, except that the headline
 grammar ranks second to the second grammar, which was used in early pilot runs, and that the decided grammar
 is one that a model learns soon. Sentences have 8 words.
 

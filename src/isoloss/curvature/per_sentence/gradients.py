@@ -8,8 +8,7 @@ from torch import Tensor
 
 from isoloss.curvature.per_sentence.factors import Factors, Lookups, OuterProducts, Sums
 from isoloss.curvature.per_sentence.parameter_uses import Node, ParameterUses, Use
-from isoloss.curvature.per_sentence.relative_positions import bias_lookups
-from isoloss.curvature.per_sentence.sentence_rows import SentenceRows
+from isoloss.curvature.per_sentence.sentence_rows import SentenceRows, bias_lookups
 
 
 def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: ParameterUses) -> Factors | None:

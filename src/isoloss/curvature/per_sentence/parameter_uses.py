@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from isoloss.curvature.per_sentence.relative_positions import broadcasts
-from isoloss.curvature.per_sentence.sentence_rows import SentenceRows, with_filling
+from isoloss.curvature.per_sentence.sentence_rows import SentenceRows, broadcasts, with_filling
 from isoloss.errors import BadInput
 
 Node = Any
