@@ -8,8 +8,8 @@ from called import answer, output_of, refused
 from isoloss.command_line.corpus import _source
 from isoloss.corpora.data_sets import HubDataSet
 from isoloss.corpora.documents import LocalFiles, local_files
+from isoloss.corpora.fetched_package import Books, Reviews
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
-from isoloss.corpora.stand_ins import Books, Reviews
 from isoloss.corpora.vocabulary import OwnVocabulary
 
 

@@ -78,7 +78,7 @@ def test_a_file_that_is_there_is_never_overwritten(options: str, tmp_path: Path,
 def test_mistakes_are_one_sentence_and_leave_no_file(
     options: str, says: str, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("isoloss.corpora.stand_ins.gutenberg_books", lambda *_: ("He came. She went.",))
+    monkeypatch.setattr("isoloss.corpora.fetched_package.gutenberg_books", lambda *_: ("He came. She went.",))
     monkeypatch.chdir(tmp_path)
     assert says in refused(capsys, "language", *options.split(), "--output", "out.json")
     assert not Path("out.json").exists()
@@ -140,7 +140,7 @@ def test_a_teacher_is_trained_once_and_its_language_written(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book = " ".join(["The cats purr. The dogs bark. He said so."] * 40)
-    monkeypatch.setattr("isoloss.corpora.stand_ins.gutenberg_books", lambda *_: (book,))
+    monkeypatch.setattr("isoloss.corpora.fetched_package.gutenberg_books", lambda *_: (book,))
     tiny = GPT2Transformer(Shape(16, 2, 1, 32), dropout=0.0)
     quick = partial(Teacher, architecture=tiny, batch_size=8)
     monkeypatch.setattr("isoloss.experiments.teacher.Teacher", quick)

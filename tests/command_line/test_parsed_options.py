@@ -3,7 +3,7 @@
 import pytest
 from called import Capture, refused
 
-from isoloss.command_line.parsed_options import sentence
+from isoloss.command_line.commands import sentence
 
 MISTAKES = (
     ("flatness model --sentences twelve", "--sentences takes an integer, not 'twelve'; see `isoloss"),

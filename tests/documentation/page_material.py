@@ -63,7 +63,7 @@ def material(folder: Path) -> None:
 def lay_out(made: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copy what `material` made into `folder`, shorten commands that would take hours, and go there."""
     shutil.copytree(made, folder, dirs_exist_ok=True)
-    monkeypatch.setattr("isoloss.corpora.stand_ins.gutenberg_books", lambda *_: (BOOK,))
+    monkeypatch.setattr("isoloss.corpora.fetched_package.gutenberg_books", lambda *_: (BOOK,))
     tiny = partial(Teacher, architecture=GPT2Transformer(Shape(16, 2, 1, 32), dropout=0.0), batch_size=8)
     monkeypatch.setattr("isoloss.experiments.teacher.Teacher", tiny)
     fewer = partial(LocalLearningCoefficientQuantity, burn_in=4, draws=8)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from isoloss.experiments.descents import DESCENTS
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.figure_4 import figure_4
+from isoloss.experiments.suite.figure_4 import DESCENTS, figure_4
 from isoloss.experiments.suite.figure_10 import figure_10
 from isoloss.pretraining.descent import SGD
 

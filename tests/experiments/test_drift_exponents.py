@@ -64,7 +64,7 @@ def test_paces_that_do_not_tell_rate_from_batch_have_no_exponents() -> None:
     assert np.isnan(StepsToAFall(three, three, three).exponents).all()
     four = np.array([1.0, 2.0, 3.0, 4.0])
     assert np.isnan(StepsToAFall(four, four, four).exponents).all()
-    assert math.isnan(StepsToAFall(four, 2 * four, four).bend)
+    assert math.isnan(bend(StepsToAFall(four, 2 * four, four)))
     assert math.isnan(RATE([]))
     rising = runs(lambda schedule, step: START_TRACE * (1 + schedule.time(step)), plan=RELATIVE)
     assert math.isnan(RATE(rising))

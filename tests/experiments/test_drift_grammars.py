@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from test_drift_statistics import START_TRACE, runs
 
-from isoloss.experiments.clock_on_grammars import CLAIMS, WorstBut, divergence_at_the_starts
 from isoloss.experiments.design import builtin_designs
+from isoloss.experiments.drift_exponents import CLAIMS, WorstBut, divergence_at_the_starts
 from isoloss.experiments.drift_runs import DriftRuns
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.schedules import Clock

@@ -8,14 +8,13 @@ import polars as pl
 import pytest
 
 from isoloss.errors import IsolossError
-from isoloss.experiments.descents import DESCENTS
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments, judged_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shared.causal_language import CAUSAL_LANGUAGE, TINY_TEACHER
 from isoloss.experiments.suite.figure_2 import figure_2
-from isoloss.experiments.suite.figure_4 import figure_4
+from isoloss.experiments.suite.figure_4 import DESCENTS, figure_4
 from isoloss.experiments.suite.figure_8 import figure_8
 from isoloss.experiments.suite.figure_9 import figure_9
 from isoloss.experiments.teacher import GivenProse, HubPlan, TeacherPlan

@@ -22,8 +22,7 @@ from isoloss.languages.language import Language
 from isoloss.languages.paper_grammar import mean_length, paper_sized_grammar
 from isoloss.languages.pcfg import PCFG, named_task
 from isoloss.measurements.entropy import ExactDistributions, entropies, masked_entropy
-from isoloss.measurements.language_search import SearchRule
-from isoloss.measurements.room_and_price import measure_decision, measure_room, price
+from isoloss.measurements.room_and_price import SearchRule, measure_decision, measure_room, price
 
 GRAMMARS = {
     "headline": (headline_grammar(), 1.3927),

@@ -5,8 +5,7 @@ import pytest
 import torch
 from transformers import ByT5Tokenizer
 
-from isoloss.corpora.fetched_package import default_cache
-from isoloss.corpora.stand_ins import gutenberg_books
+from isoloss.corpora.fetched_package import default_cache, gutenberg_books
 from isoloss.errors import BadInput
 from isoloss.experiments.teacher import (
     GivenProse,

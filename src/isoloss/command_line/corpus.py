@@ -97,7 +97,7 @@ def corpus(options: CorpusOptions) -> None:
 def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: bool) -> "DocumentSource":
     """Files, if they exist or look like files; otherwise the source that the one name stands for."""
     from isoloss.corpora.documents import local_files
-    from isoloss.corpora.stand_ins import Books, Reviews
+    from isoloss.corpora.fetched_package import Books, Reviews
 
     if _are_files(text):
         return local_files([Path(name) for name in text], document, column)

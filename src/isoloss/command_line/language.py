@@ -281,7 +281,7 @@ def _refuse_more(things: str, needed: int, most: int, option: str) -> None:
 def _causal_language(options: CausalLMOptions | TeacherOptions) -> "Language":
     """The language of a causal model, whose file refers to it."""
     with heavy_imports():
-        from isoloss.corpora.stand_ins import gutenberg_books
+        from isoloss.corpora.fetched_package import gutenberg_books
         from isoloss.experiments.teacher import Teacher, teacher_language
         from isoloss.models.causal_language import ModelSource, load_causal_language, write_causal_language
         from isoloss.results.checkpoint import checkpoint_folders

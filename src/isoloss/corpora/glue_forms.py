@@ -12,9 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
-from isoloss.corpora.fetched_package import FetchedPackage
+from isoloss.corpora.fetched_package import REVIEWS, FetchedPackage
 from isoloss.corpora.labelled_texts import LabelledTexts, Shares, TextTask, distinct, split_by_hash
-from isoloss.corpora.stand_ins import REVIEWS
 from isoloss.errors import BadInput
 from isoloss.progress import Progress
 

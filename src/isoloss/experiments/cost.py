@@ -10,9 +10,8 @@ import torch
 
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
-from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.languages import LanguagePlan, ReadyLanguage
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.planned_run import CorpusPlan, PlannedRun
 from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.languages.language import SentenceSource
 from isoloss.languages.sentences import words_in_a_row

@@ -13,11 +13,10 @@ from typing import get_args
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_names import SUITE, experiment_names, language_refused, refuse_unknown
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.planned_run import Continued, PlannedRun
+from isoloss.experiments.planned_run import Continued, CorpusPlan, PlannedRun
 from isoloss.experiments.scale import Scale, with_language
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
 from isoloss.languages.language_file import read_language

@@ -1,4 +1,4 @@
-"""By which powers of learning rate and batch the steps to a fall of the trace go.
+"""By which powers of learning rate and batch the steps to a fall of the trace go, and claims of ten grammars.
 
 By Theorem 3.3 steps go as η^-2 B. To first order SGD at a finite rate descends L + (η/4B) Tr ∇²L, on average,
 in steps of η: the number of steps to a fall is then g(η/B) / η, whatever the fall. So at one η/B it goes as
@@ -8,15 +8,27 @@ in steps of η: the number of steps to a fall is then g(η/B) / η, whatever the
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, pairwise
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.drift_runs import RelativeSchedule
-from isoloss.experiments.drift_statistics import AnyClock, Curve, by_model, curves
-from isoloss.experiments.grammar_runs import DRIFT
+from isoloss.experiments.drift_statistics import (
+    AnyClock,
+    Curve,
+    by_model,
+    change_of_loss,
+    curves,
+    distance_between_schedules,
+    halvings_of_trace,
+)
+from isoloss.experiments.grammar_runs import DRIFT, PART, START
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames, statistic_of
+from isoloss.results.verdict import Region, above, below
 
 HALF, WHOLE = 0.5, 1.0
 """Falls, as shares of the largest that all schedules of a start reach."""
@@ -40,21 +52,6 @@ class StepsToAFall:
             return math.nan, math.nan
         _, a, b = np.linalg.lstsq(design, self.steps, rcond=None)[0]
         return float(a), float(b)
-
-    @property
-    def bend(self) -> float:
-        """How much larger the exponent of 1/η is at the higher rates than at the lower, at one η/B.
-
-        The mean over each ratio η/B that at least three schedules have; nan if none has.
-        """
-        ratios = np.round(self.rates - self.batches, 6).tolist()
-        schedules = sorted(zip(ratios, self.rates.tolist(), self.steps.tolist(), strict=True))
-        bends = []
-        for _, alike in groupby(schedules, key=lambda schedule: schedule[0]):
-            slopes = [(high[2] - low[2]) / (low[1] - high[1]) for low, high in pairwise(list(alike))]
-            if len(slopes) > 1:
-                bends.append(slopes[-1] - slopes[0])
-        return float(np.mean(bends)) if bends else math.nan
 
 
 def steps_to(group: Sequence[Curve], share: float) -> StepsToAFall:
@@ -88,8 +85,18 @@ def batch_exponent(found: StepsToAFall) -> float:
 
 
 def bend(found: StepsToAFall) -> float:
-    """See `StepsToAFall`."""
-    return found.bend
+    """How much larger the exponent of 1/η is at the higher rates than at the lower, at one η/B.
+
+    The mean over each ratio η/B that at least three schedules have; nan if none has.
+    """
+    ratios = np.round(found.rates - found.batches, 6).tolist()
+    schedules = sorted(zip(ratios, found.rates.tolist(), found.steps.tolist(), strict=True))
+    bends = []
+    for _, alike in groupby(schedules, key=lambda schedule: schedule[0]):
+        slopes = [(high[2] - low[2]) / (low[1] - high[1]) for low, high in pairwise(list(alike))]
+        if len(slopes) > 1:
+            bends.append(slopes[-1] - slopes[0])
+    return float(np.mean(bends)) if bends else math.nan
 
 
 @dataclass(frozen=True)
@@ -115,3 +122,183 @@ class OverFalls:
         value = whole - half if self.deepening else (half + whole) / 2
         if math.isfinite(value):
             yield value
+
+
+NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows one language"
+LEFT_OUT = 2
+"""On how many grammars a claim need not hold: it is about the one that is third from the worst."""
+THIRD = "on the grammar where it is third {}"
+
+ONE_CLOCK = 0.25
+"""The share of the fall within which the curves of one grammar lie, as for `drift`."""
+CLOCK_REASON = "as in drift; it would be 0.7 here if only ηk mattered, and 1.7 if the batch did not"
+
+
+def by_language(runs: Frames) -> dict[str, list[pl.DataFrame]]:
+    """The runs on each language, by its name in their column `language`; without those that name none."""
+    found: dict[str, list[pl.DataFrame]] = {}
+    for run in runs:
+        if "language" in run.columns:
+            found.setdefault(run["language"][0], []).append(run)
+    return found
+
+
+@dataclass(frozen=True)
+class WorstBut:
+    """The worst value over languages of the `statistic`, once the `left_out` worst are left out.
+
+    That it is in a region says that the statistic is so on all languages but these. The worst is the largest,
+    or, unless `largest`, the smallest; an undefined value is worse than any. It is nan if it is itself
+    undefined, and where no more languages are there than are left out.
+
+    >>> runs = [pl.DataFrame({"language": [str(fall)], "fall": [fall]}) for fall in (1.0, 4.0, 9.0)]
+    >>> worst = WorstBut(lambda own: own[0]["fall"][0], left_out=1, largest=False)
+    >>> worst(runs), WorstBut(worst.statistic, left_out=0, largest=True)(runs)
+    (4.0, 9.0)
+    """
+
+    statistic: Statistic
+    left_out: int
+    largest: bool
+
+    def __call__(self, runs: Frames) -> float:
+        sign = -1.0 if self.largest else 1.0
+        values = [sign * statistic_of(self.statistic, *group) for group in by_language(runs).values()]
+        ordered = sorted(-math.inf if math.isnan(value) else value for value in values)
+        value = ordered[self.left_out] if len(ordered) > self.left_out else math.nan
+        return sign * value if math.isfinite(value) else math.nan
+
+
+def divergence_at_the_starts(runs: Frames) -> float:
+    """KL(distribution || model) of the starts over the entropy, median over seeds; nan without starts."""
+    starts = [run for run in runs if {PART, "kl", "loss"} <= {*run.columns} and run[PART][0] == START]
+    shares = [float((run["kl"] / (run["loss"] - run["kl"]))[-1]) for run in starts]
+    return float(np.median(shares)) if shares else math.nan
+
+
+def rate_beside_batch(runs: Frames) -> float:
+    """a - b of steps ∝ η^-a B^b, to half of the fall that all schedules reach: of 1/η at one η/B."""
+    a, b = _exponents(*runs)
+    return a - b
+
+
+def batch_alone(runs: Frames) -> float:
+    """b of the same."""
+    return _exponents(*runs)[1]
+
+
+@dataclass(frozen=True)
+class FromOne:
+    """How far the `exponent` of some runs is from 1."""
+
+    exponent: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        return abs(self.exponent(runs) - 1.0)
+
+
+@once_per_frames
+def _exponents(*runs: pl.DataFrame) -> tuple[float, float]:
+    medians = curves(runs, DRIFT, clock=RelativeSchedule, centre=pl.Expr.median)
+    return steps_to(medians, HALF).exponents
+
+
+MEDIAN_LOSS = partial(change_of_loss, centre=pl.Expr.median)
+MEDIAN_FALL = partial(halvings_of_trace, clock=RelativeSchedule, centre=pl.Expr.median)
+MEDIAN_DISTANCE = partial(distance_between_schedules, clock=RelativeSchedule, centre=pl.Expr.median)
+POWERS = (
+    "steps ∝ η^-a B^b to half of the fall that all schedules reach, by least squares on medians over seeds"
+)
+
+
+def _not_above(statistic: Statistic) -> WorstBut:
+    return WorstBut(statistic, LEFT_OUT, largest=True)
+
+
+def _exponent_is_one(name: str, scales_as: str, exponent: str, statistic: Statistic, reason: str) -> Claim:
+    return Claim(
+        name=name,
+        sentence=(
+            "On at least eight of ten grammars the number of steps to a given fall of the trace scales as "
+            f"{scales_as}."
+        ),
+        paper=NO_CLOCK,
+        measure=f"distance from 1 of {exponent} of {POWERS}; {THIRD.format('largest')}",
+        unit="",
+        claimed=below(0.5),
+        statistic=_not_above(FromOne(statistic)),
+        reason=reason,
+        lowest=0.0,
+    )
+
+
+CLAIMS = (
+    Claim(
+        name="loss-stands",
+        answers=Question.LOSS,
+        sentence="On at least eight of ten grammars the loss does not change along SGD.",
+        paper="“after the validation pre-training loss converges” (Section 4)",
+        measure=(
+            "largest change of a schedule's exact loss since the start, median over seeds, over the loss at "
+            f"the start; {THIRD.format('largest')}"
+        ),
+        unit="",
+        claimed=below(0.005),
+        statistic=_not_above(MEDIAN_LOSS),
+        kind="premise",
+        reason="as for drift: four times the spread of the paper's losses",
+        lowest=0.0,
+    ),
+    Claim(
+        name="trace-falls",
+        sentence="On at least eight of ten grammars the trace of the Hessian falls along SGD.",
+        paper="“a clear decreasing trend” (Section 4; no number given)",
+        measure=(
+            "mean over schedules of the median of log2(trace at the start / at the last checkpoint); "
+            f"{THIRD.format('smallest')}"
+        ),
+        unit="halvings of the trace",
+        claimed=above(0.15),
+        statistic=WorstBut(MEDIAN_FALL, LEFT_OUT, largest=False),
+        reason="a tenth of the trace, which is several times its error",
+    ),
+    Claim(
+        name="one-clock",
+        sentence=(
+            "On at least eight of ten grammars runs of all learning rates and batches lie on one curve over "
+            "τ = η²k / 4B."
+        ),
+        paper=NO_CLOCK,
+        measure=(
+            "largest distance between two schedules' median log2 trace at one τ, over the mean fall at the "
+            f"last τ; {THIRD.format('largest')}"
+        ),
+        unit="of the trace's fall apart",
+        claimed=below(ONE_CLOCK),
+        statistic=_not_above(MEDIAN_DISTANCE),
+        reason=CLOCK_REASON,
+        lowest=0.0,
+    ),
+    _exponent_is_one(
+        "rate-exponent",
+        "1/η at equal η/B",
+        "a - b",
+        rate_beside_batch,
+        "half of the distance from steps that do not depend on the rate",
+    ),
+    _exponent_is_one(
+        "batch-exponent",
+        "B at a given learning rate",
+        "b",
+        batch_alone,
+        "half of the distance from a law without the batch, such as AdamW's",
+    ),
+)
+
+OF_A_GRAMMAR: tuple[tuple[str, str, Region, Statistic], ...] = (
+    ("fall", "fall of the trace (halvings)", above(0.15), MEDIAN_FALL),
+    ("distance", "distance between schedules (as a share of the fall)", below(ONE_CLOCK), MEDIAN_DISTANCE),
+    ("rate", "exponent of 1/η at equal η/B", Region(0.5, 1.5), rate_beside_batch),
+    ("batch", "exponent of B at equal η", Region(0.5, 1.5), batch_alone),
+)
+"""Each effect by itself on one grammar: its column, title, what is claimed, and the statistic."""

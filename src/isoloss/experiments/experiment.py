@@ -15,10 +15,9 @@ from torch import nn
 
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.experiment_names import no_such_run
 from isoloss.experiments.languages import LanguagePlan
-from isoloss.experiments.planned_run import Labels, PlannedRun
+from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.measurements.references import UNTRAINED, WORDS, ControlQuantity, Untrained, Words

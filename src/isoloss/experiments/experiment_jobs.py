@@ -9,11 +9,10 @@ from pathlib import Path
 
 from isoloss.executors.job import Job
 from isoloss.experiments.carry_out import carry_out, is_complete
-from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.languages import LanguagePlan
-from isoloss.experiments.planned_run import PlannedRun, drawn, quantity_digest
+from isoloss.experiments.planned_run import CorpusPlan, PlannedRun, drawn, quantity_digest
 from isoloss.measurements.quantity import Quantity
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress

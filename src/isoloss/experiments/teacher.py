@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from isoloss.corpora.stand_ins import BOOKS, gutenberg_books
+from isoloss.corpora.fetched_package import BOOKS, gutenberg_books
 from isoloss.errors import BadInput
 from isoloss.inference.causal_model import TokenRestriction
 from isoloss.languages.causal_lm import CausalLM

@@ -14,8 +14,7 @@ train: 6 models, steps 1, 2, 4, 8, 16, 20; trained with seed 0
 'nats'
 """
 
-from isoloss.lab.charts import plot
-from isoloss.lab.measured import Measured
+from isoloss.lab.measured import Measured, plot
 from isoloss.lab.measuring import loss, probe, trace
 from isoloss.lab.models import Model, Run, model
 from isoloss.lab.sharing import push, save

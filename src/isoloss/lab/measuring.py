@@ -21,8 +21,7 @@ from isoloss.lab.models import (
     models_of,
     refuse_misfit,
 )
-from isoloss.lab.whole_numbers import usable_seed, whole_number
-from isoloss.lab.words import OneLine
+from isoloss.lab.words import OneLine, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import named_task
 from isoloss.languages.task import TaskSplits, task_splits

@@ -1,8 +1,9 @@
-"""The models of the laboratory: trained here, read from folders, or handed over as torch modules."""
+"""The models of the laboratory: trained here, read from folders, or handed over; and a folder's language."""
 
 import inspect
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
@@ -17,8 +18,8 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.lab.saved_language import saved_language
 from isoloss.languages.language import Language
+from isoloss.languages.language_file import read_language
 from isoloss.models.loading import load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.masked import MaskedObjective
@@ -298,3 +299,28 @@ def in_one_sentence(doing: str) -> Iterator[None]:
 def _listed(steps: Sequence[int]) -> str:
     shown = [f"{step:,}" for step in steps]
     return ", ".join(shown if len(shown) < 9 else [*shown[:3], "...", *shown[-3:]])
+
+
+CARD_FILE = "README.md"
+
+
+def saved_language(folder: Path) -> Language | None:
+    """The language in a folder whose card names its digest, as `save` writes them; None without such a one.
+
+    A grammar's file does not hold the longest sentence that the grammar was cut at, and the card does.
+
+    >>> saved_language(Path("nowhere")) is None
+    True
+    """
+    card = folder / CARD_FILE
+    content = card.read_text("utf-8", "replace") if card.is_file() else ""
+    longest = re.search(r"at most (\d+) words", content)
+    if not longest:
+        return None
+    for file in sorted(folder.glob("language.*")):
+        for maximum_length in (None, int(longest[1])):
+            with suppress(BadInput):
+                found = read_language(file, maximum_length)
+                if found.digest in content:
+                    return found
+    return None

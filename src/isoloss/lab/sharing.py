@@ -11,8 +11,7 @@ import isoloss
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import writable
 from isoloss.lab.measured import Measured
-from isoloss.lab.models import Model, TorchModel
-from isoloss.lab.saved_language import CARD_FILE
+from isoloss.lab.models import CARD_FILE, Model, TorchModel
 from isoloss.languages.language import Language, WritesItself, kind_of
 from isoloss.models.hub import quiet
 

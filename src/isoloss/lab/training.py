@@ -27,8 +27,7 @@ from isoloss.lab.models import (
     refuse_misfit,
     refuse_no_language,
 )
-from isoloss.lab.whole_numbers import usable_seed, whole_number
-from isoloss.lab.words import OneLine
+from isoloss.lab.words import OneLine, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.loading import number_of_tokens

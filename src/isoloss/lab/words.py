@@ -1,15 +1,15 @@
-"""A language's sentences, which print as words, and the progress of work in a notebook."""
+"""What a notebook gives and sees: whole numbers, sentences that print as words, and progress on one line."""
 
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import index
 from typing import SupportsIndex
 
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.lab.whole_numbers import usable_seed, whole_number
 from isoloss.languages.language import SentenceSource
 
 SECONDS_BETWEEN_LINES = 0.5
@@ -67,3 +67,31 @@ class OneLine:
         line = "" if completed >= total else f"{task}: {completed / total:.0%}  {message}"[:100]
         sys.stderr.write(f"\r{line:<100}" + "\r" * (not line))
         sys.stderr.flush()
+
+
+def whole_number(what: str, given: SupportsIndex) -> int:
+    """What is given as `what`, as Python's. Raises BadInput for what is no whole number, such as True or 3.0.
+
+    >>> import numpy
+    >>> whole_number("the number of steps", numpy.int64(3))
+    3
+    """
+    number = _whole(given)
+    if number is None:
+        raise BadInput(f"{what} is a whole number, not {given!r}")
+    return number
+
+
+def usable_seed(seed: SupportsIndex) -> int:
+    """The seed as Python's number. Raises BadInput unless it is one that torch takes."""
+    number = _whole(seed)
+    if number is None or not 0 <= number < 2**63:
+        raise BadInput(f"a seed is a whole number from 0 to {2**63 - 1}, not {seed!r}")
+    return number
+
+
+def _whole(given: SupportsIndex) -> int | None:
+    try:
+        return None if isinstance(given, bool) else index(given)
+    except TypeError:
+        return None

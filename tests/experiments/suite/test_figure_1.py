@@ -11,7 +11,7 @@ from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import only_named
 from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.scale import FRESH_SEEDS, scale_named, task_name
-from isoloss.experiments.shared.figure_1_claims import CLAIMS
+from isoloss.experiments.shared.claims import FIGURE_1
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.languages.notation import parse_grammar
@@ -38,7 +38,7 @@ def runs_along(losses: list[float], traces: list[float], accuracies: list[float]
 
 
 def verdicts_on(runs: list[pl.DataFrame]) -> set[Verdict]:
-    return {judged.verdict for judged in judge(CLAIMS, runs)}
+    return {judged.verdict for judged in judge(FIGURE_1, runs)}
 
 
 def test_every_claim_can_hold() -> None:
@@ -52,7 +52,7 @@ def test_every_claim_can_fail() -> None:
     losses = [2.5, 2.4, 2.3, 2.2, 2.1, 2.0]
     runs = runs_along(losses, [20.0, 25.0, 32.0, 40.0, 50.0, 64.0], [0.65, 0.8, 0.75, 0.7, 0.6, 0.5])
     apart = [run.with_columns(pl.col("loss", "kl") + 1) if run["width"][0] == 48 else run for run in runs]
-    found = {judged.claim.name: judged.verdict for judged in judge(CLAIMS, runs)}
+    found = {judged.claim.name: judged.verdict for judged in judge(FIGURE_1, runs)}
     at_the_end = ("sizes-have-one-loss", "typical-sizes-have-one-loss", "sizes-have-one-kl")
     assert {found.pop(name) for name in at_the_end} == {Verdict.SUPPORTED}
     # The last checkpoints alone are in the paper's window.
@@ -62,14 +62,14 @@ def test_every_claim_can_fail() -> None:
     assert found.pop("trace-ranks-better") == Verdict.SUPPORTED
     assert found.pop("near-the-law") == Verdict.SUPPORTED
     assert set(found.values()) == {Verdict.NOT_SUPPORTED}
-    found = {judged.claim.name: judged.verdict for judged in judge(CLAIMS, apart)}
+    found = {judged.claim.name: judged.verdict for judged in judge(FIGURE_1, apart)}
     assert {found[name] for name in (*at_the_end[:2], "near-the-law")} == {Verdict.NOT_SUPPORTED}
     worse_as_flatter = [run.with_columns(accuracy=pl.col("trace") / 99) for run in runs]
-    found = {judged.claim.name: judged.verdict for judged in judge(CLAIMS, worse_as_flatter)}
+    found = {judged.claim.name: judged.verdict for judged in judge(FIGURE_1, worse_as_flatter)}
     assert found["trace-ranks-better"] == Verdict.NOT_SUPPORTED
     assert found["flatter-is-better-at-one-kl"] == Verdict.NOT_SUPPORTED
     at_one_loss = [run.with_columns(loss=2 + pl.col("accuracy") / 999) for run in worse_as_flatter]
-    found = {judged.claim.name: judged.verdict for judged in judge(CLAIMS, at_one_loss)}
+    found = {judged.claim.name: judged.verdict for judged in judge(FIGURE_1, at_one_loss)}
     assert found["trace-ranks-better-in-the-window"] == Verdict.NOT_SUPPORTED
 
 

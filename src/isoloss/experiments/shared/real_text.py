@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSizes, TaskSource
-from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.experiment import PlannedReference
-from isoloss.experiments.planned_run import Labels, MeasuredAt, PlannedRun
+from isoloss.experiments.planned_run import CorpusPlan, Labels, MeasuredAt, PlannedRun
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe
 from isoloss.measurements.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings

@@ -5,12 +5,12 @@ from itertools import product
 
 from isoloss.corpora.data_sets import PARQUET, GlueTask, HubDataSet
 from isoloss.corpora.documents import GivenDocuments
+from isoloss.corpora.fetched_package import Books, Reviews
 from isoloss.corpora.glue_forms import AnsweringSentences, MovieSnippets, VerifiedClaims
 from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts, Shares, TaskSizes, split_by_hash
 from isoloss.corpora.prepared_corpus import CorpusRequest
-from isoloss.corpora.stand_ins import Books, Reviews
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
-from isoloss.experiments.corpus_plan import CorpusPlan
+from isoloss.experiments.planned_run import CorpusPlan
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.shared.real_text import CorpusRuns, RealTextRuns, TextSizes
 from isoloss.measurements.fine_tuning_run import FineTuningSettings

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question, judge
-from isoloss.experiments.clock_on_grammars import (
+from isoloss.experiments.design import Design, Picture
+from isoloss.experiments.drift_exponents import (
     CLAIMS,
     MEDIAN_LOSS,
     OF_A_GRAMMAR,
     by_language,
     divergence_at_the_starts,
 )
-from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import leaving_panels
 from isoloss.experiments.drift_runs import RelativeSchedule, plain
 from isoloss.experiments.experiment import Experiment

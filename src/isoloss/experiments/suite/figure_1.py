@@ -20,7 +20,7 @@ from isoloss.experiments.figures import (
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, STANDARDISED, MeasurementSizes, Scale
-from isoloss.experiments.shared.figure_1_claims import CLAIMS, WITH_MORE_SEEDS
+from isoloss.experiments.shared.claims import FIGURE_1, WITH_MORE_SEEDS
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.measurements.references import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
@@ -75,7 +75,7 @@ def figure_1(scale: Scale) -> Experiment:
             PlannedReference(REFERENCE, scale.grammar.language, TaskReference(probe)),
             *control_references(scale.grammar.language, probe, untrained),
         ),
-        claims=tuple(claim for claim in CLAIMS if not (at_laptop and claim.name in WITH_MORE_SEEDS)),
+        claims=tuple(claim for claim in FIGURE_1 if not (at_laptop and claim.name in WITH_MORE_SEEDS)),
         panels=lambda table: _panels(table, scale),
         paper_numbers=(("losses", "3.204 to 3.208 nats"),),
     )

@@ -6,7 +6,7 @@ from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.figure_1_claims import CLAIMS, OF_TYPICAL_RUNS, OPEN_AT_SEVEN
+from isoloss.experiments.shared.claims import FIGURE_1, OF_TYPICAL_RUNS, OPEN_AT_SEVEN
 from isoloss.experiments.suite.figure_1 import figure_1
 
 TASK = "prefix-8"
@@ -24,7 +24,7 @@ def figure_1_decided(scale: Scale) -> Experiment:
     return replace(
         figure_1(replace(scale, grammar=grammar)),
         name="figure-1-decided",
-        claims=tuple(claim for claim in CLAIMS if claim.name not in left_out),
+        claims=tuple(claim for claim in FIGURE_1 if claim.name not in left_out),
         gallery=None,
         title="Where every label is certain, are later checkpoints flatter and better?",
         text=(

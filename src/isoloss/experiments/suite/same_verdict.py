@@ -11,7 +11,7 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.scale import Scale, scale_named
-from isoloss.experiments.shared.figure_1_claims import CLAIMS, WITH_MORE_SEEDS
+from isoloss.experiments.shared.claims import FIGURE_1, WITH_MORE_SEEDS
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.suite.figure_1 import SEEDS, figure_1
 from isoloss.panels import Axis, Panel, Table
@@ -41,7 +41,7 @@ def same_verdict(scale: Scale) -> Experiment:
             "Those claims of Figure 1 that so few seeds cannot decide are judged here, on all seeds.",
         ),
         runs=figure_1(settings).runs,
-        claims=tuple(claim for claim in CLAIMS if claim.name in WITH_MORE_SEEDS),
+        claims=tuple(claim for claim in FIGURE_1 if claim.name in WITH_MORE_SEEDS),
         panels=_panels,
     )
 
