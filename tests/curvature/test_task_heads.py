@@ -42,19 +42,20 @@ from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
-from isoloss.models.task_heads import first_of_decoder, load_with_head
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.pretrained import kept_apart, refuse_reading_ahead
-from isoloss.objectives.task_heads import (
+from isoloss.models.task_heads import (
     SequenceClass,
     SequenceLabels,
     TargetToken,
     TokenClass,
     class_batch,
+    first_of_decoder,
     labels_batch,
+    load_with_head,
     target_batch,
     token_class_batch,
 )
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.pretrained import kept_apart, refuse_reading_ahead
 
 CLASSES, TOKENS = 3, 11
 TEXTS = [[3, 4, 5, 6], [7, 8], [9, 3, 4], [5, 5, 6, 7]]

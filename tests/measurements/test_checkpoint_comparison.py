@@ -18,8 +18,8 @@ from isoloss.measurements.compared_checkpoints import (
     weights_digest,
 )
 from isoloss.measurements.quantity import Measurement
-from isoloss.results.measurements import Measurements
 from isoloss.results.record import Record
+from isoloss.results.run_folder import Measurements
 from tiny_text_models import text_model, text_tokenizer
 
 A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokenizer", "tokens", (("weight", (2, 2)),))

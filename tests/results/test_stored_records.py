@@ -22,7 +22,6 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.progress import silent
 from isoloss.results.estimate import cluster_values, mean_over_members, mean_over_sentences
-from isoloss.results.measurements import Measurements, measurements_at
 from isoloss.results.record import (
     Record,
     carries_digests,
@@ -31,6 +30,7 @@ from isoloss.results.record import (
     value_name,
     write_records,
 )
+from isoloss.results.run_folder import Measurements, measurements_at
 
 ENTROPY = Record("masked_entropy", 1.25, "nats", 0.5, 100, seed=3)
 TRACE = Record(

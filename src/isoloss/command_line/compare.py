@@ -115,7 +115,7 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.comparison_plan import planned_stages, read_sources
         from isoloss.measurements.measured_models import warnings_of
         from isoloss.measurements.verdicts import verdicts
-        from isoloss.results.measurements import Measurements
+        from isoloss.results.run_folder import Measurements
 
     _check_what_torch_knows(options)
     sources = read_sources(

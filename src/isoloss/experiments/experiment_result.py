@@ -19,8 +19,8 @@ from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs
 from isoloss.experiments.planned_run import PlannedRun, named_as_planned
 from isoloss.files import alone_in, remove_unfinished
 from isoloss.progress import Progress, part_of, silent
-from isoloss.results.measurements import DRAWN_FOLDER, REFERENCES_FOLDER
 from isoloss.results.record import Setting
+from isoloss.results.run_folder import DRAWN_FOLDER, REFERENCES_FOLDER
 from isoloss.results.store import write_sealed
 from isoloss.stored_runs.stored_run import NAMES_FOLDER, stored_run
 

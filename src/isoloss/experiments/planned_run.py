@@ -26,9 +26,8 @@ from isoloss.pretraining.specification import Compute, PretrainingSpecification,
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import STEPS_FOLDER, read_checkpoint
-from isoloss.results.measurements import drawn_once
 from isoloss.results.record import Record, Setting
-from isoloss.results.run_folder import PLAN_FILE
+from isoloss.results.run_folder import PLAN_FILE, drawn_once
 from isoloss.results.store import read_sealed, write_sealed
 
 

@@ -32,8 +32,8 @@ from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.task_texts import majority_correct, majority_record
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, paired_difference
-from isoloss.results.measurements import Measurements
 from isoloss.results.record import Record
+from isoloss.results.run_folder import Measurements
 from isoloss.results.store import json_digest
 
 BETWEEN_REPORTS_SECONDS = 10.0

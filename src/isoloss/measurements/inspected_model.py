@@ -25,7 +25,14 @@ from isoloss.measurements.models_together import (
 from isoloss.measurements.sampled_batches import objective_of
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, longest_sentence, number_of_tokens
-from isoloss.models.task_heads import Head, first_of_decoder
+from isoloss.models.task_heads import (
+    Head,
+    class_batch,
+    first_of_decoder,
+    labels_batch,
+    target_batch,
+    token_class_batch,
+)
 from isoloss.models.tokenizer import highest_token, load_tokenizer, lost_capitals
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
@@ -36,7 +43,6 @@ from isoloss.objectives.pretrained import (
     masked_batch,
     next_token_batch,
 )
-from isoloss.objectives.task_heads import class_batch, labels_batch, target_batch, token_class_batch
 
 SENTENCES = 4
 LENGTH = 128

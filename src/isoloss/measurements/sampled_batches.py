@@ -8,16 +8,7 @@ import torch
 
 from isoloss.corpora.token_sentences import Corpus, TextCorpus, TokenSentence, read_text_corpus
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, Objective, sentences_between
-from isoloss.objectives.pretrained import (
-    PretrainedCausal,
-    PretrainedMasked,
-    choose_places,
-    masked_batch,
-    next_token_batch,
-    rectangle,
-)
-from isoloss.objectives.task_heads import (
+from isoloss.models.task_heads import (
     SequenceClass,
     SequenceLabels,
     TargetToken,
@@ -26,6 +17,15 @@ from isoloss.objectives.task_heads import (
     labels_batch,
     target_batch,
     token_class_batch,
+)
+from isoloss.objectives.batch import Batch, Objective, sentences_between
+from isoloss.objectives.pretrained import (
+    PretrainedCausal,
+    PretrainedMasked,
+    choose_places,
+    masked_batch,
+    next_token_batch,
+    rectangle,
 )
 from isoloss.seeds import derived_seed
 

@@ -37,7 +37,7 @@ from isoloss.results.checkpoint import (
     read_checkpoint,
     state_name,
 )
-from isoloss.results.measurements import MEASURED_FOLDER
+from isoloss.results.run_folder import MEASURED_FOLDER
 from isoloss.results.store import json_digest, read_sealed, sealed
 
 UNFINISHED, REPLACED = ".part", ".replaced"

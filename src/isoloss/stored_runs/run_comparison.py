@@ -17,8 +17,8 @@ from isoloss.measurements.matched_losses import (
     interpolated_to_loss,
 )
 from isoloss.results.estimate import Estimate, mean_over_sentences
-from isoloss.results.measurements import measurement_name
 from isoloss.results.record import Record, Setting, value_name
+from isoloss.results.run_folder import measurement_name
 from isoloss.stored_runs.run_filter import QUANTITIES, settings
 from isoloss.stored_runs.stored_run import StoredRun, measurement_key
 

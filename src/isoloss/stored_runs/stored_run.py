@@ -9,9 +9,16 @@ from typing import Any, Literal
 from isoloss.errors import BadInput, Damaged, did_you_mean
 from isoloss.files import is_temporary
 from isoloss.results.checkpoint import SPECIFICATION_FILE, STEPS_FOLDER
-from isoloss.results.measurements import Measurements, measurements_at
 from isoloss.results.record import Record
-from isoloss.results.run_folder import LOCK_FILE, PLAN_FILE, Json, RunFolder, read_run_folder
+from isoloss.results.run_folder import (
+    LOCK_FILE,
+    PLAN_FILE,
+    Json,
+    Measurements,
+    RunFolder,
+    measurements_at,
+    read_run_folder,
+)
 from isoloss.results.store import read_sealed
 
 REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
