@@ -221,6 +221,15 @@ def of_kind(kind):
     return damage
 
 
+def of_kind_in_torch_file(kind):
+    def damage(folder):
+        weights = load_file(folder / "model.safetensors")
+        (folder / "model.safetensors").unlink()
+        torch.save(weights | {QUERY: weights[QUERY].to(kind)}, folder / "pytorch_model.bin")
+
+    return damage
+
+
 def missing_shard(folder):
     (folder / "model.safetensors").unlink()
     index = {"metadata": {}, "weight_map": {"bert.embeddings.word_embeddings.weight": "model-2.safetensors"}}
@@ -298,6 +307,8 @@ def nothing(folder):
         ),
         ("bert", of_kind(torch.bool), f"{QUERY} is stored as BOOL"),
         ("bert", of_kind(torch.complex64), f"{QUERY} is stored as C64"),
+        ("bert", of_kind_in_torch_file(torch.int8), f"{QUERY} is stored as int8 in"),
+        ("bert", of_kind_in_torch_file(torch.complex64), f"{QUERY} is stored as complex64"),
         ("bert", missing_shard, "model-2.safetensors; fetch or copy that file too"),
         ("bert", no_configuration, "config.json is not a JSON object"),
         ("bert", no_type, 'does not say of what type the model is; add it, for example "model_type": "bert"'),

@@ -82,10 +82,16 @@ def stored_elements(folder: Path) -> dict[torch.dtype, int]:
 
 
 def refuse_whole_numbers(folder: Path, model: nn.Module) -> None:
-    """Raise BadInput for a weight that safetensors hold in whole or complex numbers, cast when read."""
-    held = _safetensors(folder)
+    """Raise BadInput for a weight that is stored in whole or complex numbers, which are cast when read."""
+    held = {name: stored_as for name, (stored_as, _) in _safetensors(folder).items()}
+    for path in [] if held else sorted(folder.glob("pytorch_model*.bin")):
+        for name, value in held_in(path, "meta").items():
+            if isinstance(value, torch.Tensor) and not value.is_floating_point():
+                held[name] = str(value.dtype).removeprefix("torch.")
     for name, parameter in model.named_parameters():
-        stored_as, _ = held.get(name, ("F32", ()))
+        # A body alone is stored without the name that a model with a head has for it, and the reverse.
+        of_body = name.removeprefix(f"{getattr(model, 'base_model_prefix', '')}.")
+        stored_as = held.get(name) or held.get(of_body, "F32")
         if parameter.is_floating_point() and not stored_as.startswith(("F", "BF")):
             raise BadInput(
                 f"{name} is stored as {stored_as} in {folder}, and the model computes in floating-point "
