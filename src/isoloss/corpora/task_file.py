@@ -125,7 +125,8 @@ def read_table(path: Path, kind: str) -> pl.DataFrame:
     """A table of any kind, by the file's ending; `kind` says what it should hold.
 
     The cells of a .csv and a .tsv are text, whose rows in the latter are unquoted, as GLUE's are. A .json is
-    a list of objects, or one object a line. Raises BadInput if it cannot be read.
+    a list of objects, or one object a line; strings instead of objects are a column 'text'. Raises BadInput
+    if it cannot be read.
     """
     try:
         match path.suffix.lower():
@@ -154,7 +155,7 @@ def _json_objects(path: Path, kind: str) -> pl.DataFrame:
             lines = [json.dumps(row) for row in json.loads(text)]
         except (ValueError, RecursionError) as error:
             raise BadInput(f"{path} is no list of JSON objects ({error}); give {kind}") from error
-    rows: list[dict[str, Any]] = []
+    rows: list[Any] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -162,12 +163,15 @@ def _json_objects(path: Path, kind: str) -> pl.DataFrame:
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
-        if not isinstance(row, dict):
+        if not isinstance(row, dict | str):
             raise BadInput(f'{path}, line {number}: this is no JSON object; give one a line, {{"text": ...}}')
+        if type(row) is not type(next(iter(rows), row)):
+            raise BadInput(f"{path}, line {number}: it mixes strings and objects; give only one of them")
         rows.append(row)
-    names = list(dict.fromkeys(name for row in rows for name in row))
     if not rows:
         raise BadInput(f"{path} has no examples; give {kind}")
+    rows = [{"text": row} if isinstance(row, str) else row for row in rows]
+    names = list(dict.fromkeys(name for row in rows for name in row))
     # Labels may be of several types: each value is kept as it is.
     return pl.DataFrame({name: pl.Series([row.get(name) for row in rows], dtype=pl.Object) for name in names})
 
