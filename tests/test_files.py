@@ -1,10 +1,11 @@
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 
-from isoloss.errors import BadInput, IsolossError
-from isoloss.files import complete_folder, read_text, write_atomically
+from isoloss.errors import BadInput, FolderHeld, IsolossError
+from isoloss.files import complete_folder, only_process_in, read_text, write_atomically
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(
@@ -33,6 +34,26 @@ def test_text_is_not_read_without_end(tmp_path: Path) -> None:
 def test_folders_are_made_on_the_way_and_bytes_kept(tmp_path: Path) -> None:
     write_atomically(tmp_path / "b" / "c", b"\0\xff")
     assert (tmp_path / "b" / "c").read_bytes() == b"\0\xff"
+
+
+def test_a_locked_folder_in_which_nothing_was_written_is_not_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    for name in ("new", "old", "written"):
+        with only_process_in(tmp_path / name):
+            if name == "written":
+                (tmp_path / name / "a").touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old", "written"]
+
+
+def test_a_lock_whose_folder_was_removed_meanwhile_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def removed_meanwhile(*_: int) -> None:
+        (tmp_path / ".lock").unlink()
+
+    monkeypatch.setattr(fcntl, "lockf", removed_meanwhile)
+    with pytest.raises(FolderHeld, match="process just ended"), only_process_in(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("below", ["a", "a/b"])

@@ -198,16 +198,18 @@ _held_here: set[Path] = set()
 def only_process_in(folder: Path) -> Iterator[None]:
     """Lock `folder`, created if necessary, for this process; the lock ends with the process in any case.
 
-    It is a record lock, which children created by `fork` do not inherit: orphaned workers of a killed run
-    cannot keep it. On a shared file system it also works between machines. Raises FolderHeld when another run
+    A folder that was created, and in which nothing has been written, is removed again. It is a record lock,
+    which children created by `fork` do not inherit: orphaned workers of a killed run cannot keep it. On a
+    shared file system it also works between machines. Raises FolderHeld when another run
     holds the folder, IsolossError when it cannot be written or locked.
     """
     with writable(folder):
+        created = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         # Opening and closing the file again in this process would release the first lock.
         if (path := folder.resolve()) in _held_here:
             raise _held(folder, _here())
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(lock := folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     _held_here.add(path)
     try:
         try:
@@ -218,8 +220,15 @@ def only_process_in(folder: Path) -> Iterator[None]:
             raise IsolossError(
                 f"{folder} cannot be locked ({error.strerror}); put it on a file system with locks"
             ) from error
+        if not lock.exists() or not os.path.samestat(lock.stat(), os.fstat(handle)):
+            raise _held(folder, "just ended")  # and has removed the folder that it had created
         os.pwrite(handle, f"{_here():<80}".encode(), 0)
-        yield
+        try:
+            yield
+        finally:
+            if created and list(folder.glob("*")) == [lock]:
+                lock.unlink()
+                folder.rmdir()
     finally:
         os.close(handle)
         _held_here.discard(path)

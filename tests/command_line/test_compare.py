@@ -275,6 +275,10 @@ def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(run, models
         (["a", "b", "--task", "single.jsonl"], "every example of single.jsonl has the label 'early'"),
         (["a", "b", "--text", "text.txt", "--fine-tune"], "there is no task"),
         (["a", "b", "--text", "text.txt", "--task-examples", "8"], "there is no task"),
+        (["a", "b", "--text", "text.txt", "--task-length", "64"], "there is no task"),
+        (["a", "b", *TASK, "--task-length", "7"], "--task-length must leave at least 8 tokens"),
+        (["a", "b", *TASK, "--sentences", "9"], "there is no text to measure on: give --text FILE"),
+        (["a", "b", *TASK, "--quantity", "unit_trace"], "there is no text to measure on"),
         (["a", "b", *TASK, "--seed", "-1"], "--seed must be"),
         (["a", "b", *TEXT, "--mask-rate", "0"], "mask rate must be above 0"),
         (["a", "b", *TEXT, "--same-loss", "2"], "share of the loss"),
@@ -286,7 +290,7 @@ def test_mistakes_are_one_sentence_each_before_any_work(arguments, sentence, run
     assert (code, written) == (2, "")
     assert sentence in told
     assert told.count("\n") == 1
-    assert not (tmp_path / "report.html").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_report_is_html_that_can_be_written(run, tmp_path):

@@ -68,8 +68,8 @@ class CompareOptions:
     By default, GLUE's names: text or sentence, sentence1 and sentence2, ...; label."""
     task_examples: Number = None
     """Train and test on at most N examples, chosen by hash; all by default."""
-    task_length: Annotated[int, tyro.conf.arg(metavar="TOKENS")] = 128
-    """Truncate the task's examples to this many tokens."""
+    task_length: Annotated[int | None, tyro.conf.arg(metavar="TOKENS", help_behavior_hint="")] = None
+    """Truncate the task's examples to this many tokens; 128 by default."""
     quantity: Quantities = ("fisher_trace",)
     """What to measure on the text besides the loss; one or more."""
     fine_tune: bool = False
@@ -163,20 +163,34 @@ def _check(options: CompareOptions) -> None:
             "say what to compare on: --text FILE for loss and flatness, --task FILE for accuracy; "
             "two runs of a results folder are compared by `isoloss compare-runs`"
         )
-    of_task = (options.task_test, options.task_columns, options.task_examples is not None, options.fine_tune)
-    if options.task is None and any(of_task):
-        raise BadInput("there is no task: give --task FILE, or leave the options of a task out")
+    _refuse_options_of_nothing(options)
     usable_seed(options.seed)
     refuse_unusable_limits(options.relative_error, options.seconds)
     usable_mask_rate(options.mask_rate)
     if not 0 < options.same_loss < 1:
         raise BadInput(f"--same-loss is a share of the loss, such as 0.01, not {options.same_loss}")
-    if options.task_length < 8:
+    if options.task_length is not None and options.task_length < 8:
         raise BadInput(f"--task-length must leave at least 8 tokens of an example, not {options.task_length}")
     refuse_no_page(options.output, "comparison.html")
     refuse_absent(*options.models)
     if options.dataset is not None:
         refuse_absent_data_set(options.dataset)
+
+
+def _refuse_options_of_nothing(options: CompareOptions) -> None:
+    """Raise BadInput for options of a task without one, and for options of a text without one."""
+    numbers = options.task_examples, options.task_length
+    if options.task is None and (
+        options.task_test or options.task_columns or options.fine_tune or numbers != (None, None)
+    ):
+        raise BadInput("there is no task: give --task FILE, or leave the options of a task out")
+    limits = options.relative_error, options.sentences, options.seconds
+    usual = options.quantity == CompareOptions.quantity and options.mask_rate == CompareOptions.mask_rate
+    if options.text is None and options.dataset is None and (limits != (None, None, None) or not usual):
+        raise BadInput(
+            "there is no text to measure on: give --text FILE, or leave out --quantity, --relative-error, "
+            "--sentences, --seconds and --mask-rate"
+        )
 
 
 def _check_what_torch_knows(options: CompareOptions) -> None:
@@ -194,6 +208,7 @@ def _plan_settings(options: CompareOptions) -> "PlanSettings":
     """How everything is measured."""
     from isoloss.curvature.stopping import Stopping
     from isoloss.measurements.comparison_plan import PlanSettings
+    from isoloss.measurements.labelled_inputs import LONGEST
 
     return PlanSettings(
         options.seed,
@@ -201,7 +216,7 @@ def _plan_settings(options: CompareOptions) -> "PlanSettings":
         Stopping(None, options.sentences or LOSS_SENTENCES, options.seconds),
         trace_stopping(options.relative_error, options.sentences, options.seconds),
         tuple(dict.fromkeys(options.quantity)),
-        options.task_length,
+        LONGEST if options.task_length is None else options.task_length,
         options.fine_tune,
     )
 
