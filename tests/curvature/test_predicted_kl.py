@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from dense_derivatives import dense_hessian, flat
-from unusual_models import Model, Whole
+from unusual_models import Model, ModuleOfTwo, Whole
 from unusual_models import batch_of as batch_of_few
 
 from isoloss.curvature import predicted_kl as module
@@ -113,6 +113,16 @@ def test_a_change_of_what_no_scores_depend_on_is_none_by_either_way(monkeypatch)
     backward = predicted_kl(model, objective, [batch], change)
     assert not forward.quadratic.any()
     assert not backward.quadratic.any()
+
+
+def test_a_module_that_is_part_of_two_moves_once_and_is_left_as_found(monkeypatch):
+    model, batch = ModuleOfTwo(), batch_of_few(3, 4, 2)
+    change, before = {"first.weight": 0.1 * torch.eye(4).double()}, model.first.weight
+    forward = predicted_kl(model, Whole(), [batch], change)
+    assert model.first.weight is model.second["same"].weight is before
+    monkeypatch.setattr(module, "_forward_mode", refused)
+    backward = predicted_kl(model, Whole(), [batch], change)
+    torch.testing.assert_close(forward.quadratic, backward.quadratic, rtol=1e-9, atol=0)
 
 
 def refused(*_):

@@ -56,6 +56,17 @@ class UnknownUse(Model):
         return self.layer(x) * self.layer.weight.softmax(0).sum(1)
 
 
+class ModuleOfTwo(Model):
+    """A module with a matrix of unknown use is part of two others, as peft's tied tokens are."""
+
+    def __init__(self):
+        super().__init__(first=lambda: nn.ParameterDict({"weight": torch.randn(4, 4)}))
+        self.second = nn.ModuleDict({"same": self.first})
+
+    def inner(self, x):
+        return torch.einsum("nsd,de->nse", x, self.first.weight).sin() @ self.second["same"].weight
+
+
 class Transposed(Model):
     """A matrix that is transposed before it is multiplied with, as Falcon's and others' layers do."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call, jvp
+from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
@@ -127,10 +127,8 @@ def _forward_mode(
     scores, weights = Scores(model, objective), trainable_parameters(model)
 
     def logits(values: dict[str, Tensor]) -> Tensor:
-        renamed = {f"model.{name}": each for name, each in values.items()}
         with _NothingConstant():
-            found: Tensor = functional_call(scores, renamed, batch)
-        return found
+            return scores.at(values, batch)
 
     at = {name: weights[name].detach() for name in change}
     # The fused attention kernels have no forward-mode derivative; the plain one has.

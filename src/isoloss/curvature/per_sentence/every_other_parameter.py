@@ -1,6 +1,6 @@
 """Per-sentence gradients of the parameters whose gradient has no simpler form."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -25,6 +25,21 @@ class Scores(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """The logits of the batch's predictions."""
         return self.objective.logits(self.model, batch)
+
+    def at(self, values: Mapping[str, Tensor], batch: Batch) -> Tensor:
+        """The logits with these values of the model's parameters, by the first of each one's names.
+
+        Every place that holds a parameter is named once. Left to find them itself, `functional_call` sets
+        those of a module that is part of two others twice, and leaves the second value in the model.
+        """
+        places: dict[Tensor, list[str]] = {}
+        for prefix, module in self.model.named_modules(prefix="model"):
+            for last, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
+                places.setdefault(parameter, []).append(f"{prefix}.{last}")
+        held = dict(self.model.named_parameters())
+        renamed = {place: value for name, value in values.items() for place in places[held[name]]}
+        logits: Tensor = functional_call(self, renamed, (batch,), tie_weights=False)
+        return logits
 
 
 def squared_norms_by_sentence(
@@ -92,9 +107,7 @@ def _mapped_over_sentences(
         alone = {name: each[None] for name, each in read.items()}
         mask = piece.attention_mask[:1]
         sentence = Batch(attention_mask=mask, rows=rows, positions=positions, targets=targets, **alone)
-        renamed = {f"model.{name}": value for name, value in values.items()}
-        logits: Tensor = functional_call(scores, renamed, (sentence,))
-        return (logits * cotangent).sum()
+        return (scores.at(values, sentence) * cotangent).sum()
 
     read = piece.per_sentence(lambda array: array)
     del read["attention_mask"]
