@@ -38,10 +38,14 @@ def adapted_base(architecture, settings, folder):
     return get_peft_model(model, settings)
 
 
+def is_trained(parameter):
+    return parameter.requires_grad
+
+
 def moved(adapted):
     """The same model, what is trained of it moved at random, and those parameters."""
     generator = torch.Generator().manual_seed(0)
-    trained = [each for each in adapted.parameters() if each.requires_grad]
+    trained = list(filter(is_trained, adapted.parameters()))
     with torch.no_grad():
         for each in trained:
             each += 0.3 * torch.randn(each.shape, generator=generator)
@@ -140,6 +144,32 @@ def test_magnitudes_are_read_and_embeddings_stored_beside_what_was_trained_are_f
     named = {name: each for name, each in loaded.named_parameters() if each.requires_grad}
     assert all("lora_" in name for name in named)
     assert sum(each.numel() for each in named.values()) == sum(each.numel() for each in trained)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"trainable_token_indices": [3, 6]},
+        {"modules_to_save": ["wte"], "ensure_weight_tying": True},
+        {"bias": "lora_only"},
+    ],
+    ids=["tokens", "whole embeddings", "biases"],
+)
+def test_what_is_trained_beside_the_matrices_is_measured_and_stays_shared(settings, tmp_path):
+    asked = LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, **settings)
+    adapted, trained = moved(adapted_base(GPT2Transformer, asked, tmp_path))
+    loaded, _ = load_any_language_model(str(saved(adapted, tmp_path)), dtype=torch.float64)
+    ids = torch.tensor([[3, 4, 5, 6]])
+    own = adapted.double().eval()(input_ids=ids).logits
+    torch.testing.assert_close(loaded(input_ids=ids).logits, own)
+    ours = list(filter(is_trained, loaded.parameters()))
+    assert [tuple(each.shape) for each in ours] == [tuple(each.shape) for each in trained]
+    objective, batch = PretrainedCausal(), next_token_batch([[3, 4, 5, 6]] * DRAWS, pad=0)
+    traces = sentence_fisher_traces(loaded, objective, batch, seed=0)
+    values = sum(traces.groups.values())
+    exact = dense_trace(loaded, objective, batch, 0)
+    assert abs(float(values.mean()) - exact) < 4 * float(values.std()) / len(values) ** 0.5 < 0.5 * exact
+    assert all(each is now for each, now in zip(ours, filter(is_trained, loaded.parameters()), strict=True))
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["matrices-stored", "matrices-drawn-anew"])

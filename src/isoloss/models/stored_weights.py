@@ -187,7 +187,6 @@ _OF_HEADS = {
     "SEQ_2_SEQ_LM": "with an encoder and a decoder",
 }
 """By peft's name of their task."""
-_WITH_SHARED_MATRICES = ("VERA", "PVERA")
 
 
 def base_of_adapter(name: str) -> str | None:
@@ -252,49 +251,27 @@ def add_adapter(model: PreTrainedModel, name: str) -> None:
     """
     with refusing("adapter", name), quiet():
         try:
-            from peft import PeftConfig
+            from peft import PeftConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
         except ImportError as error:
             raise BadInput(
                 f"{name} is an adapter, which needs the package peft: pip install 'isoloss[peft]'"
             ) from error
         folder = str(Path(name).resolve())
-        kind = PeftConfig.from_pretrained(folder).peft_type
-        add = _add_with_shared_matrices if kind in _WITH_SHARED_MATRICES else _add_to_layers
-        missing = add(model, folder)
-    if missing:
-        raise BadInput(f"the adapter {name} lacks {min(missing)}; fetch or copy its folder again")
-    for each, parameter in model.named_parameters():
-        if ".base_layer." in each:  # embeddings, which peft stores beside what was trained of them
-            parameter.requires_grad_(False)
-    if not any(parameter.requires_grad for parameter in model.parameters()):
+        settings = PeftConfig.from_pretrained(folder)
+        settings.inference_mode = False
+        # Not `load_adapter` of transformers: it parts what is shared, and does not know what is trained.
+        whole = PeftModel(model, settings, autocast_adapter_dtype=False)
+        loaded = set_peft_model_state_dict(whole, load_peft_weights(folder, device="cpu"))
+        for part in whole.base_model.children():
+            if part is not model:  # the fixed matrices of VeRA
+                part.to(model.dtype)
+    names: dict[nn.Parameter, set[str]] = {}
+    for each, parameter in whole.named_parameters(remove_duplicate=False):
+        if parameter.requires_grad:
+            names.setdefault(parameter, set()).add(each.removeprefix("base_model.model."))
+    if not names:
         raise BadInput(f"the adapter {name} has no weights to measure; merge it into its base model")
-
-
-def _add_to_layers(model: PreTrainedModel, folder: str) -> set[str]:
-    """Add the folder's weights to the model's layers; returns the names of those that the folder lacks."""
-    from peft import load_peft_weights, set_peft_model_state_dict
-
-    found = model.load_adapter(folder, is_trainable=True)
-    missing: set[str] = set() if found is None else set(found.missing_keys)
-    if missing:  # `transformers` does not know what files call DoRA's magnitudes, and peft does
-        weights = {
-            key.removeprefix("base_model.model."): each
-            for key, each in load_peft_weights(folder, device="cpu").items()
-        }
-        missing &= set(set_peft_model_state_dict(model, weights).missing_keys)
-    return missing
-
-
-def _add_with_shared_matrices(model: PreTrainedModel, folder: str) -> set[str]:
-    """As `_add_to_layers`, of VeRA, whose layers share fixed matrices that `transformers` would leave out."""
-    from peft import PeftConfig, PeftModel
-
-    settings = PeftConfig.from_pretrained(folder)
-    settings.inference_mode = False
-    whole = PeftModel(model, settings)
-    found = whole.load_adapter(folder, "default", is_trainable=True)
-    for part in whole.base_model.children():
-        if part is not model:  # its matrices
-            part.to(model.dtype)
-    names = {name for name, _ in model.named_parameters()}
-    return {name for name in found.missing_keys if name.removeprefix("base_model.model.") in names}
+    missing = {each.removeprefix("base_model.model.") for each in loaded.missing_keys}
+    lacking = [min(each) for each in names.values() if each <= missing]
+    if lacking:
+        raise BadInput(f"the adapter {name} lacks {min(lacking)}; fetch or copy its folder again")
