@@ -8,10 +8,9 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.checks import refuse_misspelt_columns
-from isoloss.experiments.design import every_experiment
+from isoloss.experiments.checks import refuse_misspelt_names
+from isoloss.experiments.design import Changes, Design, every_experiment, requested_experiments
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.made_up_runs import planned_table
 from isoloss.experiments.planned_run import named_as_planned
 from isoloss.experiments.scale import scale_named
@@ -25,7 +24,7 @@ FIGURE_1 = every_experiment(scale_named("smoke"))[0]
 
 
 def misspelt_claim() -> Experiment:
-    wrong = replace(FIGURE_1.claims[0], statistic=lambda runs: float(runs[0]["acuracy"].mean()))
+    wrong = replace(FIGURE_1.claims[0], name="wrong", statistic=lambda runs: float(runs[0]["acuracy"].mean()))
     return replace(FIGURE_1, claims=(*FIGURE_1.claims, wrong))
 
 
@@ -45,11 +44,9 @@ def misspelt_panel() -> Experiment:
 def test_a_misspelt_one_is_refused_before_the_first_run(
     experiment: Experiment, told: str, tmp_path: Path
 ) -> None:
-    def execute(*_: object) -> None:
-        pytest.fail("a run was begun")
-
+    design, scale = Design(lambda _: experiment), scale_named("smoke")
     with pytest.raises(BadInput, match=told):
-        carry_out_experiments([experiment], tmp_path, execute)
+        requested_experiments({"figure-1": design}, scale, Changes(), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -76,7 +73,7 @@ def test_what_invented_numbers_lack_is_no_misspelling(statistic: Statistic) -> N
 
     with pytest.raises((KeyError, ValueError, IndexError, pl.exceptions.PolarsError)):
         statistic([planned_table(FIGURE_1)])
-    refuse_misspelt_columns(
+    refuse_misspelt_names(
         replace(FIGURE_1, claims=(replace(FIGURE_1.claims[0], statistic=statistic),), panels=panels)
     )
 

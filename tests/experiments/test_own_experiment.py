@@ -12,7 +12,7 @@ from isoloss.cli import main
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.reproduction import choice
 from isoloss.errors import BadInput
-from isoloss.experiments.checks import refuse_misspelt_columns
+from isoloss.experiments.checks import refuse_misspelt_names
 from isoloss.experiments.design import read_design
 from isoloss.experiments.experiment_result import gathered
 from isoloss.experiments.scale import scale_named
@@ -74,7 +74,7 @@ def test_one_short_file_is_run_judged_and_shown(
 @pytest.mark.parametrize("scale", ["laptop", "night", "paper"])
 def test_it_is_planned_at_every_scale_with_seeds_that_nothing_else_has(scale: str, path: Path) -> None:
     experiment = read_design(path).at(scale_named(scale))
-    refuse_misspelt_columns(experiment)
+    refuse_misspelt_names(experiment)
     seeds = {run.first_seed for run in experiment.runs}
     assert len(experiment.runs) == 2 * len(seeds)
     if scale != "paper":
@@ -146,6 +146,56 @@ def edited(old: str, new: str) -> str:
         ),
         ("asks.py", edited("Question.ALGORITHM", "'algorithm'"), r"take one of Question\.LOSS"),
         (
+            "twice.py",
+            edited("(601, 602, 603, 604, 605)", "(601, 601)"),
+            r"twice\.py, line \d+: the seeds at laptop must be a tuple of different whole numbers",
+        ),
+        (
+            "number.py",
+            edited("claimed=below(0.0)", "claimed=0.0"),
+            r"number\.py, line \d+: the claim decay-is-flatter must claim a range",
+        ),
+        (
+            "same.py",
+            edited('name="decay-is-flatter"', 'name="decays-have-one-loss"'),
+            r"two claims of weight-decay are called decays-have-one-loss",
+        ),
+        (
+            "night.py",
+            edited("rule = scale", "{'night': 9}[scale.name]\n    rule = scale"),
+            r"night\.py, line 35: it sets nothing for the scale smoke; add that, or choose another --scale",
+        ),
+        (
+            "shown.py",
+            edited('by=Colour("rule", "weight decay")', 'by=Colour("rule", ""), shows=("decay-is-flater",)'),
+            r"the panel steps of shown shows a claim 'decay-is-flater', which .* mean 'decay-is-flatter'\?",
+        ),
+        (
+            "columns.py",
+            edited('WITHOUT, "trace"', 'WITHOUT, "trase"'),
+            r"the claim decay-is-flatter of columns asks for a column 'trase' .* mean 'trace'\?",
+        ),
+        (
+            "labels.py",
+            edited("WITH, WITHOUT,", "'decay 0.2', WITHOUT,"),
+            r"decay-is-flatter of labels is about runs labelled 'decay 0\.2', and .* mean 'decay 0\.1'\?",
+        ),
+        (
+            "panels.py",
+            edited(
+                'over_steps(KL, TRACE, ACCURACY, by=Colour("rule", "weight decay"))', "lambda table: None"
+            ),
+            r"panels of panels returned None; let it return a tuple of panels",
+        ),
+        (
+            "attribute.py",
+            edited(
+                'over_steps(KL, TRACE, ACCURACY, by=Colour("rule", "weight decay"))',
+                "lambda table: table.nonsense()",
+            ),
+            r"a panel of attribute fails: AttributeError: .*'nonsense'; mend it and try again",
+        ),
+        (
             "none.py",
             edited("return Experiment(", "Experiment("),
             r"none\.py plans None where an Experiment should",
@@ -158,13 +208,25 @@ def test_a_file_that_is_no_experiment_is_one_sentence(
     (tmp_path / "broken.py").write_text("\n\n\n(")
     if text is not None:
         (tmp_path / name).write_text(text)
-    with pytest.raises(SystemExit) as leaving:
-        main(["reproduce", f"./{name}", "--scale", "smoke"])
-    told = capsys.readouterr()
-    assert leaving.value.code == 2
-    assert re.search(says, told.err), told.err
-    assert len(told.err.strip().splitlines()) == 1
+    for stop in ([], ["--dry-run"]):
+        with pytest.raises(SystemExit) as leaving:
+            main(["reproduce", f"./{name}", "--scale", "smoke", *stop])
+        told = capsys.readouterr()
+        assert leaving.value.code == 2
+        assert re.search(says, told.err), told.err
+        assert len(told.err.strip().splitlines()) == 1
     assert not (tmp_path / "results").exists()
+
+
+def test_a_dry_run_refuses_a_claim_that_decides_nothing(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is defined in a few of the made-up experiments only: the pairs of the others have no common loss."""
+    path.write_text(edited("below(0.0)", "below(-50.0)").replace('"trace", doubl', '"accuracy", doubl'))
+    with pytest.raises(SystemExit) as leaving:
+        main(["reproduce", "./weight_decay.py", "--dry-run"])
+    assert leaving.value.code == 2
+    assert "decay-is-flatter of weight-decay decides nothing: whatever accuracy" in capsys.readouterr().err
 
 
 def test_a_mistake_in_its_plan_is_that_plans_own_sentence(path: Path) -> None:
@@ -174,14 +236,14 @@ def test_a_mistake_in_its_plan_is_that_plans_own_sentence(path: Path) -> None:
         read_design(path).at(scale_named("laptop"))
 
 
-STATISTIC = 'mean_at_same_loss(WITH, WITHOUT, "trace", doublings)'
+STATISTIC = 'MeanAtSameLoss(WITH, WITHOUT, "trace", doublings)'
 ALONG_RUNS = "__import__('isoloss.experiments.statistics.along_runs', fromlist=['Slope'])"
 
 
 @pytest.mark.parametrize(
     ("statistic", "says"),
     [
-        ('mean_at_same_loss(WITH, WITHOUT, "trase", doublings)', r" .* 'trase' .* did you mean 'trace'"),
+        ('MeanAtSameLoss(WITH, WITHOUT, "trase", doublings)', r" .* 'trase' .* did you mean 'trace'"),
         (f"{ALONG_RUNS}.RangeInDoublings('trase')", r" .* 'trase' .* did you mean 'trace'"),
         ("lambda runs: None", r" .* returns None; let it return a number"),
     ],
@@ -191,4 +253,4 @@ def test_a_column_that_nothing_measures_is_named_and_what_is_no_number(
 ) -> None:
     path.write_text(edited(STATISTIC, statistic))
     with pytest.raises(BadInput, match=f"the claim decay-is-flatter{says}"):
-        refuse_misspelt_columns(read_design(path).at(scale_named("laptop")))
+        refuse_misspelt_names(read_design(path).at(scale_named("laptop")))

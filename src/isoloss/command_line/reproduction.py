@@ -77,11 +77,11 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
     """Carry out the request; returns 0 if all is well, 1 if some run failed and the rest was done."""
     execute = executor(request)
     chosen = choice(request)
+    for experiment in chosen.experiments if request.scale != UNJUDGED else ():
+        refuse_what_decides_nothing(experiment)
     if request.dry_run:
         print_dry_run(request, chosen.experiments, chosen.runs)
         return 0
-    for experiment in chosen.experiments if request.scale != UNJUDGED else ():
-        refuse_what_decides_nothing(experiment)
     damaged = _report_what_is_there(chosen, request.folder)
     with only_process_in(request.folder), progress_display() as progress:
         results = carry_out_experiments(

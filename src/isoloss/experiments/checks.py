@@ -1,4 +1,4 @@
-"""What is checked of an experiment before anything is run: that its claims can decide, and columns exist.
+"""What is checked of an experiment before anything is run: that claims can decide, and what is named exists.
 
 Experiments are made up in which the trace of the Hessian and KL(distribution || model) fall along each run
 as they do in pre-training, and accuracy is exactly -log2 of the trace, exactly -log2 of KL, or independent
@@ -21,6 +21,7 @@ from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.made_up_runs import MadeUpRuns, World, planned_table
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.panels import Panel, columns_of
 from isoloss.results.record import Setting
 from isoloss.results.verdict import Region
@@ -50,6 +51,11 @@ class Range:
         first, *others = (np.array(self.values[world]) for world in World)
         differs = any(not np.array_equal(first, other, equal_nan=True) for other in others)
         return differs or (not first.any() and not self.claimed.low < 0 < self.claimed.high)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it is undefined in all draws, so that nothing can be said of it yet."""
+        return not any(np.isfinite(self.values[world]).any() for world in World)
 
     def mean(self, world: World) -> float:
         """The mean over the draws for which it is defined; nan if there is none."""
@@ -135,10 +141,11 @@ def _draw_on(draws: _Draws, claims: Sequence[Claim], begun: int) -> list[Claim]:
     """Make up more experiments for claims that none yet has shown to decide; those that none shows to."""
     asked, done = list(claims), begun
     while True:
-        found = {claim.name: draws.range_of(claim) for claim in asked} if done else {}
-        asked = [each for each in asked if not done or (found[each.name].fault and found[each.name].compares)]
+        found = {claim.name: draws.range_of(claim) for claim in asked if done}
+        doubted = {name for name, each in found.items() if each.fault and (each.compares or each.unknown)}
+        asked = [each for each in asked if not done or each.name in doubted]
         if not asked or done >= MOST_REPLICATES:
-            return asked
+            return [each for each in asked if found[each.name].compares]
         for number in range(done, done + ALIKE):
             draws.add(asked, number)
         done += ALIKE
@@ -187,11 +194,12 @@ def _value(claim: Claim, runs: list[pl.DataFrame]) -> float:
         return float("nan")  # a statistic of what is not made up, such as a reference
 
 
-def refuse_misspelt_columns(experiment: Experiment) -> None:
-    """Raise BadInput, naming the nearest, if a claim or a panel reads a column that no planned run provides.
+def refuse_misspelt_names(experiment: Experiment) -> None:
+    """Raise BadInput, naming the nearest, for a column that no planned run provides, or a rule of no run.
 
-    Claims' statistics and panels are run on the `planned_table`; their results are discarded, and so are any
-    other errors, which measured numbers need not cause.
+    The same for a claim that a panel shows and there is not. Claims' statistics and panels are run on the
+    `planned_table`; their results are discarded, and so are any other errors, which measured numbers need not
+    cause, but for those of code that is wrong whatever the numbers.
     """
     table = planned_table(experiment)
     if table.is_empty():
@@ -200,32 +208,61 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
     judged = table.filter(pl.col("saturated")).partition_by("run", maintain_order=True)
     for claim in experiment.claims if judged else ():
         asker = f"the claim {claim.name} of {experiment.name}"
-        for name in _columns_named(claim.statistic):
-            if _without_sizes(name) not in map(_without_sizes, table.columns):
-                raise _misspelt(asker, name, table.columns)
+        _refuse_what_is_not_there(asker, claim.statistic, table, rows)
         value: Any = math.nan
         with _suggesting(asker, table.columns, rows):
             value = claim.statistic(judged)
         if not isinstance(value, Real):
             raise BadInput(f"{asker} has a statistic that returns {value!r}; let it return a number, or nan")
-    panels: Sequence[Panel] = ()
+    panels: object = ()
     with _suggesting(f"a panel of {experiment.name}", table.columns, rows):
-        panels = experiment.drawn(table)
+        panels = experiment.panels(table)
+    if not isinstance(panels, tuple):
+        raise BadInput(
+            f"panels of {experiment.name} returned {panels!r:.40}; let it return a tuple of panels"
+        )
     for panel in panels:
-        for chart in panel.charts:
-            for name in columns_of(chart):
-                if not panel.data.is_empty() and name not in panel.data.columns:
-                    raise _misspelt(f"the panel {panel.name} of {experiment.name}", name, panel.data.columns)
+        _refuse_what_it_lacks(panel, experiment)
 
 
-def _columns_named(statistic: object) -> Iterator[str]:
-    """Of a statistic made of dataclasses, which is nan where a column is missing."""
+def _refuse_what_is_not_there(
+    asker: str, statistic: Statistic, table: pl.DataFrame, rows: Collection[Setting]
+) -> None:
+    """Raise BadInput for a column, or a rule, that a statistic made of dataclasses names: it would be nan."""
+    for name in _named(statistic, ("column", "of")):
+        if _without_sizes(name) not in map(_without_sizes, table.columns):
+            raise _misspelt(asker, name, table.columns)
+    for name in _named(statistic, ("rule", "reference")):
+        if name not in rows:
+            known = table["rule"].drop_nulls().unique(maintain_order=True).to_list()
+            near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+            raise BadInput(f"{asker} is about runs labelled {name!r}, and there are none{near}")
+
+
+def _refuse_what_it_lacks(panel: Panel, experiment: Experiment) -> None:
+    """Raise BadInput if a panel draws a column that its data lack, or shows a claim that there is not."""
+    asker, claims = (
+        f"the panel {panel.name} of {experiment.name}",
+        [claim.name for claim in experiment.claims],
+    )
+    for chart in panel.charts:
+        for name in columns_of(chart):
+            if not panel.data.is_empty() and name not in panel.data.columns:
+                raise _misspelt(asker, name, panel.data.columns)
+    for name in panel.shows:
+        if name not in claims:
+            near = did_you_mean(name, claims) or f"; its claims are {', '.join(claims) or 'none'}"
+            raise BadInput(f"{asker} shows a claim {name!r}, which the experiment does not have{near}")
+
+
+def _named(statistic: object, by: Collection[str]) -> Iterator[str]:
+    """What the fields called so hold, where they hold text."""
     if is_dataclass(statistic) and not isinstance(statistic, type):
         for each in fields(statistic):
             part = getattr(statistic, each.name)
-            if isinstance(part, str) and each.name in ("column", "of"):
+            if isinstance(part, str) and each.name in by:
                 yield part
-            yield from _columns_named(part)
+            yield from _named(part, by)
 
 
 def _without_sizes(column: str) -> str:
@@ -235,7 +272,7 @@ def _without_sizes(column: str) -> str:
 
 @contextmanager
 def _suggesting(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
-    """Turn failed column look-ups into BadInput; a KeyError for one of `rows`, a run's name, is ignored."""
+    """Turn failed look-ups of columns or attributes into BadInput, but not a KeyError for one of `rows`."""
     try:
         yield
     except pl.exceptions.ColumnNotFoundError as error:
@@ -245,6 +282,10 @@ def _suggesting(asker: str, known: Sequence[str], rows: Collection[Setting]) -> 
         (name, *_) = error.args or (None,)
         if isinstance(name, str) and name not in rows:
             raise _misspelt(asker, name, known) from error
+    except (AttributeError, NameError) as error:
+        if getattr(error, "obj", error) is not None:  # else a number that is not made up
+            why = f"{type(error).__name__}: {error}"
+            raise BadInput(f"{asker} fails: {why}; mend it and try again") from error
     except Exception:  # any other error is reported on real numbers, if at all
         pass
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 import polars as pl
 
+from isoloss.errors import BadInput
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
@@ -102,6 +103,11 @@ class Claim:
     answers: Question | None = None
     withdrawn: str = ""
     lowest: float = -math.inf
+
+    def __post_init__(self) -> None:
+        claimed: object = self.claimed
+        if not isinstance(claimed, Region):
+            raise BadInput(f"the claim {self.name} must claim a range, such as above(0.0), not {claimed!r}")
 
     @property
     def reading(self) -> "Reading":

@@ -13,6 +13,7 @@ from typing import get_args
 import polars as pl
 
 from isoloss.errors import BadInput
+from isoloss.experiments.checks import refuse_misspelt_names
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_names import SUITE, experiment_names, language_refused, refuse_unknown
 from isoloss.experiments.languages import ReadyLanguage
@@ -81,9 +82,11 @@ class Design:
                 raise BadInput(
                     f"seeds are given for a scale {scale!r}; there are {', '.join(get_args(ScaleName))}"
                 )
-            if not isinstance(seeds, tuple) or not all(isinstance(seed, int) for seed in seeds):
+            numbers = isinstance(seeds, tuple) and all(isinstance(seed, int) for seed in seeds)
+            if not numbers or min(seeds, default=0) < 0 or len(set(seeds)) < len(seeds):
                 raise BadInput(
-                    f"the seeds at {scale} must be a tuple of whole numbers, such as (1, 2), not {seeds!r}"
+                    f"the seeds at {scale} must be a tuple of different whole numbers from 0 on, such as "
+                    f"(1, 2), not {seeds!r}"
                 )
 
     def at(self, scale: Scale) -> Experiment:
@@ -117,7 +120,7 @@ def read_design(path: Path) -> Design:
 
     def plan(scale: Scale) -> Experiment:
         with _failures_named(path):
-            planned: object = found.plan(scale)
+            planned = _planned(found, scale)
         if not isinstance(planned, Experiment):
             raise BadInput(
                 f"{path} plans {planned!r} where an Experiment should be: let its function return one"
@@ -125,6 +128,17 @@ def read_design(path: Path) -> Design:
         return planned
 
     return replace(found, plan=plan)
+
+
+def _planned(design: Design, scale: Scale) -> object:
+    """What its function returns. Raises BadInput where that has looked up the scale's name in vain."""
+    try:
+        return design.plan(scale)
+    except KeyError as error:
+        if error.args != (scale.name,):
+            raise
+        lacks = BadInput(f"it sets nothing for the scale {scale.name}; add that, or choose another --scale")
+        raise lacks.with_traceback(error.__traceback__) from error
 
 
 def _file_of(module: str) -> str | None:
@@ -217,7 +231,8 @@ def requested_experiments(
 ) -> tuple[Experiment, ...]:
     """The experiments at a scale, with the changes; `folder` keeps what the scale's language takes to make.
 
-    Raises BadInput for changes that an experiment does not take.
+    Raises BadInput for changes that an experiment does not take, and for a claim or a panel that names what
+    is not planned, also at the scale whose claims are not judged.
     """
     if changes.language is not None or changes.task is not None:
         _refuse_without_language(designs)
@@ -227,7 +242,10 @@ def requested_experiments(
         language = plan.language(folder, silent)
         room = any(design.needs_room for design in designs.values()) and not changes.any_task
         scale = with_language(scale, plan, language, changes.task, needs_room=room)
-    return tuple(_with_changes(scale, changes, *each) for each in designs.items())
+    planned = [_with_changes(scale, changes, *each) for each in designs.items()]
+    for experiment in planned:
+        refuse_misspelt_names(experiment)
+    return tuple(_as_judged(experiment, scale) for experiment in planned)
 
 
 def _refuse_without_language(designs: Mapping[str, Design]) -> None:
@@ -239,11 +257,20 @@ def other_experiments(
     scale: Scale, changes: Changes, chosen: Sequence[str] = ()
 ) -> dict[str, Callable[[], Experiment]]:
     """Functions that create all experiments but `chosen`, by name: a folder's site shows finished ones."""
+
+    def planned(name: str, design: Design) -> Experiment:
+        return _as_judged(_with_changes(scale, changes, name, design), scale)
+
     return {
-        name: partial(_with_changes, scale, changes, name, design)
+        name: partial(planned, name, design)
         for name, design in builtin_designs().items()
         if name not in chosen
     }
+
+
+def _as_judged(experiment: Experiment, scale: Scale) -> Experiment:
+    """Without claims at the scale that shows nothing about them."""
+    return replace(experiment, claims=()) if scale.name == UNJUDGED else experiment
 
 
 def _with_changes(scale: Scale, changes: Changes, name: str, design: Design) -> Experiment:
@@ -254,8 +281,7 @@ def _with_changes(scale: Scale, changes: Changes, name: str, design: Design) -> 
     if (compute := changes.compute) is not None:
         runs = tuple(run.carried_out_by(compute) for run in experiment.runs)
         experiment = replace(experiment, runs=runs)
-    claims = () if scale.name == UNJUDGED else experiment.claims
-    return replace(experiment, name=name, claims=claims)
+    return replace(experiment, name=name)
 
 
 WithTokens = PreLayerNormTransformer | PostLayerNormTransformer | GPT2Transformer | LSTM

@@ -138,10 +138,15 @@ class Experiment:
             known = ", ".join(f"Question.{each.name}" for each in Question)
             raise BadInput(f"question of {self.name} cannot be {question!r}; take one of {known}")
         if overlap := {run.first_seed for run in self.runs} & set(self.pilot_seeds):
-            raise BadInput(f"seeds {sorted(overlap)} chose the scale and cannot be reported; take others")
+            raise BadInput(
+                f"{self.name}: seeds {sorted(overlap)} chose the scale and cannot be reported; take others"
+            )
         names = [run.name for run in self.runs] + [reference.name for reference in self.references]
         if len(set(names)) < len(names):
             raise BadInput(f"two runs of {self.name} have one name; name each for what it differs in")
+        claims = [claim.name for claim in self.claims]
+        if twice := next((name for name in claims if claims.count(name) > 1), ""):
+            raise BadInput(f"two claims of {self.name} are called {twice}; name each for what it says")
 
     def drawn(self, table: pl.DataFrame) -> tuple[Panel, ...]:
         """Its panels; none of those that show measurements while there are none."""

@@ -203,10 +203,10 @@ def rule_runs(
 def varied_runs(
     scale: Scale, variants: Mapping[str, Mapping[str, Any]], quantities: Sequence[Quantity]
 ) -> tuple[PlannedRun, ...]:
-    """The compared size with each seed, changed as each of the named `variants` says, such as {"steps": 9}.
+    """The compared size with each seed, changed as each of the named `variants` says.
 
-    Labelled by `rule`, the variant's name, and measured at every checkpoint; claims are judged on those after
-    saturation.
+    A variant changes fields of `PlannedRun`, such as {"batch_size": 9}. Labelled by `rule`, its name, and
+    measured at every checkpoint; claims are judged on those after saturation.
     """
     measured = measured_at(scale.grammar.checkpoint_steps, *quantities)
     compared = [run for run in grammar_runs(scale, measured) if run.architecture == compared_model(scale)]

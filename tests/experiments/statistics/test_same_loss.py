@@ -4,12 +4,12 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.statistics.same_loss import (
+    MeanAtSameLoss,
     MeanAtSameStep,
     at_same_loss,
     curve,
     doublings,
     falling,
-    mean_at_same_loss,
     mean_over_runs,
     percentage_points,
     rows_at_same_loss,
@@ -77,18 +77,18 @@ def test_the_mean_is_over_seeds_that_have_both_runs() -> None:
     second = ADAMW.with_columns(seed=pl.lit(2), trace=pl.col("trace") * 4)
     slow = SLOW.with_columns(seed=pl.lit(2))
     alone = SLOW.with_columns(seed=pl.lit(3))
-    ratio = mean_at_same_loss("Lion", "AdamW", "trace", doublings)
+    ratio = MeanAtSameLoss("Lion", "AdamW", "trace", doublings)
     assert ratio([SLOW, ADAMW]) == pytest.approx(2.0)
     assert ratio([SLOW, slow, alone, ADAMW, second]) == pytest.approx((2.0 + 0.0) / 2)
-    gain = mean_at_same_loss("Lion", "AdamW", "accuracy", percentage_points)
+    gain = MeanAtSameLoss("Lion", "AdamW", "accuracy", percentage_points)
     assert gain([SLOW, ADAMW]) == pytest.approx(-5.0)
 
 
 def test_runs_without_a_common_loss_have_no_comparison() -> None:
     far = run_of("Lion", 1, [3.0, 2.9], [1.0, 1.0], [0.5, 0.5])
     assert at_same_loss(far, ADAMW) is None
-    assert math.isnan(mean_at_same_loss("Lion", "AdamW", "trace", doublings)([far, ADAMW]))
-    assert math.isnan(mean_at_same_loss("Lion", "AdamW", "trace", doublings)([ADAMW]))
+    assert math.isnan(MeanAtSameLoss("Lion", "AdamW", "trace", doublings)([far, ADAMW]))
+    assert math.isnan(MeanAtSameLoss("Lion", "AdamW", "trace", doublings)([ADAMW]))
 
 
 def test_rows_show_both_sides_of_a_pair_and_their_mean() -> None:
@@ -145,4 +145,4 @@ def test_what_steps_alone_do_shows_at_one_loss_and_not_at_one_step() -> None:
     faster = run_of("Muon", 1, [1.5, 1.2, 1.0, 0.999], trace)
     runs = [run_of("AdamW", 1, [2.0, 1.5, 1.2, 1.0], trace), faster]
     assert AT_STEP(runs) == 0
-    assert mean_at_same_loss("Muon", "AdamW", "trace", doublings)(runs) == pytest.approx(1.0, abs=0.05)
+    assert MeanAtSameLoss("Muon", "AdamW", "trace", doublings)(runs) == pytest.approx(1.0, abs=0.05)

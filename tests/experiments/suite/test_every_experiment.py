@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from isoloss.executors.job import Schedule
-from isoloss.experiments.checks import refuse_misspelt_columns
+from isoloss.experiments.checks import refuse_misspelt_names
 from isoloss.experiments.claims import Question, judge
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
@@ -40,7 +40,7 @@ def test_it_is_planned_under_its_files_name_from_columns_that_are_measured(
 ) -> None:
     experiment = planned(name, scale)
     assert experiment.name == name
-    refuse_misspelt_columns(experiment)
+    refuse_misspelt_names(experiment)
     assert experiment.runs == () or {"run", "seed", "step"} <= set(planned_table(experiment).columns)
     jobs = experiment_jobs([experiment], experiment.runs, tmp_path, "cpu")
     names = {job.name for job in jobs}

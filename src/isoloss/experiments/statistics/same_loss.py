@@ -8,7 +8,7 @@ import polars as pl
 from scipy.optimize import isotonic_regression
 
 from isoloss.errors import BadInput
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames
+from isoloss.experiments.statistics.seed_bootstrap import Frames, once_per_frames
 from isoloss.measurements.matched_losses import (
     MatchedCheckpoint,
     MatchedLosses,
@@ -135,25 +135,28 @@ def rule_and_seed(run: pl.DataFrame) -> tuple[str, int | None]:
     return run["rule"][0], run["seed"][0]
 
 
-def mean_at_same_loss(rule: str, reference: str, column: str, compare: Comparison) -> Statistic:
+@dataclass(frozen=True)
+class MeanAtSameLoss:
     """Mean over seeds of `compare(rule's, reference's)` at the same loss; nan without pairs."""
 
-    def statistic(runs: Sequence[pl.DataFrame]) -> float:
-        found = [_at_same_loss(column, compare, *pair) for pair in _pairs(runs, rule, reference)]
-        return _mean_of_defined(found)
+    rule: str
+    reference: str
+    column: str
+    compare: Comparison
 
-    return statistic
+    def __call__(self, runs: Frames) -> float:
+        pairs = _pairs(runs, self.rule, self.reference)
+        return _mean_of_defined([_at_same_loss(self, *pair) for pair in pairs])
 
 
 @once_per_frames
-def _at_same_loss(
-    column: str, compare: Comparison, run: pl.DataFrame, reference: pl.DataFrame
-) -> float | None:
+def _at_same_loss(asked: MeanAtSameLoss, run: pl.DataFrame, reference: pl.DataFrame) -> float | None:
     """The pair's two values compared, the same in all resamples that have its seed; None without any."""
     pair = at_same_loss(run, reference)
     if pair is None:
         return None
-    return compare(pair.run.value(column).value, pair.reference.value(column).value)
+    values = (side.value(asked.column).value for side in (pair.run, pair.reference))
+    return asked.compare(*values)
 
 
 def _mean_of_defined(found: Sequence[float | None]) -> float:

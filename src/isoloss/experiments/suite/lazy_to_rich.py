@@ -10,7 +10,7 @@ from isoloss.experiments.grammar_runs import compared_model, varied_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import final_loss_is_near, final_loss_is_one
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.statistics.same_loss import doublings, mean_at_same_loss, percentage_points
+from isoloss.experiments.statistics.same_loss import MeanAtSameLoss, doublings, percentage_points
 from isoloss.models.transformers import BERTS_DEVIATION
 from isoloss.panels import Colour
 from isoloss.results.verdict import above, below
@@ -37,7 +37,7 @@ def _against_rich(deviation: float) -> tuple[Claim, Claim]:
             measure=f"mean over seeds of log2(trace / that of {RICH}) at the pair's common loss",
             unit="doublings of the trace",
             claimed=below(-0.25),
-            statistic=mean_at_same_loss(rule, RICH, "trace", doublings),
+            statistic=MeanAtSameLoss(rule, RICH, "trace", doublings),
             reason="a sixth of the trace, which is several times its error",
         ),
         Claim(
@@ -47,7 +47,7 @@ def _against_rich(deviation: float) -> tuple[Claim, Claim]:
             measure=f"mean over seeds of accuracy minus that of {RICH}, at the pair's common loss",
             unit="percentage points",
             claimed=above(1.0),
-            statistic=mean_at_same_loss(rule, RICH, "accuracy", percentage_points),
+            statistic=MeanAtSameLoss(rule, RICH, "accuracy", percentage_points),
             reason="half of the paper's smallest gain with size",
         ),
     )

@@ -16,8 +16,8 @@ from isoloss.experiments.shared.real_text import ADAMW, BARE, SAM_RULE, Compared
 from isoloss.experiments.shared.real_text_settings import SEEDS
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
+    MeanAtSameLoss,
     doublings,
-    mean_at_same_loss,
     mean_over_runs,
     percentage_points,
     rows_at_same_loss,
@@ -203,7 +203,7 @@ def claims_of(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
             measure="mean over seeds of log2(trace without / with regularisation) at the pair's common loss",
             unit="doublings of the trace",
             claimed=above(0.0),
-            statistic=mean_at_same_loss(BARE, ADAMW, "trace", doublings),
+            statistic=MeanAtSameLoss(BARE, ADAMW, "trace", doublings),
         ),
         Claim(
             name="flatter-by-sam",
@@ -212,7 +212,7 @@ def claims_of(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
             measure="mean over seeds of log2(SAM's trace / that without SAM) at the pair's common loss",
             unit="doublings of the trace",
             claimed=below(0.0),
-            statistic=mean_at_same_loss(SAM_RULE, BARE, "trace", doublings),
+            statistic=MeanAtSameLoss(SAM_RULE, BARE, "trace", doublings),
         ),
         *(claim for task in tasks for claim in _of_task(task)),
     )
@@ -228,7 +228,7 @@ def _of_task(task: ComparedTask) -> tuple[Claim, Claim]:
             measure="mean over seeds of accuracy at the pair's common loss, without minus with",
             unit="percentage points",
             claimed=below(0.0),
-            statistic=mean_at_same_loss(BARE, ADAMW, task.column, percentage_points),
+            statistic=MeanAtSameLoss(BARE, ADAMW, task.column, percentage_points),
         ),
         Claim(
             name=f"better-by-sam-{slug}",
@@ -237,7 +237,7 @@ def _of_task(task: ComparedTask) -> tuple[Claim, Claim]:
             measure="mean over seeds of accuracy at the pair's common loss, SAM minus without SAM",
             unit="percentage points",
             claimed=above(0.0),
-            statistic=mean_at_same_loss(SAM_RULE, BARE, task.column, percentage_points),
+            statistic=MeanAtSameLoss(SAM_RULE, BARE, task.column, percentage_points),
         ),
     )
 

@@ -16,10 +16,10 @@ from isoloss.experiments.shared.claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WIND
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
     Comparison,
+    MeanAtSameLoss,
     MeanAtSameStep,
     curve,
     doublings,
-    mean_at_same_loss,
     mean_over_runs,
     percentage_points,
     rows_at_same_loss,
@@ -162,7 +162,7 @@ def at_one_step_and_one_kl(
         name=f"{name}-at-one-kl",
         sentence=sentences[1],
         measure=f"mean over seeds of {measure}, {AT_ONE_KL}",
-        statistic=mean_at_same_loss(*pair),
+        statistic=MeanAtSameLoss(*pair),
     )
     return at_one_step, at_one_kl
 
