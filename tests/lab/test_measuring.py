@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from isoloss import lab
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
+from isoloss.lab.words import OneLine
 from isoloss.languages.pcfg import PCFG
 from isoloss.objectives.masked import MaskedObjective
 
@@ -128,3 +129,15 @@ def test_a_model_without_a_step_has_no_place_over_steps(run: lab.Run) -> None:
 def test_a_number_prints_without_its_sentences(run: lab.Run) -> None:
     found = lab.trace(run.last, sentences=20, seed=1, progress=lab.silent)[0]
     assert re.fullmatch(r"train, step 40  [\d.]+ ± [\d.]+", repr(found)), found
+
+
+def test_progress_is_one_line_that_is_rewritten_seldom_and_wiped_out_at_the_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = OneLine()
+    progress("pre-training", 1, 4, "loss 2.1")
+    progress("pre-training", 2, 4, "loss 1.9")  # too soon after the first
+    progress("pre-training", 4, 4, "loss 1.5")
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == f"\r{'pre-training: 25%  loss 2.1':<100}\r{'':<100}\r"

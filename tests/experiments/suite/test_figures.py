@@ -1,4 +1,4 @@
-"""Figures 2, 3, 4, 8, 9 and 10: their statistics on tables made by hand, and their planned runs."""
+"""Figures 2, 3, 4, 8, 9 and 10: statistics on tables made by hand, planned runs, and the paper's SGD."""
 
 import math
 from dataclasses import replace
@@ -16,6 +16,7 @@ from isoloss.experiments.scale import FRESH_SEEDS, scale_named
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.figure_3 import figure_3
 from isoloss.experiments.suite.figure_4 import DESCENTS, DescentRuns, Descents, figure_4
+from isoloss.experiments.suite.figure_10 import figure_10
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.pretraining.descent import SGD
 
@@ -122,3 +123,25 @@ def test_descents_see_other_sentences_and_count_as_their_origins_seeds() -> None
     none = DescentRuns(7, SGD(), 4, 2, (2,))
     with pytest.raises(BadInput, match="no model of width 7 is there to continue; choose 32, 48"):
         figure_4(scale, Descents(none, none))
+
+
+def test_the_paper_pre_trains_with_sgd_from_fresh_weights() -> None:
+    scale = scale_named("paper")
+    for figure in (figure_4(scale, DESCENTS["paper"]), figure_10(scale, DESCENTS["paper"])):
+        for run in figure.runs:
+            assert run.continues is None
+            assert run.update_rule == SGD(learning_rate=1e-3, warm_up_share=0.12)
+            assert run.seed in scale.seeds
+            assert run.architecture.dropout == 0
+    assert all(run.continues for run in figure_4(scale_named("smoke"), DESCENTS["smoke"]).runs)
+
+
+def test_the_page_says_what_the_papers_own_numbers_let_move() -> None:
+    assert DESCENTS["paper"].grammar.drift_time == pytest.approx(7.3e-6, rel=0.01)
+    assert DESCENTS["laptop"].grammar.drift_time > 1000 * DESCENTS["paper"].grammar.drift_time
+    (said,) = (text for text in figure_4(scale_named("paper"), DESCENTS["paper"]).text if "η²k/4B" in text)
+    assert "0.001² · 120,000 / (4 · 4,096) = 7.3e-06 here" in said
+    assert "7.3e-06" in next(
+        text for text in figure_4(scale_named("smoke"), DESCENTS["smoke"]).text if "η²k/4B" in text
+    )
+    assert "fresh weights" in "".join(figure_4(scale_named("paper"), DESCENTS["paper"]).text)
