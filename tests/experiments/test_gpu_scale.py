@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.cost import H100, hours, run_operations
+from isoloss.experiments.cost import H100, hours, run_cost
 from isoloss.experiments.design import builtin_designs, with_tokens
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
@@ -163,7 +163,7 @@ def test_four_hours_of_one_card_have_room_for_it() -> None:
     names = ("figure-1", "figure-2", "figure-3", "figure-4", "figure-5", "table-1", "table-2")
     scale, designs = scale_named("gpu"), builtin_designs()
     runs = shared([run for name in names for run in designs[name].at(scale).runs])
-    taken = sum(hours(run_operations(run), H100["bfloat16"]) for run in runs)
+    taken = sum(hours(run_cost(run).operations, H100["bfloat16"]) for run in runs)
     assert 0.3 < taken < 2.0
 
 

@@ -15,7 +15,7 @@ from isoloss.experiments.planned_run import CorpusPlan, PlannedRun
 from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.languages.language import SentenceSource
 from isoloss.languages.sentences import words_in_a_row
-from isoloss.models.transformers import Shape, parameter_count
+from isoloss.models.transformers import parameter_count
 from isoloss.objectives.batch import Batch
 from isoloss.pretraining.specification import Precision, PretrainingSpecification
 from isoloss.pretraining.stream import Stream
@@ -80,36 +80,11 @@ def run_cost(run: PlannedRun) -> RunCost:
     )
 
 
-def training_operations(shape: Shape, words: int, sentence_tokens: int, batch_size: int, steps: int) -> float:
-    """Floating-point operations of pre-training: three times the forward pass's matrix products.
-
-    A forward pass costs 2 operations per weight and token in the blocks, 4 S d per token and layer for
-    attention over S tokens, and 2 operations per weight of the prediction head for the one masked word of
-    each sentence. At the other words, the last block computes only keys and values (`states_at`). Dropout,
-    norms and the optimiser are not counted.
-
-    >>> training_operations(Shape(64, 1, 1, 256), words=12, sentence_tokens=9, batch_size=1, steps=1)
-    724224.0
-    """
-    width = shape.width
-    keys_and_values = 4 * width**2
-    the_rest = 4 * width**2 + 4 * width * shape.inner_width + 4 * sentence_tokens * width
-    everywhere = (shape.layers - 1) * (keys_and_values + the_rest) + keys_and_values
-    head = 2 * (width**2 + width * words)
-    return 3.0 * steps * batch_size * (everywhere * sentence_tokens + the_rest + head)
-
-
 def run_operations(run: PlannedRun) -> float:
-    """A quick estimate of the floating-point operations of a run's pre-training, used to order jobs.
-
-    See `training_operations`; for a model without a transformer's shape, 6 per parameter and token.
-    """
-    words, tokens = run.language.words, run.language.maximum_length + 1
-    shape = getattr(run.architecture, "shape", None)
-    if isinstance(shape, Shape):
-        return training_operations(shape, words, tokens, run.batch_size, run.steps)
-    parameters = parameter_count(run.architecture, words, run.language.maximum_length)
-    return 6.0 * parameters * tokens * run.batch_size * run.steps
+    """A quick estimate of a run's operations, 6 per parameter and token: jobs are ordered by it."""
+    words, longest = run.language.words, run.language.maximum_length
+    parameters = parameter_count(run.architecture, words, longest)
+    return 6.0 * parameters * (longest + 1) * run.batch_size * run.steps
 
 
 def hours(operations: float, device: Device, share: float = UTILISATION) -> float:
