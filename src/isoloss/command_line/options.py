@@ -43,8 +43,7 @@ Quantities = Annotated[
 
 
 Models = Annotated[
-    tyro.conf.Positional[tuple[str, ...]],
-    tyro.conf.arg(metavar="MODEL [MODEL ...]", help_behavior_hint=""),
+    tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL [MODEL ...]", help_behavior_hint="")
 ]
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "privateuseone")
 """Kinds of device that store numbers and compute, by torch's names."""

@@ -69,8 +69,7 @@ class ReproduceOptions:
     device: str = "cpu"
     """Where models are trained and measured: cpu or cuda."""
     precision: Annotated[
-        Precision | None,
-        tyro.conf.arg(metavar="{float32,bfloat16}", help_behavior_hint=""),
+        Precision | None, tyro.conf.arg(metavar="{float32,bfloat16}", help_behavior_hint="")
     ] = None
     """Precision of matrix products in training: float32, or bfloat16 at the scale gpu. Measurements are
     always in float32. Changing it makes a different run."""

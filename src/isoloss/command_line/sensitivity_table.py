@@ -79,9 +79,7 @@ def print_tables(shown: Shown, written: Path) -> None:
 
 def _table(shown: Shown, changes: Sequence[str], checked: bool) -> Table:
     table = Table(
-        title=f"KL(before || after) by each change of weights, in {UNIT}",
-        box=SIMPLE_HEAD,
-        padding=0,
+        title=f"KL(before || after) by each change of weights, in {UNIT}", box=SIMPLE_HEAD, padding=0
     )
     table.add_column(shown.by, overflow="fold")
     for change in changes:

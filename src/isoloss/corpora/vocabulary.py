@@ -130,10 +130,7 @@ def _word_pieces(
 
 
 def _alphabet(
-    texts: Iterator[str],
-    normalizer: normalizers.Normalizer,
-    splitter: pre_tokenizers.PreTokenizer,
-    most: int,
+    texts: Iterator[str], normalizer: normalizers.Normalizer, splitter: pre_tokenizers.PreTokenizer, most: int
 ) -> list[str]:
     """The most frequent letters of normalised text, ties broken by code point, without white space."""
     written: Counter[str] = Counter()

@@ -295,10 +295,7 @@ def with_tokens(experiment: Experiment, tokens: int) -> Experiment:
     Raises BadInput where a language has more words, or an architecture no number of tokens.
     """
     references = tuple(
-        replace(
-            reference,
-            quantity=_control_with_tokens(reference.quantity, tokens),
-        )
+        replace(reference, quantity=_control_with_tokens(reference.quantity, tokens))
         if isinstance(reference.quantity, ControlQuantity)
         else reference
         for reference in experiment.references

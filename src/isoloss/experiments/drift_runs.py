@@ -164,11 +164,7 @@ class DriftRuns:
     def in_short(self) -> "DriftRuns":
         """The first width and three schedules, without the prediction or other languages."""
         return replace(
-            self,
-            widths=self.widths[:1],
-            schedules=self.schedules[:3],
-            rate_sentences=0,
-            other_languages=(),
+            self, widths=self.widths[:1], schedules=self.schedules[:3], rate_sentences=0, other_languages=()
         )
 
     @property
@@ -205,10 +201,7 @@ class Measured:
 
 
 def drift_runs(
-    drift: DriftRuns,
-    runs: AnyRuns,
-    seeds: Sequence[int],
-    measured: Measured,
+    drift: DriftRuns, runs: AnyRuns, seeds: Sequence[int], measured: Measured
 ) -> tuple[PlannedRun, ...]:
     """The starts, which are the last checkpoints of `runs`, and SGD from each at every schedule.
 
@@ -265,10 +258,5 @@ def every_drift_run(scale: Scale, settings: DriftRuns, measured: Measured) -> tu
     return tuple(
         of_language(run, language)
         for language, plan, drift in parts
-        for run in drift_runs(
-            drift,
-            replace(scale.grammar, language=plan),
-            scale.seeds,
-            measured,
-        )
+        for run in drift_runs(drift, replace(scale.grammar, language=plan), scale.seeds, measured)
     )

@@ -144,10 +144,7 @@ def change_of_loss(runs: Sequence[pl.DataFrame], centre: Centre = pl.Expr.mean) 
 
 
 def halvings_of_trace(
-    runs: Sequence[pl.DataFrame],
-    of: str = "trace",
-    clock: AnyClock = Schedule,
-    centre: Centre = pl.Expr.mean,
+    runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Schedule, centre: Centre = pl.Expr.mean
 ) -> float:
     """Mean over schedules of log2(trace at the start / at the last checkpoint); or of another quantity."""
     return _mean(

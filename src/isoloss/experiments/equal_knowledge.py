@@ -141,10 +141,7 @@ class EqualKnowledge:
         return tuple(found)
 
     def _start(
-        self,
-        architecture: PreLayerNormTransformer | GPT2Transformer,
-        seed: int,
-        followed: Sequence[Quantity],
+        self, architecture: PreLayerNormTransformer | GPT2Transformer, seed: int, followed: Sequence[Quantity]
     ) -> PlannedRun:
         width, last = architecture.shape.width, (self.start_steps,)
         return PlannedRun(
@@ -190,12 +187,7 @@ class EqualKnowledge:
 
 
 def _on(
-    origin: PlannedRun,
-    stage: str,
-    branch: str,
-    steps: int,
-    measured: Sequence[Quantity],
-    **changes: Any,
+    origin: PlannedRun, stage: str, branch: str, steps: int, measured: Sequence[Quantity], **changes: Any
 ) -> PlannedRun:
     """A run on from another's end, named and labelled by its stage and branch, measured at its own end."""
     before = dict(origin.labels)

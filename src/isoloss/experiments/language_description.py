@@ -93,11 +93,7 @@ class LanguageDescription:
 
 
 def describe_language(
-    language: Language,
-    source: str,
-    sentences: int | None = None,
-    seed: int = 0,
-    progress: Progress = silent,
+    language: Language, source: str, sentences: int | None = None, seed: int = 0, progress: Progress = silent
 ) -> LanguageDescription:
     """Draw `sentences` for each average (`usual_sentences` when None) and compute what the page tells.
 

@@ -190,8 +190,7 @@ def _counted(
 
 def _drawn(objective: PretrainingObjective, maximum_length: int) -> Batch:
     sentences = Sentences(
-        torch.zeros(SENTENCES, maximum_length, dtype=torch.int64),
-        torch.full((SENTENCES,), maximum_length),
+        torch.zeros(SENTENCES, maximum_length, dtype=torch.int64), torch.full((SENTENCES,), maximum_length)
     )
     return objective.draw(sentences, torch.Generator().manual_seed(0))
 

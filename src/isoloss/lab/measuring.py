@@ -13,14 +13,7 @@ from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus
 from isoloss.curvature.fisher_trace import TRACE_UNIT, fisher_trace
 from isoloss.errors import BadInput
 from isoloss.lab.measured import Measured, Row
-from isoloss.lab.models import (
-    Model,
-    Models,
-    in_one_sentence,
-    is_causal,
-    models_of,
-    refuse_misfit,
-)
+from isoloss.lab.models import Model, Models, in_one_sentence, is_causal, models_of, refuse_misfit
 from isoloss.lab.words import OneLine, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import named_task
@@ -130,10 +123,7 @@ def _without_a_model(language: Language, splits: TaskSplits) -> tuple[tuple[str,
     words = OneHotWords(len(language.vocabulary), language.maximum_length)
     alone = features_of_splits(words, splits).probed()
     most = (splits.test.labels == splits.train.labels.mode().values).double()
-    return (
-        ("the most common label", mean_over_sentences(most)),
-        ("the words alone", alone.estimate),
-    )
+    return (("the most common label", mean_over_sentences(most)), ("the words alone", alone.estimate))
 
 
 OverBatches = Callable[[Model, Sequence[Batch], Objective, int], Float[Tensor, " n"]]

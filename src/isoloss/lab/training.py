@@ -222,11 +222,7 @@ def _lasting(
     )
     horizon = max(1, number // AVERAGED_SHARE)
     return _Lasting(
-        number,
-        whole_number("the number of sentences in a batch", batch),
-        usable_seed(seed),
-        places,
-        horizon,
+        number, whole_number("the number of sentences in a batch", batch), usable_seed(seed), places, horizon
     )
 
 

@@ -105,10 +105,7 @@ class Room:
 
 
 def measure_room(
-    language: SentenceSource,
-    task: Task,
-    settings: RoomSettings | None = None,
-    progress: Progress = silent,
+    language: SentenceSource, task: Task, settings: RoomSettings | None = None, progress: Progress = silent
 ) -> Room:
     """The room of one of the language's tasks, on freshly drawn training and test sentences.
 

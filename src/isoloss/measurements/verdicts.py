@@ -163,11 +163,7 @@ def _answered(asked: PairVerdict, confidence: float, loss: float, same_loss: flo
         return asked
     interval = interval_of_accuracies if asked.question == "better" else interval_of_difference
     low, high = interval(asked.difference, confidence)
-    named = {
-        Verdict.SUPPORTED: asked.second,
-        Verdict.NOT_SUPPORTED: asked.first,
-        Verdict.INCONCLUSIVE: OPEN,
-    }
+    named = {Verdict.SUPPORTED: asked.second, Verdict.NOT_SUPPORTED: asked.first, Verdict.INCONCLUSIVE: OPEN}
     match asked.question:
         case "same loss":
             answer = same_loss_verdict((low, high), loss, same_loss).answer

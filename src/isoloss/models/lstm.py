@@ -121,10 +121,7 @@ class LSTMModel(LSTMPreTrainedModel):
         )
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.layers = BidirectionalLSTM(
-            config.hidden_size,
-            config.num_hidden_layers,
-            config.hidden_dropout_prob,
-            config.layer_norm_eps,
+            config.hidden_size, config.num_hidden_layers, config.hidden_dropout_prob, config.layer_norm_eps
         )
         self.post_init()
 

@@ -260,10 +260,7 @@ def causal_states(
 
 
 def _mask(
-    attention: str,
-    place: Int[Tensor, " S"],
-    attention_mask: Bool[Tensor, "n S"] | None,
-    dtype: torch.dtype,
+    attention: str, place: Int[Tensor, " S"], attention_mask: Bool[Tensor, "n S"] | None, dtype: torch.dtype
 ) -> Tensor | None:
     """The causal mask for the blocks; None if the fused kernel is causal by itself."""
     if attention_mask is None and attention == "sdpa":

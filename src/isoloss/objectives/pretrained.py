@@ -66,9 +66,7 @@ class PretrainedCausal:
         return _labelled(ids, present, predicted, following)
 
 
-def _read(
-    inputs: Mapping[str, Any],
-) -> tuple[Int[Tensor, "n S"], Bool[Tensor, "n S"], Int[Tensor, "n S"]]:
+def _read(inputs: Mapping[str, Any]) -> tuple[Int[Tensor, "n S"], Bool[Tensor, "n S"], Int[Tensor, "n S"]]:
     """Token ids, which of them are not padding, and labels."""
     missing = [name for name in ("input_ids", "labels") if name not in inputs]
     if missing:

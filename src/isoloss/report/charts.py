@@ -88,10 +88,7 @@ def _categories(chart: Categories, frame: pl.DataFrame, key: Key, name: str) -> 
     placed = base.encode(x=marks.x(chart.y, frame))
     points = marks.dots(placed, key, hover, titles, size=70).add_params(hover)
     bars = base.mark_rule().encode(
-        x=marks.x(chart.y, frame, "x_low"),
-        x2=alt.X2("x_high"),
-        color=colour(key),
-        opacity=lit(hover, 0.5),
+        x=marks.x(chart.y, frame, "x_low"), x2=alt.X2("x_high"), color=colour(key), opacity=lit(hover, 0.5)
     )
     categories = frame["category"].n_unique()
     rows = categories * max(1, len(key.values) // 2)

@@ -106,11 +106,7 @@ def comparison_panels(comparison: Comparison) -> list[Panel]:
         against, shared = (Dots(TRACE_AXIS, ACCURACY_AXIS, CHECKPOINT),), pl.col("checkpoint").is_in(alike)
         panels.append(
             Panel(
-                "trace-and-accuracy",
-                "Are flatter checkpoints better?",
-                caption,
-                against,
-                data.filter(shared),
+                "trace-and-accuracy", "Are flatter checkpoints better?", caption, against, data.filter(shared)
             )
         )
     return panels

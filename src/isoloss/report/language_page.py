@@ -194,11 +194,7 @@ def distribution_bars(table: pl.DataFrame) -> alt.LayerChart:
             scale=alt.Scale(domain=kinds, range=[_COLORS[kind] for kind in kinds]),
             legend=alt.Legend(title=None, orient="top", labelLimit=300),
         ),
-        tooltip=[
-            alt.Tooltip("word:N"),
-            alt.Tooltip("probability:Q", format=".4g"),
-            alt.Tooltip("kind:N"),
-        ],
+        tooltip=[alt.Tooltip("word:N"), alt.Tooltip("probability:Q", format=".4g"), alt.Tooltip("kind:N")],
     )
     numbers = base.mark_text(align="left", dx=4, fontSize=12).encode(
         text=alt.Text("probability:Q", format=".3~g")

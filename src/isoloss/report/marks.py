@@ -222,19 +222,11 @@ def ticks(axis: Axis, numbers: pl.Series) -> alt.Axis:
 
 
 def dots(
-    base: alt.Chart,
-    key: Key,
-    hover: alt.Parameter,
-    titles: dict[str, str],
-    size: int,
-    opacity: float = 0.9,
+    base: alt.Chart, key: Key, hover: alt.Parameter, titles: dict[str, str], size: int, opacity: float = 0.9
 ) -> alt.Chart:
     """A mark per row with its numbers on hover; `titles` gives columns and their names there."""
     marked: alt.Chart = base.mark_point(filled=True, size=size).encode(
-        color=colour(key),
-        shape=shape(key),
-        opacity=lit(hover, opacity),
-        tooltip=tooltip(titles),
+        color=colour(key), shape=shape(key), opacity=lit(hover, opacity), tooltip=tooltip(titles)
     )
     return marked
 

@@ -3,7 +3,7 @@
 import json
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -42,11 +42,7 @@ _COLUMN_THEME: dict[str, Any] = {
 
 
 def one_picture(
-    charts: Sequence[dict[str, Any]],
-    title: str,
-    layout: Layout,
-    subtitle: str = "",
-    key: Key | None = None,
+    charts: Sequence[dict[str, Any]], title: str, layout: Layout, subtitle: str = "", key: Key | None = None
 ) -> dict[str, Any]:
     """The charts under their title, as a Vega-Lite specification, with one legend for a `key` of them all."""
     columns = 1 if layout == "stacked" else COLUMNS.get(len(charts), 3)
@@ -62,7 +58,8 @@ def one_picture(
     shared = ("$schema", "config", "datasets", "params")
     placed = [{"width": width} | {k: v for k, v in each.items() if k not in shared} for each in charts]
     if key is not None:
-        placed = _with_columns(placed, legend_columns(key, total))
+        columns_of_legends = {"columns": legend_columns(key, total)}
+        placed = _changed(placed, lambda part: part | columns_of_legends if "columns" in part else part)
     return {
         "concat": placed,
         "columns": columns,
@@ -103,7 +100,7 @@ def in_a_column(picture: dict[str, Any]) -> dict[str, Any]:
     """A picture of `one_picture` for print: charts stacked, without title, in small letters."""
     others = {name: value for name, value in picture.items() if name not in ("concat", "columns", "title")}
     return others | {
-        "vconcat": [_narrow(chart) | _column_size(chart) for chart in picture["concat"]],
+        "vconcat": [_changed(chart, _narrow) | _column_size(chart) for chart in picture["concat"]],
         "config": picture["config"] | _COLUMN_THEME,
         "padding": 1,
         "spacing": 8,
@@ -118,22 +115,18 @@ def _column_size(chart: dict[str, Any]) -> dict[str, Any]:
     return _COLUMN_CHART if chart["height"] <= 300 else {"width": width, "height": chart["height"] // 2}
 
 
-def _with_columns(part: Any, columns: int) -> Any:
-    """That many columns in every legend."""
+def _changed(part: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """A part of a specification with every object as `change` makes it, what is inside it first."""
     if isinstance(part, list):
-        return [_with_columns(each, columns) for each in part]
+        return [_changed(each, change) for each in part]
     if not isinstance(part, dict):
         return part
-    return {k: columns if k == "columns" else _with_columns(each, columns) for k, each in part.items()}
+    return change({name: _changed(value, change) for name, value in part.items()})
 
 
-def _narrow(part: Any) -> Any:
-    """Half as many columns in every wide legend, and no mark larger than its place."""
-    if isinstance(part, list):
-        return [_narrow(each) for each in part]
-    if not isinstance(part, dict):
-        return part
-    narrow = {name: _narrow(value) for name, value in part.items()}
+def _narrow(part: dict[str, Any]) -> dict[str, Any]:
+    """Half as many columns in a wide legend, and no mark larger than its place."""
+    narrow = dict(part)
     if isinstance(columns := narrow.get("columns"), int) and columns > 2:
         narrow["columns"] = columns // 2
     if narrow.get("type") == "point" and isinstance(size := narrow.get("size"), int):
@@ -245,12 +238,11 @@ def legend(key: Key) -> Markup:
 
 def without_legends(part: Any) -> Any:
     """A part of a specification without the legends of its colours and shapes."""
-    if isinstance(part, list):
-        return [without_legends(each) for each in part]
-    if not isinstance(part, dict):
-        return part
-    found = {name: without_legends(value) for name, value in part.items()}
-    for name in ("color", "shape", "fill"):
-        if isinstance(found.get(name), dict) and "field" in found[name]:
-            found[name]["legend"] = None
-    return found
+
+    def without(found: dict[str, Any]) -> dict[str, Any]:
+        for name in ("color", "shape", "fill"):
+            if isinstance(found.get(name), dict) and "field" in found[name]:
+                found[name]["legend"] = None
+        return found
+
+    return _changed(part, without)

@@ -54,10 +54,7 @@ _COMPARED_ON_TEXT = replace(
 )
 
 LAPTOP = RealTextRuns(
-    followed=replace(
-        _BOOKS,
-        corpus=CorpusPlan(CorpusRequest(Reviews(), OwnVocabulary(4000)), _WORDS),
-    ),
+    followed=replace(_BOOKS, corpus=CorpusPlan(CorpusRequest(Reviews(), OwnVocabulary(4000)), _WORDS)),
     compared=_COMPARED_ON_TEXT,
     sam=SAM(),
     sentiment=MovieSnippets(),
@@ -83,10 +80,7 @@ NIGHT = replace(
         measured_from=2828,
     ),
     compared=replace(
-        LAPTOP.compared,
-        steps=2828,
-        checkpoint_steps=(500, 707, 1000, 1414, 2000, 2828),
-        measured_from=500,
+        LAPTOP.compared, steps=2828, checkpoint_steps=(500, 707, 1000, 1414, 2000, 2828), measured_from=500
     ),
 )
 """Twice the laptop's steps, and twelve seeds: those of the laptop left five effects of seven and both

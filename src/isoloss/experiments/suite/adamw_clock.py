@@ -227,11 +227,7 @@ other schedules and seeds, with the claims as they were. In pilot runs of these 
 did."""
 
 NIGHT = replace(
-    LAPTOP,
-    seeds=tuple(range(211, 221)),
-    times=(*LAPTOP.times, 8e-3),
-    sgd_time=0.1,
-    variant_seeds=3,
+    LAPTOP, seeds=tuple(range(211, 221)), times=(*LAPTOP.times, 8e-3), sgd_time=0.1, variant_seeds=3
 )
 """Twice as long."""
 

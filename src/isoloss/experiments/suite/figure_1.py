@@ -153,11 +153,7 @@ def _over_examples(every: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel,
     charts = tuple(Lines(EXAMPLES, y, BY_WIDTH, "run") for y in (ACCURACY, OF_STANDARDISED))
     return (
         Panel(
-            "examples",
-            "Accuracy against the number of labelled sentences",
-            caption,
-            charts,
-            pl.concat(rows),
+            "examples", "Accuracy against the number of labelled sentences", caption, charts, pl.concat(rows)
         ),
     )
 

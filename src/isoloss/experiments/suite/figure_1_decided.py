@@ -17,9 +17,7 @@ def figure_1_decided(scale: Scale) -> Experiment:
     # Claims on typical runs are younger than the registration of these.
     left_out = (*OF_TYPICAL_RUNS, *(OPEN_AT_SEVEN if scale.name == "laptop" else ()))
     grammar = replace(
-        scale.grammar,
-        language=ReadyLanguage(decided_grammar()),
-        tasks=(TASK,) * len(scale.grammar.tasks),
+        scale.grammar, language=ReadyLanguage(decided_grammar()), tasks=(TASK,) * len(scale.grammar.tasks)
     )
     return replace(
         figure_1(replace(scale, grammar=grammar)),

@@ -84,9 +84,7 @@ def figure_3(scale: Scale) -> Experiment:
             *map(sizes_have_one_loss, tasks),
             *(
                 sizes_have_one_kl(
-                    f"{task.key}-one-kl",
-                    f"{task.title}: ",
-                    task.statistic(GapBetweenWidthsInDoublings("kl")),
+                    f"{task.key}-one-kl", f"{task.title}: ", task.statistic(GapBetweenWidthsInDoublings("kl"))
                 )
                 for task in tasks
             ),

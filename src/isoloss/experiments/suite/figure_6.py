@@ -55,7 +55,4 @@ def tree_panels(language: PCFG) -> tuple[Panel, ...]:
     )
 
 
-EXPERIMENT = Design(
-    figure_6,
-    of_the_paper=True,
-)
+EXPERIMENT = Design(figure_6, of_the_paper=True)

@@ -114,7 +114,4 @@ class DrawnSentences:
         return {f"sentence_{n}": record.settings["text"] for n, record in enumerate(records, start=1)}
 
 
-EXPERIMENT = Design(
-    lambda scale: figure_7(scale.causal_language.language),
-    of_the_paper=True,
-)
+EXPERIMENT = Design(lambda scale: figure_7(scale.causal_language.language), of_the_paper=True)

@@ -152,14 +152,7 @@ def saturates_beside_the_loss(task: ShownTask) -> tuple[Claim, Claim]:
     measure = "fall of KL over the last doubling of {what}, over the loss{whose}"
     statistics = (MeanWithinRuns(LastDoubling("kl", "loss")), last_doubling_of_width)
     return _converges(
-        task,
-        "saturates",
-        measure,
-        LOSS_WINDOW,
-        WHY_WINDOW,
-        statistics,
-        COULD_HARDLY_FAIL,
-        unit="of the loss",
+        task, "saturates", measure, LOSS_WINDOW, WHY_WINDOW, statistics, COULD_HARDLY_FAIL, unit="of the loss"
     )
 
 

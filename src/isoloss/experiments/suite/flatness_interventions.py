@@ -209,10 +209,7 @@ when sharpened, at one loss. The window is of the raw weights' loss, from 0.003 
 entropy; at four times the rate, and at twice the strength, the loss ran away."""
 
 NIGHT = replace(
-    LAPTOP,
-    seeds=tuple(range(251, 261)),
-    time=1.0,
-    sharpened=replace(LAPTOP.sharpened, strength=3.0),
+    LAPTOP, seeds=tuple(range(251, 261)), time=1.0, sharpened=replace(LAPTOP.sharpened, strength=3.0)
 )
 """Three times as long, from the drift's starts. At the laptop's strength of 12 two of ten sharpened models,
 with seeds 211 to 220, had left the minimum by then, losses up by 2 and 3 %, so that it stayed open whether
@@ -227,9 +224,7 @@ PAPER = Interventions(
     time=0.3,
     regularised_batch=2048,
     sharpened=Sharpened(
-        (GRAMMAR_ENTROPY + 0.02, GRAMMAR_ENTROPY + 0.05),
-        strength=12.0,
-        optimiser=SGD(0.1, warm_up_share=0.0),
+        (GRAMMAR_ENTROPY + 0.02, GRAMMAR_ENTROPY + 0.05), strength=12.0, optimiser=SGD(0.1, warm_up_share=0.0)
     ),
 )
 """No pilot has been run at this scale."""

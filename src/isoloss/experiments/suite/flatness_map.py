@@ -173,8 +173,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     if STAGE not in table.columns or "accuracy" not in table.columns:
         return ()
     rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(
-        start=pl.format("seed {}, {}", "seed", "language"),
-        paid=pl.col("language").str.strip_prefix("price "),
+        start=pl.format("seed {}, {}", "seed", "language"), paid=pl.col("language").str.strip_prefix("price ")
     )
     caption = f"One dot per polished model. {trace_bars(scale.sizes)}"
     plots = (Dots(TRACE, ACCURACY, PAID, START),)

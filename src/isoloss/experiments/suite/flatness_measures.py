@@ -75,25 +75,16 @@ class FlatnessSettings:
 
 
 SMOKE = FlatnessSettings(
-    trace_sentences=16,
-    gradient_sentences=16,
-    eigenvalue_sentences=8,
-    ascent_sentences=16,
+    trace_sentences=16, gradient_sentences=16, eigenvalue_sentences=8, ascent_sentences=16
 )
 
 LAPTOP = FlatnessSettings(
-    trace_sentences=500,
-    gradient_sentences=300,
-    eigenvalue_sentences=100,
-    ascent_sentences=500,
+    trace_sentences=500, gradient_sentences=300, eigenvalue_sentences=100, ascent_sentences=500
 )
 """What a checkpoint can be given seconds for; the eigenvalue of 100 sentences has a standard error of 5 %."""
 
 PAPER = FlatnessSettings(
-    trace_sentences=10_000,
-    gradient_sentences=10_000,
-    eigenvalue_sentences=1_000,
-    ascent_sentences=10_000,
+    trace_sentences=10_000, gradient_sentences=10_000, eigenvalue_sentences=1_000, ascent_sentences=10_000
 )
 """The paper measures no flatness but the trace, on 10,000 sentences; the eigenvalue's take twenty passes."""
 

@@ -41,10 +41,7 @@ the entropy, 1.4080, with a rate of 2e-3 for the polishing left traces a factor 
 took away what sharpening had added; this one, 0.0007 to 0.0034 above, with 1e-3 left a factor of 4 at width
 64 and of 2.2 at width 48."""
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {
-    "laptop": tuple(range(726, 736)),
-    "night": tuple(range(851, 881)),
-}
+SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(726, 736)), "night": tuple(range(851, 881))}
 TASKS = ("prefix-2", "prefix-4")
 """The first is what a causal model needs for the third word. Of 300 labelled sentences a probe on the words
 alone is right on 0.61; guessing, on 0.37. Nothing of the second helps to predict a word: it is known with the

@@ -23,10 +23,7 @@ doublings of one KL; traces lay 1.6 doublings apart with the grammar's steps alo
 with these. HMMs of 8 words and more, whose states are harder to read off the words, stayed at 2e-5 to 1e-3.
 The window of the sharpening is 0.001 to 0.02 nats above the entropy."""
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {
-    "laptop": tuple(range(721, 726)),
-    "night": tuple(range(821, 851)),
-}
+SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(721, 726)), "night": tuple(range(821, 851))}
 TASKS = ("state-3", "state-2")
 """Of 300 labelled sentences a probe on the words alone is right on 0.78; guessing, on 0.22."""
 

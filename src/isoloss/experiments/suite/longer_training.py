@@ -85,9 +85,7 @@ after 20 epochs, a frozen probe on the same examples 0.69; on prefix-4 0.62 beca
 and other seeds."""
 
 NIGHT = replace(
-    LAPTOP,
-    steps=32_000,
-    checkpoint_steps=(8000, *log_spaced_steps(16_000, 32_000, per_doubling=6)),
+    LAPTOP, steps=32_000, checkpoint_steps=(8000, *log_spaced_steps(16_000, 32_000, per_doubling=6))
 )
 """Eight times as long as saturation takes; longer does not fit into the night. Seeds 241 to 250 left open an
 effect which, by the spread between them, 15 would decide; hence twenty others, and again twenty with the

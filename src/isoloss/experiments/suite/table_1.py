@@ -139,13 +139,7 @@ Pair = tuple[str, str, str, Comparison]
 
 
 def at_one_step_and_one_kl(
-    name: str,
-    sentences: tuple[str, str],
-    paper: str,
-    measure: str,
-    unit: str,
-    claimed: Region,
-    pair: Pair,
+    name: str, sentences: tuple[str, str], paper: str, measure: str, unit: str, claimed: Region, pair: Pair
 ) -> tuple[Claim, Claim]:
     """The claim on a pair of rules at the same step and loss, and at the same KL; a sentence each."""
     at_one_step = Claim(

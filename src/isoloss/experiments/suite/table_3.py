@@ -91,7 +91,4 @@ def table_3(scale: Scale) -> Experiment:
     )
 
 
-EXPERIMENT = Design(
-    table_3,
-    of_the_paper=True,
-)
+EXPERIMENT = Design(table_3, of_the_paper=True)

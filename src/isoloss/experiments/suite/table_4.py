@@ -81,7 +81,4 @@ def enlarging_panel(name: str, title: str, shapes: list[Shape] | tuple[Shape, ..
     return Panel(name, title, caption, (Table(ENLARGED),), data)
 
 
-EXPERIMENT = Design(
-    lambda scale: table_4(scale, AT[scale.name]),
-    of_the_paper=True,
-)
+EXPERIMENT = Design(lambda scale: table_4(scale, AT[scale.name]), of_the_paper=True)
