@@ -117,10 +117,6 @@ def quantity_digest(quantity: Quantity, language_digest: str, objective: Pretrai
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def silently(sentence: str) -> None:
-    """Tell nobody: the default."""
-
-
 def drawn(
     quantity: Quantity,
     source: Language | PackedCorpus,
@@ -128,7 +124,7 @@ def drawn(
     objective: PretrainingObjective,
     output: Path,
     progress: Progress = silent,
-    tell: Callable[[str], None] = silently,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Any:
     """The quantity's data, of its type `drawn_as`, drawn once; see `drawn_once`.
 

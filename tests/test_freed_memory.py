@@ -2,7 +2,7 @@
 
 import pytest
 
-from isoloss.measurements.counted_passes import Heap
+from isoloss.device import Heap
 
 KIB, MIB = 1 << 10, 1 << 20
 
