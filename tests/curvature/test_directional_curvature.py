@@ -7,12 +7,17 @@ import ragged_batches
 import torch
 from dense_derivatives import dense_hessian, flat, group_indices
 
-from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.directional_curvature import batch_sharpness, difference_of, directional_sharpness
+from isoloss.curvature.directional_curvature import (
+    batch_sharpness,
+    critical_sharpness,
+    difference_of,
+    directional_sharpness,
+)
 from isoloss.curvature.loss import BatchLoss
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_between
+from isoloss.objectives.evaluation import displaced
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, far_from_the_start, tiny_model
 
@@ -125,3 +130,30 @@ def test_directions_and_batches_that_make_no_sense_are_refused():
             directional_sharpness(model, [batch], OBJECTIVE, direction=wrong)
     with pytest.raises(BadInput, match="the other model has no"):
         difference_of(model, torch.nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_critical_rate_is_where_a_scan_finds_that_the_loss_rises(architecture):
+    model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
+    batch = ragged_batches.several_masks()
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    found = critical_sharpness(model, [batch], OBJECTIVE)
+    assert model.training
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+    model.eval()
+    weights = list(trainable_parameters(model).values())
+    gradient = torch.autograd.grad(BatchLoss(model, OBJECTIVE, batch).mean(), weights, materialize_grads=True)
+    at_rest = BatchLoss(model, OBJECTIVE, batch).values()
+
+    def rises(rate):
+        with displaced(weights, list(gradient), -rate):
+            return BatchLoss(model, OBJECTIVE, batch).values() - at_rest
+
+    rate = found.learning_rate
+    assert found.estimate.value == pytest.approx(2 / rate)
+    scan = [rate * share for share in torch.linspace(0.02, 1.0, 50).tolist()]
+    assert all(float(rises(each).mean()) <= 0 for each in scan if each < 0.985 * rate)
+    assert float(rises(1.015 * rate).mean()) > 0
+    slope = float((rises(1.01 * rate) - rises(0.99 * rate)).mean()) / (0.02 * rate)
+    error = float(rises(rate).std()) / len(batch) ** 0.5 / slope
+    assert found.estimate.standard_error == pytest.approx(2 / rate**2 * error, rel=0.1)

@@ -17,8 +17,8 @@ from reparametrisations import (
 )
 
 from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.fisher_diagonal import unit_products, unit_trace
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.unit_trace import unit_products, unit_trace
 from isoloss.curvature.weight_changes import output_rows
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

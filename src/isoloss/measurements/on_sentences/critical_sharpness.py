@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from isoloss.curvature.critical_sharpness import critical_sharpness
+from isoloss.curvature.directional_curvature import critical_sharpness
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress

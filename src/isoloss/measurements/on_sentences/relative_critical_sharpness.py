@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus, read_token_corpus
-from isoloss.curvature.critical_sharpness import critical_sharpness
+from isoloss.curvature.directional_curvature import critical_sharpness
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from isoloss.curvature.unit_trace import unit_trace
+from isoloss.curvature.fisher_diagonal import unit_trace
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
