@@ -3,6 +3,7 @@
 import json
 import pickle
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from small_corpora import WORDS, request_for, with_copies
 
 import isoloss.corpora.tokenisation as tokenisation
-from isoloss.corpora.documents import is_held_out, text_hash
+from isoloss.corpora.documents import is_held_out, local_files, text_hash
 from isoloss.corpora.packed_corpus import read_packed_corpus
 from isoloss.corpora.prepared_corpus import prepared_corpus
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
@@ -171,6 +172,15 @@ def test_who_asks_while_another_prepares_waits_for_it(lines, tmp_path):
 def test_too_little_text_is_refused_and_leaves_nothing(tmp_path, written, settings, sentence):
     with pytest.raises(BadInput, match=sentence):
         prepared_corpus(request_for(tmp_path / "a.txt", written, **settings), tmp_path)
+    assert not [path for path in (tmp_path / "corpora").iterdir() if path.is_dir()]
+
+
+def test_a_file_that_is_refused_in_the_middle_leaves_nothing(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "the cat"}\n{"title": "no text"}\n')
+    request = replace(request_for(tmp_path / "a.txt", ["a"]), source=local_files([path]))
+    with pytest.raises(BadInput, match="line 2: there is no text under 'text'"):
+        prepared_corpus(request, tmp_path)
     assert not [path for path in (tmp_path / "corpora").iterdir() if path.is_dir()]
 
 

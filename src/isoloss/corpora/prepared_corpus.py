@@ -108,14 +108,14 @@ def _whole(folder: Path) -> PackedCorpus | None:
 def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progress) -> None:
     unfinished = folder.with_name(f".{folder.name}.part")
     try:
-        counts = _tokenised(request, cache, unfinished, progress)
-    except DamagedBeginning as error:
-        progress("corpus", 0, 1, f"{error}: the corpus is prepared from the first document on")
-        shutil.rmtree(unfinished)
-        counts = _tokenised(request, cache, unfinished, progress)
-    try:
+        try:
+            counts = _tokenised(request, cache, unfinished, progress)
+        except DamagedBeginning as error:
+            progress("corpus", 0, 1, f"{error}: the corpus is prepared from the first document on")
+            shutil.rmtree(unfinished)
+            counts = _tokenised(request, cache, unfinished, progress)
         _refuse_too_few(counts, request, unfinished)
-    except BadInput:  # more text makes another corpus: nothing would ever resume from here
+    except BadInput:  # other text makes another corpus: nothing would ever resume from here
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     facts = {
