@@ -130,6 +130,8 @@ def test_directions_and_batches_that_make_no_sense_are_refused():
             directional_sharpness(model, [batch], OBJECTIVE, direction=wrong)
     with pytest.raises(BadInput, match="the other model has no"):
         difference_of(model, torch.nn.Linear(2, 2))
+    with pytest.raises(BadInput, match=r"the other model has bias, and this one has not; name a checkpoint"):
+        difference_of(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

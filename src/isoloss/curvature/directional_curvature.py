@@ -109,7 +109,7 @@ def _unit(
 def difference_of(model: nn.Module, other: nn.Module) -> dict[str, Tensor]:
     """The other model's parameters minus this one's, by name, of those that require a gradient here.
 
-    Raises BadInput where the other lacks one, or has it in another shape.
+    Raises BadInput where the other lacks one, or has it in another shape, and where it has more.
     """
     theirs = dict(other.named_parameters())
     found = {}
@@ -120,6 +120,8 @@ def difference_of(model: nn.Module, other: nn.Module) -> dict[str, Tensor]:
                     f"the other model has no {name} of the same shape; name a checkpoint of one run"
                 )
             found[name] = theirs[name].to(weight) - weight
+    if more := theirs.keys() - dict(model.named_parameters()):
+        raise BadInput(f"the other model has {min(more)}, and this one has not; name a checkpoint of one run")
     return found
 
 
