@@ -9,7 +9,12 @@ from safetensors.torch import load_file, save_file
 from transformers import AlbertConfig, AlbertForMaskedLM, AutoModelForMaskedLM, AutoTokenizer
 
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer, Shape
+from isoloss.models.transformers import (
+    GPT2Transformer,
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+    Shape,
+)
 from tiny_models import far_from_the_start
 
 WORDS = ["a", "b", "c"]
@@ -83,6 +88,7 @@ def test_a_checkpoint_of_untied_weights_whose_configuration_says_tied(tmp_path, 
         (["{small}/none", "{out}", "--width", "2"], "holds no model"),
         (["{headless}", "{out}", "--width", "2"], "lacks cls"),
         (["{other}", "{out}", "--width", "2"], "AlbertForMaskedLM cannot be enlarged"),
+        (["{causal}", "{out}", "--width", "2"], "causal is of the type gpt2 and cannot be enlarged; give a"),
         (["{diverged}", "{out}", "--width", "2"], "not finite"),
         (["{endless}", "{out}", "--width", "2"], "model.safetensors is a device or a pipe; put a file there"),
     ],
@@ -98,10 +104,11 @@ def test_mistakes_are_one_sentence_and_write_nothing(arguments, sentence, tmp_pa
         vocab_size=6, embedding_size=4, hidden_size=8, num_attention_heads=2, intermediate_size=8
     )
     AlbertForMaskedLM(config).save_pretrained(tmp_path / "other")
+    GPT2Transformer(Shape(8, 2, 1, 8)).build(3, 4, seed=0).save_pretrained(tmp_path / "causal")
     endless = write(tmp_path / "endless")
     (endless / "model.safetensors").unlink()
     (endless / "model.safetensors").symlink_to("/dev/zero")
-    places = {name: tmp_path / name for name in ("headless", "other", "diverged", "endless")}
+    places = {name: tmp_path / name for name in ("headless", "other", "causal", "diverged", "endless")}
     capsys.readouterr()
     filled = [argument.format(small=small, out=out, **places) for argument in arguments]
     assert run(["enlarge", *filled]) == 2

@@ -127,7 +127,7 @@ def _as_json(model: "InspectedModel") -> dict[str, Any]:
     }
 
 
-_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
 def bytes_in(size: str) -> int:
@@ -136,7 +136,7 @@ def bytes_in(size: str) -> int:
     >>> bytes_in("80GB"), bytes_in("1.5 GiB"), bytes_in("24g")
     (80000000000, 1610612736, 24000000000)
     """
-    found = re.fullmatch(r"\s*(\d{1,6}(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", size, re.IGNORECASE)
+    found = re.fullmatch(r"\s*(\d{1,6}(?:\.\d+)?)\s*([kmgt])(i?)b?\s*", size, re.IGNORECASE)
     if found is None:
         raise BadInput(f"--for takes an amount of memory, such as 80GB or 24GiB, not {size}")
     unit = _UNITS[found[2].lower()]

@@ -8,10 +8,12 @@ from jaxtyping import Float
 from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder
 from isoloss.models.enlarging import Enlargement, Form, enlarging_plan, exact_form, made, parameters_by_name
+from isoloss.models.folder_configuration import read_config
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.tokenizer import copy_tokenizer
 from isoloss.models.transformers import Shape, longest_input
@@ -59,6 +61,12 @@ def enlarge_checkpoint(
         raise BadInput(f"{out} exists already; name a folder that does not, or delete it")
     if by == Enlargement():
         raise BadInput("width 1 and 0 layers more change nothing; ask for a larger model")
+    kind = read_config(str(checkpoint)).model_type
+    if kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise BadInput(
+            f"{checkpoint} is of the type {kind} and cannot be enlarged; give a BertForMaskedLM or a "
+            "RobertaPreLayerNormForMaskedLM"
+        )
     model = load_masked_language_model(checkpoint)
     needed = by.parameters(_shape(model), model.config.vocab_size)
     if most_parameters is not None and needed > most_parameters:
