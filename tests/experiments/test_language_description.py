@@ -50,6 +50,7 @@ def test_every_number_is_the_languages_own(kind: str) -> None:
         assert (task.price is None) == (kind == "causal language model")
         assert all(record in description.records for record in task.records)
     assert description.speed.value > 0
+    assert description.speed.n == (1 if kind == "causal language model" else 30)
     assert (description.derivation is not None) == (kind == "probabilistic grammar")
 
 
