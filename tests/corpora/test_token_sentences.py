@@ -88,6 +88,14 @@ def test_strings_alone_are_texts(tmp_path, name, content):
         read_text_corpus(path)
 
 
+@pytest.mark.parametrize(("name", "between"), [("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", ",")])
+def test_columns_that_are_parted_otherwise_are_not_one(tmp_path, name, between):
+    path = tmp_path / name
+    path.write_text(f"text{between}label\na b{between}1\n")
+    with pytest.raises(BadInput, match=f"{name} parts its columns by '.+'; save it with commas as .csv"):
+        read_text_corpus(path)
+
+
 def test_token_numbers_are_taken_as_they_are(tmp_path):
     path = tmp_path / "ids.jsonl"
     path.write_text("[1, 0, 2]\n\n[5]\n")

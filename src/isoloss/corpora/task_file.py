@@ -133,10 +133,12 @@ def read_table(path: Path, kind: str) -> pl.DataFrame:
             case ".jsonl" | ".ndjson" | ".json":
                 return _json_objects(path, kind)
             case ".csv":
-                return pl.read_csv(io.StringIO(read_text(path, kind)), infer_schema=False)
+                table = pl.read_csv(io.StringIO(read_text(path, kind)), infer_schema=False)
+                return _separated(table, path, ";", "\t")
             case ".tsv":
                 text = io.StringIO(read_text(path, kind))
-                return pl.read_csv(text, infer_schema=False, separator="\t", quote_char=None)
+                table = pl.read_csv(text, infer_schema=False, separator="\t", quote_char=None)
+                return _separated(table, path, ";", ",")
             case ".parquet":
                 if not path.is_file():
                     raise BadInput(f"there is no file {path}; name a file that holds {kind}")
@@ -145,6 +147,14 @@ def read_table(path: Path, kind: str) -> pl.DataFrame:
         reason = shorten(str(error).strip().splitlines()[0].rstrip("."), 200, placeholder=" ...")
         raise BadInput(f"{path} cannot be read as a table ({reason}); give {kind}") from error
     raise BadInput(f"{path}: a table is read from .jsonl, .csv, .tsv or .parquet; save it as one of these")
+
+
+def _separated(table: pl.DataFrame, path: Path, *others: str) -> pl.DataFrame:
+    """The table. Raises BadInput if it has one column, named as several are that other characters part."""
+    found = [each for each in others if len(table.columns) == 1 and each in table.columns[0]]
+    if found:
+        raise BadInput(f"{path} parts its columns by {found[0]!r}; save it with commas as .csv, or as .jsonl")
+    return table
 
 
 def _json_objects(path: Path, kind: str) -> pl.DataFrame:
