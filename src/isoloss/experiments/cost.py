@@ -1,7 +1,6 @@
 """What a run costs before it starts: operations, hours, gigabytes; and how fast it really trains here."""
 
 import os
-import time
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -97,20 +96,22 @@ def hours(operations: float, device: Device, share: float = UTILISATION) -> floa
 
 
 def this_machine(device: str = "cpu", precision: Precision = "float32") -> Device:
-    """A device of this machine with its measured matrix rate in that precision: about half a second."""
+    """A device of this machine with its measured matrix rate in that precision: about half a second.
+
+    The rate is that of the fastest of many products, which other work on the machine slows least.
+    """
     place = torch.device(device)
     size = 512 if place.type == "cpu" else 8192
     factor = torch.rand(size, size, device=place, dtype=getattr(torch, precision))
-    products, elapsed = 0, 0.0
+    seconds: list[float] = []
     torch.mm(factor, factor)
     wait_for(place)
-    start = time.perf_counter()
-    while elapsed < 0.4:
+    while sum(seconds) < 0.4:
+        start = perf_counter()
         torch.mm(factor, factor)
         wait_for(place)
-        products += 1
-        elapsed = time.perf_counter() - start
-    rate = products * 2 * size**3 / elapsed
+        seconds.append(perf_counter() - start)
+    rate = 2 * size**3 / min(seconds)
     name = "processor" if place.type == "cpu" else torch.cuda.get_device_name(place)
     return Device(f"this machine's {name} ({precision}, measured: {rate / 1e9:,.1f} GFLOP/s)", rate)
 
