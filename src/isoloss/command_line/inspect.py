@@ -181,8 +181,8 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
 
 def _counted_as(name: str) -> str:
     """Of a model whose measurement takes less than that of all its weights, what was counted instead."""
+    from isoloss.models.adapters import base_of_adapter
     from isoloss.models.hub_names import read_configuration
-    from isoloss.models.stored_weights import base_of_adapter
 
     if base_of_adapter(name) is not None:
         return "; those of the base model, as if all were measured: the adapter's alone take less"

@@ -16,6 +16,7 @@ from transformers.models.auto.modeling_auto import (
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
+from isoloss.models.adapters import add_adapter, base_of_adapter
 from isoloss.models.folder_configuration import (
     about_missing,
     is_of_body,
@@ -32,12 +33,7 @@ from isoloss.models.hub import (
     refusing,
     sized_by_weights,
 )
-from isoloss.models.stored_weights import (
-    add_adapter,
-    base_of_adapter,
-    explained_by_weights,
-    refuse_whole_numbers,
-)
+from isoloss.models.stored_weights import explained_by_weights, refuse_whole_numbers
 from isoloss.models.transformers import Attention
 from isoloss.results.checkpoint import refuse_damaged
 

@@ -1,4 +1,4 @@
-"""What files of weights in a folder hold, without the model, and peft's adapters, added to a base model's."""
+"""What the files of weights in a model's folder hold, without the model: names, shapes, types, and sizes."""
 
 import json
 import pickle
@@ -13,13 +13,10 @@ from typing import Any
 import torch
 from safetensors import safe_open
 from torch import nn
-from transformers import PreTrainedModel
 
 from isoloss.device import free_memory
 from isoloss.errors import BadInput, IsolossError, is_failure
-from isoloss.files import read_text
-from isoloss.models.hub import quiet, refuse_irregular, refusing
-from isoloss.results.checkpoint import ADAPTER_FILE
+from isoloss.models.hub import refuse_irregular, refusing
 
 _STORED = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 """Floating-point types by their names in safetensors."""
@@ -158,120 +155,3 @@ def precision_that_fits(names: Sequence[str], device: torch.device, beside: int)
     if not halves or 4 * elements + beside <= free_memory(device):
         return torch.float32
     return max(halves, key=lambda each: sum(of_model.get(each, 0) for of_model in held))
-
-
-_TOKENS_BEFORE = (
-    "{}, which puts tokens of its own before a sentence and adds to no weights; measure its base model, or "
-    "an adapter of weights, such as LoRA's"
-)
-_ONE_VECTOR = "{}, whose layers share weights in a way that is not measured; merge it into its base model"
-_NOT_MEASURED = {
-    "ADALORA": "AdaLoRA, which does not store how many ranks are left; merge it into its base model",
-    "PREFIX_TUNING": _TOKENS_BEFORE.format("prefix tuning"),
-    "PROMPT_TUNING": _TOKENS_BEFORE.format("prompt tuning"),
-    "MULTITASK_PROMPT_TUNING": _TOKENS_BEFORE.format("prompt tuning"),
-    "P_TUNING": _TOKENS_BEFORE.format("P-tuning"),
-    "CPT": _TOKENS_BEFORE.format("prompt tuning"),
-    "CARTRIDGE": _TOKENS_BEFORE.format("prefix tuning"),
-    "ADAPTION_PROMPT": _TOKENS_BEFORE.format("LLaMA-Adapter"),
-    "VBLORA": _ONE_VECTOR.format("VB-LoRA"),
-    "TINYLORA": _ONE_VECTOR.format("TinyLoRA"),
-    "UNILORA": _ONE_VECTOR.format("Uni-LoRA"),
-    "FROD": _ONE_VECTOR.format("FRoD"),
-}
-"""By peft's name of their kind, as sentences go on."""
-_OF_HEADS = {
-    "SEQ_CLS": "with classes of texts",
-    "TOKEN_CLS": "with classes of words",
-    "QUESTION_ANS": "that answers questions",
-    "SEQ_2_SEQ_LM": "with an encoder and a decoder",
-}
-"""By peft's name of their task."""
-
-
-def base_of_adapter(name: str) -> str | None:
-    """The folder or the hub's name of the model that an adapter is added to; None if it is no adapter.
-
-    A folder may also be named relative to the adapter's own. Raises BadInput if the adapter names none, or if
-    it is of a kind that cannot be measured.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> base_of_adapter(str(folder)) is None
-    True
-    >>> _ = (folder / ADAPTER_FILE).write_text('{"base_model_name_or_path": "gpt2"}')
-    >>> base_of_adapter(str(folder))
-    'gpt2'
-    """
-    folder = Path(name)
-    if not (folder / ADAPTER_FILE).is_file():
-        return None
-    refuse_irregular(folder)
-    settings = _settings(folder)
-    base, kind = settings.get("base_model_name_or_path"), str(settings.get("peft_type"))
-    if not isinstance(base, str) or not base.strip():
-        raise BadInput(
-            f"{folder / ADAPTER_FILE} names no base model; write its name as base_model_name_or_path"
-        )
-    if kind in _NOT_MEASURED:
-        raise BadInput(f"{name} is an adapter of {_NOT_MEASURED[kind]}")
-    inside = folder / base
-    found = str(inside) if inside.is_dir() and not Path(base).is_dir() else base
-    if (Path(found) / ADAPTER_FILE).is_file():
-        raise BadInput(
-            f"{name} is an adapter of {found}, itself an adapter; merge that one into its base model"
-        )
-    return found
-
-
-def refuse_adapter_of_head(name: str) -> None:
-    """Raise BadInput if the adapter was trained for a head other than a language model's."""
-    task = str(_settings(Path(name)).get("task_type"))
-    if task in _OF_HEADS:
-        raise BadInput(
-            f"{name} is an adapter of a model {_OF_HEADS[task]} ({task}), whose head is not told by its "
-            "folder; save what merge_and_unload returns with save_pretrained, and name that folder"
-        )
-
-
-def _settings(folder: Path) -> dict[str, object]:
-    """What an adapter's file says; nothing if that is not JSON."""
-    text = read_text(folder / ADAPTER_FILE, "an adapter's settings")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def add_adapter(model: PreTrainedModel, name: str) -> None:
-    """Add an adapter's weights to its base model, in place; they alone require gradients.
-
-    Raises BadInput if they are not those of an adapter of this model, or if peft is not installed.
-    """
-    with refusing("adapter", name), quiet():
-        try:
-            from peft import PeftConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
-        except ImportError as error:
-            raise BadInput(
-                f"{name} is an adapter, which needs the package peft: pip install 'isoloss[peft]'"
-            ) from error
-        folder = str(Path(name).resolve())
-        settings = PeftConfig.from_pretrained(folder)
-        settings.inference_mode = False
-        # Not `load_adapter` of transformers: it parts what is shared, and does not know what is trained.
-        whole = PeftModel(model, settings, autocast_adapter_dtype=False)
-        loaded = set_peft_model_state_dict(whole, load_peft_weights(folder, device="cpu"))
-        for part in whole.base_model.children():
-            if part is not model:  # the fixed matrices of VeRA
-                part.to(model.dtype)
-    names: dict[nn.Parameter, set[str]] = {}
-    for each, parameter in whole.named_parameters(remove_duplicate=False):
-        if parameter.requires_grad:
-            names.setdefault(parameter, set()).add(each.removeprefix("base_model.model."))
-    if not names:
-        raise BadInput(f"the adapter {name} has no weights to measure; merge it into its base model")
-    missing = {each.removeprefix("base_model.model.") for each in loaded.missing_keys}
-    lacking = [min(each) for each in names.values() if each <= missing]
-    if lacking:
-        raise BadInput(f"the adapter {name} lacks {min(lacking)}; fetch or copy its folder again")

@@ -17,10 +17,10 @@ from transformers import (
 )
 
 from isoloss.errors import BadInput
+from isoloss.models.adapters import base_of_adapter, refuse_adapter_of_head
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import bounded, refuse_other_weights, with_experts_apart
-from isoloss.models.stored_weights import base_of_adapter, refuse_adapter_of_head
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation import logits_at_predictions, masked_logits
 from isoloss.objectives.pretrained import IGNORED, rectangle
