@@ -186,29 +186,25 @@ def descent_panels(
 
     A panel is the picture of its task's `claims`, which are named without the task's key.
     """
-    return tuple(
-        _panel(task, descent, table, scale, tuple(f"{task.key}-{claim}" for claim in claims))
-        for task, descent in shown
-        if not task.rows(table).is_empty()
-    )
-
-
-def _panel(
-    task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Scale, shows: tuple[str, ...]
-) -> Panel:
-    marked, rows = descent.saturated_from, task.rows(table)
-    caption = (
-        f"{task.chance_and_ceiling(table)}One line for each of {rows['seed'].n_unique()} seeds, width "
-        f"{descent.width}, starting from {START[descent.start]}. Claims are judged on the checkpoints from "
-        f"the end of SGD's warm-up (dashed line, step {marked:,}) on. "
-        f"{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
-    )
-    trace, accuracy, loss = (
-        Lines(DESCENT_STEP, y, BY_SEED, "run", marked=Mark(marked, "warm-up ends"))
-        for y in (TRACE, ACCURACY, LOSS)
-    )
-    charts = (trace, accuracy, loss, Dots(TRACE, ACCURACY, BY_SEED))
-    return Panel(task.key, task.title, caption, charts, rows, shows=shows)
+    panels = []
+    for task, descent in shown:
+        marked, rows = descent.saturated_from, task.rows(table)
+        if rows.is_empty():
+            continue
+        caption = (
+            f"{task.chance_and_ceiling(table)}One line for each of {rows['seed'].n_unique()} seeds, width "
+            f"{descent.width}, starting from {START[descent.start]}. Claims are judged on the checkpoints "
+            f"from the end of SGD's warm-up (dashed line, step {marked:,}) on. "
+            f"{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
+        )
+        trace, accuracy, loss = (
+            Lines(DESCENT_STEP, y, BY_SEED, "run", marked=Mark(marked, "warm-up ends"))
+            for y in (TRACE, ACCURACY, LOSS)
+        )
+        charts = (trace, accuracy, loss, Dots(TRACE, ACCURACY, BY_SEED))
+        shows = tuple(f"{task.key}-{claim}" for claim in claims)
+        panels.append(Panel(task.key, task.title, caption, charts, rows, shows=shows))
+    return tuple(panels)
 
 
 def drift_in_words(descent: DescentRuns) -> str:
