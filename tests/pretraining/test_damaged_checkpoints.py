@@ -14,6 +14,7 @@ from runs import SPECIFICATION, TRAINING_STATE, trained, write
 from isoloss.errors import Damaged, IsolossError
 from isoloss.measurements.fine_tuning_run import load_classifier
 from isoloss.models.loading import load_any_language_model, load_masked_language_model, refuse_bare_encoder
+from isoloss.models.stored_weights import holds_weights, stored_elements
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.pretraining.checkpoint_writing import restore
 from isoloss.pretraining.specification import claim, settings_as_json
@@ -96,6 +97,18 @@ def test_another_runs_checkpoint_is_not_gone_on_from(tmp_path: Path) -> None:
     latest, damaged = latest_checkpoint(tmp_path / "other")
     assert latest is None
     assert "is of another run than" in damaged[0]
+
+
+def test_who_asks_what_the_weights_are_is_told_of_damage(tmp_path: Path) -> None:
+    """A cut file cannot be opened, and without one a folder would be told of from its configuration."""
+    folder = write(tmp_path, 5).folder
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-8])
+    with pytest.raises(Damaged, match=r"model\.safetensors is not what was written"):
+        stored_elements(folder)
+    weights.unlink()
+    with pytest.raises(Damaged, match=r"model\.safetensors cannot be read"):
+        holds_weights(str(folder))
 
 
 class Foreign:

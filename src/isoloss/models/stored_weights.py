@@ -17,6 +17,7 @@ from torch import nn
 from isoloss.device import free_memory
 from isoloss.errors import BadInput, IsolossError, is_failure
 from isoloss.models.hub import refuse_irregular, refusing
+from isoloss.results.checkpoint import refuse_damaged
 
 _STORED = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 """Floating-point types by their names in safetensors."""
@@ -49,11 +50,16 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 def holds_weights(name: str) -> bool:
     """Whether the folder holds a file of weights, or it is no folder, but a name on a hub.
 
+    Raises Damaged if a checkpoint of ours has lost its own.
+
     >>> holds_weights("gpt2")
     True
     """
     folder = Path(name)
-    return not folder.is_dir() or any(any(folder.glob(each)) for each in ("*.safetensors", "*.bin", "*.gguf"))
+    if not folder.is_dir() or any(any(folder.glob(each)) for each in ("*.safetensors", "*.bin", "*.gguf")):
+        return True
+    refuse_damaged(folder)
+    return False
 
 
 def missing_parts(folder: Path) -> tuple[int, int]:
@@ -100,10 +106,14 @@ def _safetensors(folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     """The type, by its name in safetensors, and the shape of each weight in the folder's files."""
     held: dict[str, tuple[str, tuple[int, ...]]] = {}
     for path in sorted(folder.glob("*.safetensors")):
-        with refusing("file of weights", str(path)), safe_open(path, framework="pt") as weights:
-            for name in weights.keys():  # noqa: SIM118
-                part = weights.get_slice(name)
-                held[name] = part.get_dtype(), tuple(part.get_shape())
+        try:
+            with refusing("file of weights", str(path)), safe_open(path, framework="pt") as weights:
+                for name in weights.keys():  # noqa: SIM118
+                    part = weights.get_slice(name)
+                    held[name] = part.get_dtype(), tuple(part.get_shape())
+        except BadInput:
+            refuse_damaged(folder)  # of a checkpoint of ours it is known what was written
+            raise
     return held
 
 
