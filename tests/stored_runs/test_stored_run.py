@@ -95,6 +95,14 @@ def test_damage_is_named_and_the_other_runs_are_listed(
     assert re.search(said, runs[0].state_in_words)
 
 
+def test_a_lost_specification_is_damage_and_the_run_is_still_there(results: Path) -> None:
+    folder = results / "laptop" / "runs" / "aaaa1111"
+    (folder / "plan.json").write_text("{}")
+    (folder / "specification.json").unlink()
+    assert names(runs_in(results)) == ["aaaa1111", "aabb2222", "cccc3333"]
+    assert re.search(r"damaged: .*specification\.json cannot be read", stored_run(folder).state_in_words)
+
+
 def test_a_run_is_found_by_folder_by_prefix_and_by_name(results: Path) -> None:
     folder = results / "laptop" / "runs" / "aaaa1111"
     for wanted in (str(folder), "aaaa", "aaaa1111", "figure-1 width-32-seed-1", "figure-3 small"):

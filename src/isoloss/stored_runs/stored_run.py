@@ -11,6 +11,7 @@ from isoloss.files import is_temporary
 from isoloss.results.checkpoint import SPECIFICATION_FILE, STEPS_FOLDER
 from isoloss.results.record import Record
 from isoloss.results.run_folder import (
+    FINISHED_FILE,
     LOCK_FILE,
     PLAN_FILE,
     Json,
@@ -264,9 +265,14 @@ def _run_folders(folder: Path, unread: list[OSError]) -> Iterator[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a run was started there: a site also offers copies of specifications, which are not runs."""
-    begun = (STEPS_FOLDER, PLAN_FILE, LOCK_FILE)
-    return (folder / SPECIFICATION_FILE).exists() and any((folder / name).exists() for name in begun)
+    """Whether a run was started there, even if its specification is lost.
+
+    A site also offers copies of specifications, which are not runs.
+    """
+    begun = {name for name in (STEPS_FOLDER, FINISHED_FILE, PLAN_FILE, LOCK_FILE) if (folder / name).exists()}
+    if (folder / SPECIFICATION_FILE).exists():
+        return bool(begun)
+    return PLAN_FILE in begun and bool(begun & {STEPS_FOLDER, FINISHED_FILE})
 
 
 def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> StoredRun:
