@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -66,12 +67,28 @@ HUB = {
         PARQUET: {"plain_text/train/0000.parquet": parquet(text=LINES)},
     },
     "nyu-mll/glue": {"main": glue()},
+    "someone/two": {
+        "main": {"two.py": SCRIPT, "README.md": b""},
+        PARQUET: {
+            "tales/train/0000.parquet": parquet(text=LINES[:5]),
+            "tales/train/0001.parquet": parquet(text=LINES[5:]),
+            "songs/train/0000.parquet": parquet(text=["a song"]),
+        },
+    },
+    "someone/tables": {
+        "main": {
+            "README.md": b"---\nconfigs:\n- config_name: a\n  data_files: a.parquet\n"
+            b"- config_name: b\n  data_files: b.parquet\n---\n",
+            "a.parquet": parquet(text=["a"]),
+            "b.parquet": parquet(text=["b"]),
+        },
+    },
 }
 
 
-def test_documents_are_read_from_the_hub_at_the_commit_of_a_revision(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def _hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The local hub for this process, too, whose client has read another's address."""
     import datasets
 
     with local_hub(HUB) as address:
@@ -84,13 +101,41 @@ def test_documents_are_read_from_the_hub_at_the_commit_of_a_revision(
             monkeypatch.setattr(huggingface_hub.constants, name, value)
         for name, value in {"HF_ENDPOINT": address, "HF_DATASETS_CACHE": tmp_path / "sets"}.items():
             monkeypatch.setattr(datasets.config, name, value)
-        source = HubDataSet(OWNER_NAME, streaming=True, revision=PARQUET)
-        read = [document.text for document in source.documents(tmp_path, silent)]
-        absent = HubDataSet("someone/nothing").documents(tmp_path, silent)
-        with pytest.raises(BadInput, match="no data set can be read from someone/nothing: "):
-            next(absent)
-    assert read == LINES
+        yield
+
+
+@pytest.mark.usefixtures("_hub")
+def test_documents_are_read_from_the_hub_at_the_commit_of_a_revision(tmp_path: Path) -> None:
+    source = HubDataSet(OWNER_NAME, streaming=True, revision=PARQUET)
+    assert [document.text for document in source.documents(tmp_path, silent)] == LINES
     assert source.commit == commit(OWNER_NAME, PARQUET)
+    absent = HubDataSet("someone/nothing").documents(tmp_path, silent)
+    with pytest.raises(BadInput, match="no data set can be read from someone/nothing: "):
+        next(absent)
+
+
+@pytest.mark.usefixtures("_hub")
+@pytest.mark.parametrize("revision", [None, PARQUET])
+def test_a_configuration_is_a_folder_of_the_hubs_own_parquet_files(
+    revision: str | None, tmp_path: Path
+) -> None:
+    """`datasets` would read songs and tales as one data set."""
+
+    def read(name: str) -> list[str]:
+        source = HubDataSet(name, streaming=True, revision=revision)
+        return [document.text for document in source.documents(tmp_path, silent)]
+
+    assert read("someone/two:tales") == LINES
+    assert read("someone/two:songs") == ["a song"]
+    for name, says in (("someone/two", "several conf"), ("someone/two:none", "no configuration 'none'")):
+        with pytest.raises(BadInput, match=f"the data set someone/two has {says}.*name one of songs, tales"):
+            read(name)
+
+
+@pytest.mark.usefixtures("_hub")
+def test_a_configuration_that_has_to_be_named_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"someone/tables: Config name is missing\. .*\['a', 'b'\]"):
+        next(HubDataSet("someone/tables").documents(tmp_path, silent))
 
 
 @pytest.fixture(scope="module")

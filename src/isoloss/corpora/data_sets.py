@@ -22,7 +22,7 @@ from isoloss.corpora.labelled_texts import (
 )
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.errors import BadInput, IsolossError
-from isoloss.models.hub_names import hub_is_reachable
+from isoloss.models.hub_names import SECONDS_FOR_THE_HUB, hub_is_reachable
 from isoloss.progress import Progress
 
 PARQUET = "refs/convert/parquet"
@@ -48,11 +48,11 @@ def read_data_set(name: str) -> TextCorpus:
     return TextCorpus([text for _, text in texts], [line for line, _ in texts])
 
 
-def load_data_set(name: str, **options: Any) -> Any:
+def load_data_set(name: str, *, exported: bool = False, **options: Any) -> Any:
     """What `datasets.load_dataset` returns for a name, with ":CONFIGURATION" if there are several.
 
-    Of a data set that is a script, unless a revision is asked for, the hub's `PARQUET` files. Raises BadInput
-    if `datasets` is not installed or cannot read the data set.
+    Of a data set that is a script, unless a revision is asked for, the hub's `PARQUET` files; `exported` says
+    that the revision is of those. Raises BadInput if `datasets` is not installed or cannot read the data set.
     """
     path, _, configuration = name.partition(":")
     try:
@@ -64,19 +64,51 @@ def load_data_set(name: str, **options: Any) -> Any:
         ) from error
     try:
         with _without_vain_tries():
-            try:
+            script = f"{path.rpartition('/')[2]}.py"
+            if not exported and ("revision" in options or script not in _files_at(path, None)):
                 return datasets.load_dataset(path, configuration or None, **options)
-            except RuntimeError as error:
-                if "scripts are no longer supported" not in str(error) or "revision" in options:
-                    raise
-                return datasets.load_dataset(path, configuration or None, revision=PARQUET, **options)
+            options = {"revision": PARQUET, **options}
+            folder = _folder_of(path, configuration, options["revision"])
+            return datasets.load_dataset(path, data_dir=folder, **options)
+    except BadInput:
+        raise
     except Exception as error:  # `datasets` raises many types, from several packages
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        first, *more = str(error).strip().splitlines() or [type(error).__name__]
+        reason = f"{first} {more[0]}" if more and first.startswith("Config name") else first.rstrip(".")
         raise BadInput(
             f"no data set can be read from {name}: {reason}; give a folder, or a hub's name where the hub "
             "can be reached, or fetch it where it can, carry its cache here and name that in HF_HOME, or "
             "fetch the texts elsewhere and give them as files"
         ) from error
+
+
+def _folder_of(path: str, configuration: str, revision: str) -> str | None:
+    """The folder of a configuration among the hub's `PARQUET` files; None for the only one.
+
+    `datasets` knows no configurations there, and would read all of them as one. Raises BadInput if there is
+    none of that name, or if one has to be named.
+    """
+    paths = [file.split("/") for file in _files_at(path, revision)]
+    known = sorted({parts[0] for parts in paths if len(parts) == 3 and parts[2].endswith(".parquet")})
+    if known and configuration not in (known if len(known) > 1 else ["", *known]):
+        asked = f"no configuration {configuration!r}" if configuration else "several configurations"
+        raise BadInput(
+            f"the data set {path} has {asked}; name one of {', '.join(known)}, such as {path}:{known[0]}"
+        )
+    return configuration or None
+
+
+def _files_at(path: str, revision: str | None) -> list[str]:
+    """The files of a hub's data set at a revision; none of a folder, or where the hub cannot be asked."""
+    if Path(path).exists() or constants.HF_HUB_OFFLINE or not hub_is_reachable():
+        return []
+    from huggingface_hub import HfApi
+
+    try:
+        found = HfApi().dataset_info(path, revision=revision, timeout=SECONDS_FOR_THE_HUB)
+        return [each.rfilename for each in found.siblings or ()]
+    except Exception:  # the client raises many types; reading, which comes next, says what is wrong
+        return []
 
 
 @contextmanager
@@ -154,7 +186,8 @@ class HubDataSet:
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
         """See `DocumentSource`; raises BadInput as `load_data_set`, and if the column is missing."""
-        at = {"revision": self.commit or self.revision} if self.revision else {}
+        at: dict[str, Any] = {"revision": self.commit or self.revision} if self.revision else {}
+        at |= {"exported": True} if self.revision == PARQUET else {}
         rows = iter(load_data_set(self.name, split=self.split, streaming=self.streaming, **at))
         for number in count(1):
             try:
