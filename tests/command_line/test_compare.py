@@ -302,6 +302,15 @@ def test_the_report_is_html_that_can_be_written(run, tmp_path):
     )
 
 
+def test_a_text_of_the_name_of_the_records_is_not_replaced(run, tmp_path):
+    text = tmp_path / "report.jsonl"
+    text.write_text('{"text": "a b"}\n{"text": "c d"}\n')
+    code, written, told = run("a", "b", "--text", text)
+    assert (code, written, told.count("\n")) == (2, "", 1)
+    assert "report.jsonl would be replaced by the page's records and is none; name another" in told
+    assert text.read_text() == '{"text": "a b"}\n{"text": "c d"}\n'
+
+
 def test_words_that_a_tokenizer_does_not_know_are_named(run, models, tmp_path):
     """Only a language's own words: its tokenizer replaces none."""
     from isoloss.models.tokenizer import word_tokenizer

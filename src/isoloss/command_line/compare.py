@@ -172,9 +172,23 @@ def _check(options: CompareOptions) -> None:
     if options.task_length is not None and options.task_length < 8:
         raise BadInput(f"--task-length must leave at least 8 tokens of an example, not {options.task_length}")
     refuse_no_page(options.output, "comparison.html")
+    _refuse_other_records(options.output.with_suffix(".jsonl"))
     refuse_absent(*options.models)
     if options.dataset is not None:
         refuse_absent_data_set(options.dataset)
+
+
+def _refuse_other_records(path: Path) -> None:
+    """Raise BadInput where a page's records would replace another file, such as the text of that name."""
+    from isoloss.errors import Damaged
+    from isoloss.results.record import read_records
+
+    try:
+        read_records(path, path.name)
+    except (Damaged, OSError) as error:
+        raise BadInput(
+            f"{path} would be replaced by the page's records and is none; name another with --output"
+        ) from error
 
 
 def _refuse_options_of_nothing(options: CompareOptions) -> None:
