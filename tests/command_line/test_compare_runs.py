@@ -94,6 +94,11 @@ def test_runs_of_different_languages_are_compared_in_their_settings(results: Pat
     assert "the runs are of different languages" in capsys.readouterr().out
 
 
+def test_an_unfinished_run_is_told(results: Path, capsys: Capture) -> None:
+    assert run(["compare-runs", "aaaa1111", "cccc3333", "--results", str(results)]) == 0
+    assert "cccc3333 is unfinished: trained to step" in capsys.readouterr().err
+
+
 def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: Capture) -> None:
     for name in ("first", "second"):
         write_run(tmp_path, name, loss=LOSS, kept=False)

@@ -18,7 +18,7 @@ def test_damaged_names_are_told_with_what_they_cost(results: Path, capsys: Captu
     names = results / "experiments" / "figure-1.json"
     names.write_text(names.read_text().replace("runs", "runs")[:-3])
     sentence = (
-        f"{names} is damaged: runs are shown without the names that figure-1 gave them; `isoloss reproduce"
+        f"{names} is damaged: runs are shown without the names that figure-1 gave them; to reproduce that"
     )
     for asked in (["runs", str(results)], ["show", "aaaa1111", "--results", str(results)]):
         assert run(asked) == 1

@@ -1,6 +1,7 @@
 """`isoloss compare-runs`: what differs between two runs, sentence by sentence if possible."""
 
 import json
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -74,6 +75,9 @@ def compare_runs(options: CompareRunsOptions) -> int:
     one_language = runs[0].specification.get(LANGUAGE) == runs[1].specification.get(LANGUAGE)
     if (options.same_loss or options.at_loss is not None) and not one_language:
         raise BadInput(f"{_OTHER_LANGUAGES}, and no loss of theirs is the same; leave the loss out")
+    for run in runs:
+        if run.state == "unfinished":
+            print(f"{run.folder} is {run.state_in_words}; what both have is compared", file=sys.stderr)
     loss: float | None = None
     if options.same_loss or options.at_loss is not None:
         matched, found = differences_at_loss(*runs, options.at_loss)

@@ -232,8 +232,8 @@ def names_in(output: Path) -> dict[str, dict[str, str]]:
 def damaged_names(outputs: Iterable[Path]) -> list[str]:
     """A sentence for each damaged file of names in these folders of results, with the consequence."""
     return [
-        f"{path} is damaged: runs are shown without the names that {path.stem} gave them; `isoloss reproduce "
-        f"{path.stem}` into {output} writes it anew, and computes nothing that is there"
+        f"{path} is damaged: runs are shown without the names that {path.stem} gave them; to reproduce that "
+        f"into {output} writes it anew, and computes nothing that is there"
         for output in dict.fromkeys(outputs)
         for path in _name_files(output)
         if _names(path) is None
