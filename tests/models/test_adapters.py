@@ -226,6 +226,15 @@ def test_an_adapter_of_a_head_is_not_taken_for_one_of_a_language_model(adapter, 
         head_of(str(path.parent))
 
 
+def test_an_adapter_without_its_weights_is_refused(adapter, tmp_path):
+    shutil.copytree(adapter.parent, tmp_path / "all")
+    (tmp_path / "all" / "adapter" / "adapter_model.safetensors").unlink()
+    with pytest.raises(
+        BadInput, match=r"adapter holds no adapter_model\.safetensors; fetch or copy that file"
+    ):
+        load_any_language_model(str(tmp_path / "all" / "adapter"))
+
+
 def test_without_peft_the_extra_is_named(adapter, monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(BadInput, match="needs the package peft: pip install 'isoloss"):

@@ -108,6 +108,8 @@ def add_adapter(model: PreTrainedModel, name: str) -> None:
                 f"{name} is an adapter, which needs the package peft: pip install 'isoloss[peft]'"
             ) from error
         folder = str(Path(name).resolve())
+        if not any(Path(folder).glob("adapter_model.*")):  # peft would look for a hub's model of that name
+            raise BadInput(f"{name} holds no adapter_model.safetensors; fetch or copy that file too")
         settings = PeftConfig.from_pretrained(folder)
         settings.inference_mode = False
         # Not `load_adapter` of transformers: it parts what is shared, and does not know what is trained.
