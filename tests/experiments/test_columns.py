@@ -11,6 +11,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.checks import refuse_misspelt_names
 from isoloss.experiments.design import Changes, Design, every_experiment, requested_experiments
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.made_up_runs import planned_table
 from isoloss.experiments.planned_run import named_as_planned
 from isoloss.experiments.scale import scale_named
@@ -47,6 +48,8 @@ def test_a_misspelt_one_is_refused_before_the_first_run(
     design, scale = Design(lambda _: experiment), scale_named("smoke")
     with pytest.raises(BadInput, match=told):
         requested_experiments({"figure-1": design}, scale, Changes(), tmp_path)
+    with pytest.raises(BadInput, match=told):
+        carry_out_experiments([experiment], tmp_path, lambda *_: pytest.fail("a run was begun"))
     assert list(tmp_path.iterdir()) == []
 
 

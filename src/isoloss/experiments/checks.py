@@ -197,9 +197,10 @@ def _value(claim: Claim, runs: list[pl.DataFrame]) -> float:
 def refuse_misspelt_names(experiment: Experiment) -> None:
     """Raise BadInput, naming the nearest, for a column that no planned run provides, or a rule of no run.
 
-    The same for a claim that a panel shows and there is not. Claims' statistics and panels are run on the
-    `planned_table`; their results are discarded, and so are any other errors, which measured numbers need not
-    cause, but for those of code that is wrong whatever the numbers.
+    The same for a claim that a panel shows and the experiment lacks, unless it has none at all, as at smoke
+    scale. Claims' statistics and panels are run on the `planned_table`; their results are discarded, and so
+    are any other errors, which measured numbers need not cause, but for those of code that is wrong whatever
+    the numbers.
     """
     table = planned_table(experiment)
     if table.is_empty():
@@ -249,9 +250,9 @@ def _refuse_what_it_lacks(panel: Panel, experiment: Experiment) -> None:
         for name in columns_of(chart):
             if not panel.data.is_empty() and name not in panel.data.columns:
                 raise _misspelt(asker, name, panel.data.columns)
-    for name in panel.shows:
+    for name in panel.shows if claims else ():
         if name not in claims:
-            near = did_you_mean(name, claims) or f"; its claims are {', '.join(claims) or 'none'}"
+            near = did_you_mean(name, claims) or f"; its claims are {', '.join(claims)}"
             raise BadInput(f"{asker} shows a claim {name!r}, which the experiment does not have{near}")
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from isoloss.errors import BadInput
 from isoloss.executors.job import Job, Outcome
 from isoloss.experiments.carry_out import damaged_files, is_complete, measured_records
+from isoloss.experiments.checks import refuse_misspelt_names
 from isoloss.experiments.claims import Judgement, judge
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
@@ -86,10 +87,12 @@ def carry_out_experiments(
     """Carry out `runs` (by default all of the experiments'), then collect all measurements in `output`.
 
     Resumable at any moment; a run that fails is named in the result while the others continue. Incomplete
-    files of killed processes in `output` are removed. Raises FolderHeld while another process works in
-    `output`, IsolossError if it cannot be written.
+    files of killed processes in `output` are removed. Raises BadInput as `refuse_misspelt_names`, FolderHeld
+    while another process works in `output`, IsolossError if it cannot be written.
     """
     begun = time.monotonic()
+    for experiment in experiments:
+        refuse_misspelt_names(experiment)
     with alone_in(output):
         remove_half_written(output)
         keep_names(experiments, output)
