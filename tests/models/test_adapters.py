@@ -205,6 +205,7 @@ def test_an_adapter_has_the_prediction_and_the_tokenizer_of_its_base(adapter):
         ('{"base_model_name_or_path": "../nowhere"}', "there is no folder ../nowhere"),
         ('{"base_model_name_or_path": "../base", "peft_type": "NONE"}', "no adapter can be read"),
         ('{"base_model_name_or_path": "../base", "peft_type": "PREFIX_TUNING"}', "tokens of its own before"),
+        ('{"base_model_name_or_path": "../base", "peft_type": "SHIRA"}', "of SHiRA, whose sparse weights"),
         ('{"base_model_name_or_path": "../base", "peft_type": "VBLORA"}', "of VB-LoRA, whose layers share"),
         ('["../base"]', "names no base model"),
     ],

@@ -28,6 +28,7 @@ _NOT_MEASURED = {
     "VBLORA": _ONE_VECTOR.format("VB-LoRA"),
     "TINYLORA": _ONE_VECTOR.format("TinyLoRA"),
     "UNILORA": _ONE_VECTOR.format("Uni-LoRA"),
+    "SHIRA": "SHiRA, whose sparse weights have no gradients of sentences; merge it into its base model",
     "FROD": _ONE_VECTOR.format("FRoD"),
 }
 """By peft's name of their kind, as sentences go on."""
