@@ -6,7 +6,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from called import Capture, answer, output_of
+from called import Capture, answer, output_of, refused
+from peft import LoraConfig, get_peft_model
+
+from isoloss.models.loading import load_any_language_model
 
 
 def test_a_folder_of_checkpoints_stands_for_all_of_them_by_step(
@@ -73,6 +76,20 @@ def test_what_has_no_gradient_or_no_tokens_is_told_what_to_measure(
     assert code == 2
     assert says in error
     assert "install" not in error
+
+
+def test_an_adapter_in_place_of_weights_is_told_to_be_merged(
+    models: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    base = str(models / "gpt2")
+    asked = LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True)
+    get_peft_model(load_any_language_model(base)[0], asked).save_pretrained(tmp_path / "adapter")
+    settings = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    settings |= {"base_model_name_or_path": base}
+    (tmp_path / "adapter" / "adapter_config.json").write_text(json.dumps(settings))
+    text = ("--text", models / "text.txt")
+    told = refused(capsys, "sensitivity", base, *text, "--replacement", tmp_path / "adapter")
+    assert "merge the adapter into its base model and name the folder of the two" in told
 
 
 @pytest.mark.parametrize("named", ["folder", "file"])

@@ -189,6 +189,7 @@ def _replacement(options: SensitivityOptions, model: "PreTrainedModel") -> "Weig
     from isoloss.curvature.derivatives import trainable_parameters
     from isoloss.curvature.weight_changes import Replacement
     from isoloss.measurements.models_together import load_together
+    from isoloss.results.checkpoint import ADAPTER_FILE
 
     assert options.replacement is not None
     loaded, _ = load_together([options.replacement], options.objective, model.dtype, "cpu", None)
@@ -196,12 +197,16 @@ def _replacement(options: SensitivityOptions, model: "PreTrainedModel") -> "Weig
     shapes = [
         {name: tuple(p.shape) for name, p in trainable_parameters(each).items()} for each in (model, other)
     ]
+    added = [(Path(each) / ADAPTER_FILE).is_file() for each in (options.model, options.replacement)]
+    advice = "name a model of the same shape"
+    if added[0] != added[1]:
+        advice = "merge the adapter into its base model and name the folder of the two"
     for name in [*shapes[0], *shapes[1]]:
         here, its = (each.get(name, "no such tensor") for each in shapes)
         if here != its:
             raise BadInput(
                 f"{options.replacement} cannot replace the weights of {options.model}: {name} is {its} there "
-                f"and {here} here; name a model of the same shape"
+                f"and {here} here; {advice}"
             )
     return Replacement.by(other, options.replacement)
 
