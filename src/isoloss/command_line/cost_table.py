@@ -185,6 +185,7 @@ def _assumed(machine: Device) -> str:
     return (
         f"Hours: at {UTILISATION:.0%} of the matrix rate of {machine.name}, of {A100.name}, and of "
         f"{H100['float32'].name} or {H100['bfloat16'].name}, depending on the precision of the run; small "
-        "models reach less (--measure shows how much); measuring is not included. GB of memory: at least, "
-        "for training one run. GB on disk: for checkpoints."
+        "models reach less (--measure shows how much). Measuring is not included, nor what the adversary and "
+        "the flatness regulariser compute beside a plain step, which may double it where batches are small. "
+        "GB of memory: at least, for training one run. GB on disk: for checkpoints."
     )
