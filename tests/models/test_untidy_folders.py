@@ -329,3 +329,11 @@ def test_what_cannot_be_read_is_said_in_a_sentence(folder, damage, sentence):
     with pytest.raises(BadInput, match=sentence) as refused:
         load_any_language_model(str(folder))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("folder", ["bert"], indirect=True)
+def test_a_configuration_that_names_kernels_of_cards_is_read_without_them(folder):
+    expected, _ = load_any_language_model(str(folder))
+    configure(folder, attn_implementation="flash_attention_2")
+    model, _ = load_any_language_model(str(folder))
+    assert model.config._attn_implementation == expected.config._attn_implementation

@@ -82,6 +82,8 @@ def read_config(name: str) -> Any:
             config = AutoConfig.from_pretrained(name, trust_remote_code=False)
     _refuse_quantised(config, name)
     config.return_dict = True  # scores are read by their name
+    if str(config._attn_implementation).startswith("flash"):  # kernels of a package for cards alone
+        config._attn_implementation = None
     return config
 
 
