@@ -242,10 +242,8 @@ def _refuse_what_is_not_there(
 
 def _refuse_what_it_lacks(panel: Panel, experiment: Experiment) -> None:
     """Raise BadInput if a panel draws a column that its data lack, or shows a claim that there is not."""
-    asker, claims = (
-        f"the panel {panel.name} of {experiment.name}",
-        [claim.name for claim in experiment.claims],
-    )
+    asker = f"the panel {panel.name} of {experiment.name}"
+    claims = [claim.name for claim in experiment.claims]
     for chart in panel.charts:
         for name in columns_of(chart):
             if not panel.data.is_empty() and name not in panel.data.columns:
