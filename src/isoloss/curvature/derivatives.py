@@ -12,13 +12,22 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from isoloss.errors import BadInput
 
-_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?|albert_layer_groups)\.(\d+)\.(.+)")
-_NORM = re.compile(r"(?:^|[._])(?:\w*norm|ln_\w+)(?:\.|$)", re.IGNORECASE)
+_LAYER = re.compile(
+    r"(?:^|\.)(?:layers?|h|blocks?|albert_layer_groups|attentions|ffns|layer_norm[12])\.(\d+)\."
+)
+_DECODER = re.compile(r"(?:^|[._])decoder\.")
+_NORM = re.compile(r"(?:^|[._])(?:\w*norm|ln)\d*(?:_\w+)?(?:\.\d+)?(?:\.\w+)?$", re.IGNORECASE)
+_CROSS_ATTENTION = re.compile(r"cross_?att|encoder_att|encdecatt", re.IGNORECASE)
+_ATTENTION = re.compile(r"attn|attention|(?:^|\.)[qkvo]_proj\.", re.IGNORECASE)
+_MIXER = re.compile(
+    r"mamba|mlstm|temporal_block|(?:^|\.)conv\.|mixer\.(?!up_proj|down_proj|gate\.|\w*experts)"
+)
 _EMBEDDINGS = re.compile(
-    r"embeddings?\.|embed_(?:tokens|positions|in)\.|wte\.|wpe\.|embedding_hidden|project_in\."
+    r"embeddings?\.|embed_(?:tokens|positions|in)\.|wte\.|wpe\.|embedding_hidden|(?:tokens|positions)_embed\.|project_in\.|(?:^|\.)shared\."
 )
 _HEAD = re.compile(
-    r"(?:^|\.)(?:cls|lm_head|predictions|vocab_\w+|embed_out|project_out)\.|^(?:head|decoder)\."
+    r"(?:^|\.)(?:cls|lm_head|lm_loss|predictions|pred_layer|generator_\w+|vocab_\w+|embed_out|project_out|output_projection)\."
+    r"|^head\.|^decoder\.(?:weight|bias)$"
 )
 
 
@@ -64,30 +73,42 @@ def trainable_parameters(model: nn.Module) -> dict[str, Tensor]:
 def parameter_group(name: str) -> str:
     """The part of the model that the parameter called `name` belongs to; layers count from 1.
 
-    The parts are a layer's norms, its attention and its MLP; the embeddings including their norm; the head;
-    and the final norm. A tied output matrix is a single parameter named after the input embeddings, so it
-    counts among the embeddings. The names of BERT, RoBERTa, ALBERT, DistilBERT, ModernBERT, GPT-2, OPT,
-    GPT-NeoX and Llama are recognised; any other parameter belongs to the first component of its name.
+    The parts are a layer's norms, its attention, its cross-attention, its mixer (what else mixes words, such
+    as Mamba's recurrence) and its MLP; the embeddings including their norm; the head; and the final norm.
+    Those of a decoder are called so. A tied output matrix is a single parameter named after the input
+    embeddings, so it counts among the embeddings. Names are those of `transformers`; any other parameter
+    belongs to the first component of its name.
 
     >>> parameter_group("bert.encoder.layer.0.attention.self.query.weight")
     'layer 1 attention'
     >>> parameter_group("transformer.h.3.ln_2.bias"), parameter_group("model.layers.1.mlp.up_proj.weight")
     ('layer 4 norms', 'layer 2 MLP')
+    >>> parameter_group("decoder.block.0.layer.1.EncDecAttention.q.weight")
+    'decoder layer 1 cross-attention'
     >>> parameter_group("roberta_prelayernorm.LayerNorm.weight"), parameter_group("lstm.weight_ih_l0")
     ('final norm', 'lstm')
     """
     layer = _LAYER.search(name)
     if layer:
-        number, inside = int(layer[1]) + 1, layer[2]
-        if _NORM.search(inside):
-            return f"layer {number} norms"
-        is_attention = "attention" in inside or "attn" in inside
-        return f"layer {number} attention" if is_attention else f"layer {number} MLP"
+        decoder = "decoder " if _DECODER.search(name[: layer.start(1)]) else ""
+        return f"{decoder}layer {int(layer[1]) + 1} {_part_of_layer(name[layer.start() :])}"
     if _EMBEDDINGS.search(name):
         return "embeddings"
     if _HEAD.search(name):
         return "head"
-    return "final norm" if _NORM.search(name) else name.split(".")[0]
+    if _NORM.search(name):
+        return "decoder final norm" if _DECODER.search(name) else "final norm"
+    return name.split(".")[0]
+
+
+def _part_of_layer(inside: str) -> str:
+    if _NORM.search(inside):
+        return "norms"
+    if _CROSS_ATTENTION.search(inside):
+        return "cross-attention"
+    if _ATTENTION.search(inside):
+        return "attention"
+    return "mixer" if _MIXER.search(inside) else "MLP"
 
 
 def hessian_vector_product(

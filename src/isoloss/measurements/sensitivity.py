@@ -37,7 +37,7 @@ from isoloss.results.record import Record, Setting
 UNIT = "nats per prediction"
 WHOLE = "all"
 PartOf = Callable[[str], str]
-_LAYER = re.compile(r"layer \d+")
+_LAYER = re.compile(r"(?:decoder )?layer \d+")
 _NUMBERED = re.compile(r"^.*?\.\d+\.")
 _NUMBER = re.compile(r"\.\d+(?=\.)")
 
