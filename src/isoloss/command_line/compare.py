@@ -180,6 +180,8 @@ def _check(options: CompareOptions) -> None:
 
 def _refuse_other_records(path: Path) -> None:
     """Raise BadInput where a page's records would replace another file, such as the text of that name."""
+    if not path.exists():
+        return
     from isoloss.errors import Damaged
     from isoloss.results.record import read_records
 
