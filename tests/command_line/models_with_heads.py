@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import torch
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -62,7 +63,7 @@ ROWS: dict[str, list[dict[str, object]]] = {
 }
 
 
-def model_with_head(head: str, folder: Path, model: PreTrainedModel | None = None) -> Path:
+def model_with_head(head: str, folder: Path, model: PreTrainedModel | None = None, seed: int = 0) -> Path:
     """A model with random weights, or the one that is given."""
     if model is not None:
         return saved_model(model, folder, word_tokenizer(LETTERS, 8))
@@ -84,4 +85,7 @@ def model_with_head(head: str, folder: Path, model: PreTrainedModel | None = Non
     )
     if head == "labels":
         labels |= {"problem_type": "multi_label_classification"}
-    return saved_model(kind(configuration(**size, **labels)), folder, word_tokenizer(LETTERS, 8))
+    with torch.random.fork_rng():  # else the weights would depend on which tests came before
+        torch.manual_seed(seed)
+        built = kind(configuration(**size, **labels))
+    return saved_model(built, folder, word_tokenizer(LETTERS, 8))

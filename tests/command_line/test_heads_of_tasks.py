@@ -191,16 +191,15 @@ def test_a_decoder_of_which_nothing_says_where_it_begins_is_refused(tmp_path: Pa
 
 def test_labels_are_part_of_what_is_compared_on(tmp_path: Path) -> None:
     """A text of which a label is changed is another one, of which nothing was measured."""
-    folder, keys = model_with_head("text", tmp_path / "a"), []
+    folder, other = (model_with_head("text", tmp_path / name, seed=n) for n, name in enumerate("ab"))
+    keys = []
     models = Models(torch.device("cpu"), torch.float32)
     settings = PlanSettings(0, 0.15, Stopping(None, 8), Stopping(None, 8), ("fisher_trace",), 128, False)
     for label in ("bad", "good"):
         table = table_of(tmp_path / "t.jsonl", [*ROWS["text"], {"text": "a b c", "label": label}])
         sources = read_sources([str(folder)], None, table, None, None, None, (), None)
         assert sources.texts == ["a b c", "d e", "a", "a b c"]
-        checkpoints = read_checkpoints(
-            [str(folder), str(model_with_head("text", tmp_path / label))], models, sources.texts
-        )
+        checkpoints = read_checkpoints([str(folder), str(other)], models, sources.texts)
         ((_, loss), _), _ = planned_stages(settings, checkpoints, sources, models)
         keys.append(loss.key["text"])
     assert keys[0] != keys[1]
