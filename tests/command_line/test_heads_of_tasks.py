@@ -77,6 +77,13 @@ def test_a_model_with_the_head_of_a_task_is_measured_with_its_own_loss(tuned: Tu
     assert records["pretraining_loss"]["value"] == pytest.approx(sum(losses) / len(losses), rel=1e-6)
 
 
+def test_layers_of_a_decoder_are_drawn_with_the_layers(tmp_path: Path, capsys: Capture) -> None:
+    folder, table = model_with_head("target", tmp_path / "t5"), table_of(tmp_path / "t.jsonl", ROWS["target"])
+    page = tmp_path / "page.html"
+    output_of(answer(capsys, "flatness", folder, "--text", table, "--sentences", 2, "--output", page))
+    assert '"category": "decoder layer 1", "colour": "cross-attention"' in page.read_text()
+
+
 def fisher_form(head: str, model: PreTrainedModel, read: Read, change: dict[str, torch.Tensor]) -> float:
     """½ δᵀFδ of a row, from the gradient of every outcome of every prediction, in float64."""
     total, found = 0.0, distributions(head, model, read)

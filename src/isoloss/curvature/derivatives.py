@@ -15,6 +15,10 @@ from isoloss.errors import BadInput
 _LAYER = re.compile(
     r"(?:^|\.)(?:layers?|h|blocks?|albert_layer_groups|attentions|ffns|layer_norm[12])\.(\d+)\."
 )
+_WRAPPER = re.compile(
+    r"\.(?:modules_to_save|ln_tuning_layers)\.\w+(?=\.)|\.(?:base_layer|original_module)(?=\.)"
+)
+"""What peft puts into the name of a parameter that it wraps."""
 _DECODER = re.compile(r"(?:^|[._])decoder\.")
 _NORM = re.compile(r"(?:^|[._])(?:\w*norm|ln)\d*(?:_\w+)?(?:\.\d+)?(?:\.\w+)?$", re.IGNORECASE)
 _CROSS_ATTENTION = re.compile(r"cross_?att|encoder_att|encdecatt", re.IGNORECASE)
@@ -75,9 +79,9 @@ def parameter_group(name: str) -> str:
 
     The parts are a layer's norms, its attention, its cross-attention, its mixer (what else mixes words, such
     as Mamba's recurrence) and its MLP; the embeddings including their norm; the head; and the final norm.
-    Those of a decoder are called so. A tied output matrix is a single parameter named after the input
-    embeddings, so it counts among the embeddings. Names are those of `transformers`; any other parameter
-    belongs to the first component of its name.
+    Those of a decoder are called so, also where it stands alone, as in OPT. A tied output matrix is a single
+    parameter named after the input embeddings, so it counts among the embeddings. Names are those of
+    `transformers`; any other parameter belongs to the first component of its name.
 
     >>> parameter_group("bert.encoder.layer.0.attention.self.query.weight")
     'layer 1 attention'
@@ -88,8 +92,8 @@ def parameter_group(name: str) -> str:
     >>> parameter_group("roberta_prelayernorm.LayerNorm.weight"), parameter_group("lstm.weight_ih_l0")
     ('final norm', 'lstm')
     """
-    layer = _LAYER.search(name)
-    if layer:
+    name = _WRAPPER.sub("", name)
+    if layer := _LAYER.search(name):
         decoder = "decoder " if _DECODER.search(name[: layer.start(1)]) else ""
         return f"{decoder}layer {int(layer[1]) + 1} {_part_of_layer(name[layer.start() :])}"
     if _EMBEDDINGS.search(name):
@@ -99,6 +103,15 @@ def parameter_group(name: str) -> str:
     if _NORM.search(name):
         return "decoder final norm" if _DECODER.search(name) else "final norm"
     return name.split(".")[0]
+
+
+def is_norm(name: str) -> bool:
+    """Whether the parameter called `name` is a norm's.
+
+    >>> is_norm("transformer.h.3.ln_2.bias"), is_norm("lm_head.weight")
+    (True, False)
+    """
+    return _NORM.search(_WRAPPER.sub("", name)) is not None
 
 
 def _part_of_layer(inside: str) -> str:

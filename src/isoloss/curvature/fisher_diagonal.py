@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
+from isoloss.curvature.derivatives import MeasuredParameters, is_norm, trainable_parameters
 from isoloss.curvature.loss import sentence_weights
 from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bits
 from isoloss.curvature.per_sentence.every_other_parameter import gradients_by_sentence
@@ -132,12 +132,10 @@ def _predictions_apart(batch: Batch) -> Batch:
     )
 
 
-TASK = "trace relative to units"
 _OUTPUT_OF_HEADS = re.compile(
     r"(?:attention\.output\.dense|attention\.dense|attention\.out_lin|attn\.c_proj|attn\.Wo|attn\.out_proj"
     r"|o_proj)\.weight$"
 )
-_GAIN = re.compile(r"(?:^|[._])(?:\w*norm|ln_\w+)\.weight$", re.IGNORECASE)
 _TABLE = re.compile(r"(?:embed|wte|wpe)", re.IGNORECASE)
 
 
@@ -172,7 +170,11 @@ def unit_products(name: str, weight: Tensor, gradients: Float[Tensor, "k ..."]) 
     """
     products = weight.double() * gradients.double()
     if weight.ndim < 2:
-        return products if _GAIN.search(name) else products.flatten(1).sum(1, keepdim=True)
+        return (
+            products
+            if is_norm(name) and name.endswith("weight")
+            else products.flatten(1).sum(1, keepdim=True)
+        )
     acts_on_inputs = _OUTPUT_OF_HEADS.search(name) or _TABLE.search(name)
     return products.sum(-1 if acts_on_inputs else -2).flatten(1)
 
@@ -222,5 +224,5 @@ def unit_trace(
                     units[name] = along.shape[1]
                     values[sentences] += along.square().sum(1)
             found.append((values / counts).cpu())
-            progress(TASK, sum(map(len, found)), n)
+            progress("trace relative to units", sum(map(len, found)), n)
     return UnitTrace(torch.cat(found), sum(units.values()))

@@ -16,7 +16,7 @@ from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 
 _STEP = re.compile(r"(\d+)/?$")
-_LAYER = re.compile(r"(layer \d+) (.+)")
+_LAYER = re.compile(r"((?:decoder )?layer \d+) (.+)")
 
 
 def flatness_page(measured: Sequence[MeasuredModels], sentences: Sequence[str], command: str) -> Page:
