@@ -52,7 +52,7 @@ def test_a_lock_whose_folder_was_removed_meanwhile_is_not_taken(
         (tmp_path / ".lock").unlink()
 
     monkeypatch.setattr(fcntl, "lockf", removed_meanwhile)
-    with pytest.raises(FolderHeld, match="process just ended"), only_process_in(tmp_path):
+    with pytest.raises(FolderHeld, match="has just ended and removed it"), only_process_in(tmp_path):
         pass
 
 

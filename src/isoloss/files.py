@@ -9,7 +9,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -200,8 +200,8 @@ def only_process_in(folder: Path) -> Iterator[None]:
 
     A folder that was created, and in which nothing has been written, is removed again. It is a record lock,
     which children created by `fork` do not inherit: orphaned workers of a killed run cannot keep it. On a
-    shared file system it also works between machines. Raises FolderHeld when another run
-    holds the folder, IsolossError when it cannot be written or locked.
+    shared file system it also works between machines. Raises FolderHeld when another run holds the folder,
+    IsolossError when it cannot be written or locked.
     """
     with writable(folder):
         created = not folder.exists()
@@ -220,18 +220,27 @@ def only_process_in(folder: Path) -> Iterator[None]:
             raise IsolossError(
                 f"{folder} cannot be locked ({error.strerror}); put it on a file system with locks"
             ) from error
-        if not lock.exists() or not os.path.samestat(lock.stat(), os.fstat(handle)):
-            raise _held(folder, "just ended")  # and has removed the folder that it had created
+        if not _is_still(lock, handle):
+            raise FolderHeld(f"another run in {folder} has just ended and removed it; start again")
         os.pwrite(handle, f"{_here():<80}".encode(), 0)
         try:
             yield
         finally:
             if created and list(folder.glob("*")) == [lock]:
-                lock.unlink()
-                folder.rmdir()
+                with suppress(OSError):  # another run may begin there at this moment
+                    lock.unlink()
+                    folder.rmdir()
     finally:
         os.close(handle)
         _held_here.discard(path)
+
+
+def _is_still(path: Path, handle: int) -> bool:
+    """Whether the file opened as `handle` is the one at `path`."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
