@@ -9,7 +9,7 @@ import pytest
 from test_drift_statistics import START_TRACE, runs
 
 from isoloss.experiments.design import builtin_designs
-from isoloss.experiments.drift_exponents import CLAIMS, WorstBut, divergence_at_the_starts
+from isoloss.experiments.drift_exponents import CLAIMS_OF_GRAMMARS, WorstBut, divergence_at_the_starts
 from isoloss.experiments.drift_runs import DriftRuns
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.schedules import Clock
@@ -17,7 +17,7 @@ from isoloss.experiments.suite.drift_grammars import LAPTOP, by_grammar, standin
 from isoloss.results.verdict import Verdict
 
 PLAN = DriftRuns((48,), LAPTOP.schedules, LAPTOP.times, control_checkpoints=1)
-STATISTICS = {claim.name: claim.statistic for claim in CLAIMS}
+STATISTICS = {claim.name: claim.statistic for claim in CLAIMS_OF_GRAMMARS}
 Law = Callable[[Clock, int], float]
 
 

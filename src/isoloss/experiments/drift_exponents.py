@@ -232,7 +232,7 @@ def _exponent_is_one(name: str, scales_as: str, exponent: str, statistic: Statis
     )
 
 
-CLAIMS = (
+CLAIMS_OF_GRAMMARS = (
     Claim(
         name="loss-stands",
         answers=Question.LOSS,

@@ -8,7 +8,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim, Question, judge
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_exponents import (
-    CLAIMS,
+    CLAIMS_OF_GRAMMARS,
     MEDIAN_LOSS,
     OF_A_GRAMMAR,
     by_language,
@@ -146,7 +146,7 @@ def drift_grammars(scale: Scale, settings: OverGrammars) -> Experiment:
                 language=f"grammar {grammar}",
             )
         ),
-        claims=CLAIMS,
+        claims=CLAIMS_OF_GRAMMARS,
         panels=_panels,
     )
 
