@@ -307,7 +307,7 @@ def test_a_text_of_the_name_of_the_records_is_not_replaced(run, tmp_path):
     text.write_text('{"text": "a b"}\n{"text": "c d"}\n')
     code, written, told = run("a", "b", "--text", text)
     assert (code, written, told.count("\n")) == (2, "", 1)
-    assert "report.jsonl would be replaced by the page's records and is none; name another" in told
+    assert "report.jsonl would be replaced by the page's records, and is no whole file of records" in told
     assert text.read_text() == '{"text": "a b"}\n{"text": "c d"}\n'
 
 

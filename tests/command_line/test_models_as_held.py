@@ -89,7 +89,7 @@ def test_an_adapter_in_place_of_weights_is_told_to_be_merged(
     (tmp_path / "adapter" / "adapter_config.json").write_text(json.dumps(settings))
     text = ("--text", models / "text.txt")
     told = refused(capsys, "sensitivity", base, *text, "--replacement", tmp_path / "adapter")
-    assert "merge the adapter into its base model and name the folder of the two" in told
+    assert "merge the adapter into its base model, and name the folder of the merged model" in told
 
 
 @pytest.mark.parametrize("named", ["folder", "file"])

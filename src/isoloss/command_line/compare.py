@@ -189,7 +189,8 @@ def _refuse_other_records(path: Path) -> None:
         read_records(path, path.name)
     except (Damaged, OSError) as error:
         raise BadInput(
-            f"{path} would be replaced by the page's records and is none; name another with --output"
+            f"{path} would be replaced by the page's records, and is no whole file of records; delete it, or "
+            "name another page with --output"
         ) from error
 
 

@@ -200,7 +200,7 @@ def _replacement(options: SensitivityOptions, model: "PreTrainedModel") -> "Weig
     added = [(Path(each) / ADAPTER_FILE).is_file() for each in (options.model, options.replacement)]
     advice = "name a model of the same shape"
     if added[0] != added[1]:
-        advice = "merge the adapter into its base model and name the folder of the two"
+        advice = "merge the adapter into its base model, and name the folder of the merged model"
     for name in [*shapes[0], *shapes[1]]:
         here, its = (each.get(name, "no such tensor") for each in shapes)
         if here != its:

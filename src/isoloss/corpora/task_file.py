@@ -146,7 +146,9 @@ def read_table(path: Path, kind: str) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = shorten(str(error).strip().splitlines()[0].rstrip("."), 200, placeholder=" ...")
         raise BadInput(f"{path} cannot be read as a table ({reason}); give {kind}") from error
-    raise BadInput(f"{path}: a table is read from .jsonl, .csv, .tsv or .parquet; save it as one of these")
+    raise BadInput(
+        f"{path}: a table is read from .jsonl, .json, .csv, .tsv or .parquet; save it as one of these"
+    )
 
 
 def _separated(table: pl.DataFrame, path: Path, *others: str) -> pl.DataFrame:

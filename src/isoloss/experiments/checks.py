@@ -235,7 +235,8 @@ def _refuse_what_is_not_there(
             raise _misspelt(asker, name, table.columns)
     for name in _named(statistic, ("rule", "reference")):
         if name not in rows:
-            known = table["rule"].drop_nulls().unique(maintain_order=True).to_list()
+            rules = table["rule"] if "rule" in table.columns else pl.Series([], dtype=pl.String)
+            known = rules.drop_nulls().unique(maintain_order=True).to_list() or ["no rules"]
             near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
             raise BadInput(f"{asker} is about runs labelled {name!r}, and there are none{near}")
 

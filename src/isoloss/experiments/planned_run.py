@@ -1,4 +1,4 @@
-"""A run as planned by an experiment: a language, a specification, and what is measured of its checkpoints.
+"""A run as an experiment plans it: a language or a corpus, a specification, and what is measured of it.
 
 The plan is stored in the run's folder beside its specification, so that the folder suffices to rerun it.
 """

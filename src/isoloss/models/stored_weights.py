@@ -93,8 +93,9 @@ def refuse_whole_numbers(folder: Path, model: nn.Module) -> None:
                 held[name] = str(value.dtype).removeprefix("torch.")
     for name, parameter in model.named_parameters():
         # A body alone is stored without the name that a model with a head has for it, and the reverse.
-        of_body = name.removeprefix(f"{getattr(model, 'base_model_prefix', '')}.")
-        stored_as = held.get(name) or held.get(of_body, "F32")
+        body = getattr(model, "base_model_prefix", "")
+        names = name, name.removeprefix(f"{body}."), f"{body}.{name}"
+        stored_as = next((held[each] for each in names if each in held), "F32")
         if parameter.is_floating_point() and not stored_as.startswith(("F", "BF")):
             raise BadInput(
                 f"{name} is stored as {stored_as} in {folder}, and the model computes in floating-point "
