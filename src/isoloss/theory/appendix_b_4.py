@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 import torch
+from transformers import PreTrainedModel
 
 from isoloss.models.enlarging import Enlargement, Form, enlarged, exact_form, paper_form
 from isoloss.models.transformers import Architecture, PostLayerNormTransformer, PreLayerNormTransformer, Shape
@@ -14,9 +15,11 @@ from isoloss.progress import Progress, silent
 from isoloss.theory.enlarged_identities import (
     LONGEST,
     MATRICES,
-    FeedForward,
+    Weights,
     dense_trace,
     documented_factor,
+    feed_forward,
+    feed_forward_weights,
     fisher_by_kind,
     largest_change,
     random_tokens,
@@ -96,18 +99,18 @@ def appendix_b_4(settings: AppendixB4Settings, progress: Progress = silent) -> S
 
 
 def feed_forward_finding(
-    settings: AppendixB4Settings, enlarge: Callable[[FeedForward, int], FeedForward] = widened
+    settings: AppendixB4Settings, enlarge: Callable[[Weights, int], Weights] = widened
 ) -> tuple[Finding, Finding]:
     """B.4.1: the largest changes of outputs and of the dense Hessian's trace, over seeds and slopes."""
     outputs, traces = [], []
     for seed in settings.seeds:
         for slope in (0.0, 0.2):
-            network = FeedForward((3, 5, 4, 2), seed, slope).double()
+            small = feed_forward_weights((3, 5, 4, 2), seed, slope)
+            large = enlarge(small, settings.width)
             generator = torch.Generator().manual_seed(seed)
             x = torch.randn(8, 3, generator=generator, dtype=torch.float64)
-            large = enlarge(network, settings.width)
-            outputs.append(largest_change(network(x).detach(), large(x).detach()))
-            traces.append(abs(dense_trace(large, x) / dense_trace(network, x) - 1))
+            outputs.append(largest_change(feed_forward(small, x, slope), feed_forward(large, x, slope)))
+            traces.append(abs(dense_trace(large, x, slope) / dense_trace(small, x, slope) - 1))
     same, flat = (
         f"Enlarged feed-forward networks have the same {what}" for what in ("outputs", "trace of the Hessian")
     )
@@ -192,47 +195,47 @@ Row = dict[str, str | float]
 def _score_changes(settings: AppendixB4Settings) -> Iterator[Row]:
     by = Enlargement(settings.width, settings.layers)
     for architecture, build in ARCHITECTURES.items():
-        for form_name, form in FORMS.items():
-            for seed in settings.seeds:
-                model = random_transformer(build, seed)
-                ids = random_tokens(settings.sentences, seed)
-                change = score_change(model, enlarged(model, by, form), ids)
-                yield {"architecture": architecture, "form": form_name, "change": change}
+        for seed in settings.seeds:
+            model, ids = random_transformer(build, seed), random_tokens(settings.sentences, seed)
+            for form, large in _in_each_form(model, by):
+                yield {"architecture": architecture, "form": form, "change": score_change(model, large, ids)}
 
 
 def _epsilon_changes(settings: AppendixB4Settings) -> Iterator[Row]:
-    by, seed = Enlargement(settings.width), settings.seeds[0]
-    ids = random_tokens(settings.sentences, seed)
+    ids = random_tokens(settings.sentences, settings.seeds[0])
     for architecture, build in ARCHITECTURES.items():
         for epsilon in EPSILONS:
-            model = with_epsilon(random_transformer(build, seed), epsilon)
-            for form_name, form in FORMS.items():
-                change = score_change(model, enlarged(model, by, form), ids)
+            model = with_epsilon(random_transformer(build, settings.seeds[0]), epsilon)
+            for form, large in _in_each_form(model, Enlargement(settings.width)):
                 yield {
                     "architecture": architecture,
-                    "form": form_name,
-                    "series": f"{architecture}, {form_name} form",
+                    "form": form,
+                    "series": f"{architecture}, {form} form",
                     "epsilon": epsilon,
-                    "change": change,
+                    "change": score_change(model, large, ids),
                 }
 
 
 def _trace_factors(settings: AppendixB4Settings) -> Iterator[Row]:
-    by, seed = Enlargement(settings.width), settings.seeds[0]
-    ids = random_tokens(settings.sentences, seed)
+    ids = random_tokens(settings.sentences, settings.seeds[0])
     for architecture, build in ARCHITECTURES.items():
-        model = random_transformer(build, seed)
+        model = random_transformer(build, settings.seeds[0])
         before = fisher_by_kind(model, ids, LONGEST // 2)
-        for form_name, form in FORMS.items():
-            after = fisher_by_kind(enlarged(model, by, form), ids, LONGEST // 2)
+        for form, large in _in_each_form(model, Enlargement(settings.width)):
+            after = fisher_by_kind(large, ids, LONGEST // 2)
             for kind, trace in before.items():
                 yield {
                     "kind": kind,
                     "architecture": architecture,
-                    "form": form_name,
+                    "form": form,
                     "measured": after[kind] / trace,
-                    "predicted": documented_factor(kind, form_name, settings.width),
+                    "predicted": documented_factor(kind, form, settings.width),
                 }
+
+
+def _in_each_form(model: PreTrainedModel, by: Enlargement) -> Iterator[tuple[str, PreTrainedModel]]:
+    for name, form in FORMS.items():
+        yield name, enlarged(model, by, form)
 
 
 def _epsilon_panel(epsilons: pl.DataFrame) -> Panel:

@@ -4,78 +4,69 @@ Feed-forward networks are the base case, in which enlarging also preserves the t
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import grad, jacrev
 from transformers import PreTrainedModel
 
-from isoloss.errors import BadInput
 from isoloss.models.transformers import Architecture, Shape
 
+Weights = Sequence[Tensor]
+"""W_0 .. W_L of a network f(x) = W_L σ(W_{L-1} .. σ(W_0 x)) without biases, σ(z) = max(z, slope z)."""
 
-class FeedForward(nn.Module):
-    """f(x) = W_L σ(W_{L-1} .. σ(W_0 x)), no biases, σ(z) = max(z, slope z) with 0 <= slope < 1.
 
-    `widths` are those of the input, each hidden layer and the output; ReLU is slope 0. Weights start as in He
-    et al. 2015, N(0, 2 / ((1 + slope²) inputs)), and the last N(0, 1 / inputs), from `seed` alone. Raises
-    BadInput for fewer than one hidden layer, a width below 1 or another slope.
+def feed_forward_weights(widths: Sequence[int], seed: int, slope: float = 0.0) -> Weights:
+    """Those of He et al. 2015, N(0, 2 / ((1 + slope²) inputs)), and the last N(0, 1 / inputs), in float64.
 
-    >>> FeedForward((3, 8, 8, 2), seed=0)(torch.zeros(5, 3)).shape
-    torch.Size([5, 2])
+    `widths` are those of the input, each hidden layer and the output.
     """
-
-    def __init__(self, widths: tuple[int, ...], seed: int, slope: float = 0.0) -> None:
-        super().__init__()
-        if len(widths) < 3 or min(widths) < 1:
-            raise BadInput(f"a network needs an input, hidden layers and an output, not the widths {widths}")
-        if not 0 <= slope < 1:
-            raise BadInput(f"the slope below zero must be at least 0 and below 1, not {slope}")
-        self.widths, self.slope = widths, slope
-        generator = torch.Generator().manual_seed(seed)
-        self.weights = nn.ParameterList(
-            torch.randn(outputs, inputs, generator=generator) * (2 / (1 + slope**2) / inputs) ** 0.5
-            for inputs, outputs in pairwise(widths)
-        )
-        with torch.no_grad():
-            self.weights[-1] *= ((1 + slope**2) / 2) ** 0.5
-
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-        """The network's outputs."""
-        *hidden, last = self.weights
-        for weight in hidden:
-            x = nn.functional.leaky_relu(x @ weight.T, self.slope)
-        outputs: Tensor = x @ last.T
-        return outputs
+    generator = torch.Generator().manual_seed(seed)
+    weights = [
+        torch.randn(outputs, inputs, generator=generator) * (2 / (1 + slope**2) / inputs) ** 0.5
+        for inputs, outputs in pairwise(widths)
+    ]
+    weights[-1] *= ((1 + slope**2) / 2) ** 0.5
+    return [weight.double() for weight in weights]
 
 
-@torch.no_grad()
-def widened(network: FeedForward, factor: int) -> FeedForward:
+def feed_forward(weights: Weights, x: Float[Tensor, "n d"], slope: float = 0.0) -> Float[Tensor, "n k"]:
+    """The network's outputs; ReLU is slope 0."""
+    for weight in weights[:-1]:
+        x = nn.functional.leaky_relu(x @ weight.T, slope)
+    return x @ weights[-1].T
+
+
+def widened(weights: Weights, factor: int) -> Weights:
     """Every hidden layer `factor` = k times as wide: the same function, the same trace of the Hessian.
 
     The first and last matrices are tiled and divided by √k, those between by k (B.4.1), so that each hidden
     vector is 1/√k times k copies of itself. σ is positively homogeneous, so this is exact; each matrix's
     trace of the Hessian, and of the Fisher information, is unchanged, since k² entries (k in the first and
-    last) each have a gradient 1/k (1/√k) times as large. Raises BadInput for a factor that is not an integer
-    of at least 1.
+    last) each have a gradient 1/k (1/√k) times as large.
 
-    >>> small = FeedForward((2, 3, 1), seed=0)
-    >>> x = torch.ones(1, 2)
-    >>> bool(torch.allclose(widened(small, 4)(x), small(x)))
+    >>> small, x = feed_forward_weights((2, 3, 1), seed=0), torch.ones(1, 2, dtype=torch.float64)
+    >>> bool(torch.allclose(feed_forward(widened(small, 4), x), feed_forward(small, x)))
     True
     """
-    if type(factor) is not int or factor < 1:
-        raise BadInput(f"the width can be multiplied by an integer of at least 1, not {factor}")
-    inputs, *hidden, outputs = network.widths
-    large = FeedForward((inputs, *(factor * width for width in hidden), outputs), 0, network.slope)
-    for weight, wide in zip(network.weights, large.weights, strict=True):
-        copies = [wide.shape[0] // weight.shape[0], wide.shape[1] // weight.shape[1]]
-        # Copied on both sides: divide by k; on one: by √k; on none (k = 1): by 1.
-        wide.data = weight.repeat(copies) / (copies[0] * copies[1]) ** 0.5
-    return large.train(network.training)
+    last = len(weights) - 1
+    copies = [(1 if n == last else factor, 1 if n == 0 else factor) for n in range(len(weights))]
+    return [w.repeat(*each) / (each[0] * each[1]) ** 0.5 for w, each in zip(weights, copies, strict=True)]
+
+
+def dense_trace(weights: Weights, x: Float[Tensor, "n d"], slope: float) -> float:
+    """Tr ∇²L of L = E ‖f(x)‖², whose residuals do not vanish, from the dense Hessian."""
+    sizes = [weight.numel() for weight in weights]
+
+    def loss(flat: Float[Tensor, " p"]) -> Float[Tensor, ""]:
+        parts = zip(weights, torch.split(flat, sizes), strict=True)
+        outputs = feed_forward([part.view_as(weight) for weight, part in parts], x, slope)
+        return outputs.square().sum(1).mean()
+
+    return float(jacrev(grad(loss))(torch.cat([weight.flatten() for weight in weights])).trace())
 
 
 MATRICES, VECTORS, EMBEDDINGS = "matrices", "biases and gains", "embeddings"
@@ -107,22 +98,6 @@ def with_epsilon(model: PreTrainedModel, epsilon: float) -> PreTrainedModel:
 def largest_change(before: Float[Tensor, "*n"], after: Float[Tensor, "*n"]) -> float:
     """The largest change of an output, over the largest output."""
     return float((after - before).abs().max() / before.abs().max())
-
-
-def dense_trace(network: FeedForward, x: Float[Tensor, "n d"]) -> float:
-    """Tr ∇²L of L = E ‖f(x)‖², whose residuals do not vanish, from the dense Hessian."""
-    parameters = dict(network.named_parameters())
-    sizes = [parameter.numel() for parameter in parameters.values()]
-
-    def loss(flat: Tensor) -> Tensor:
-        parts = zip(parameters.items(), torch.split(flat, sizes), strict=True)
-        values = {name: part.view(old.shape) for (name, old), part in parts}
-        outputs: Tensor = functional_call(network, values, (x,))
-        return outputs.square().sum(1).mean()
-
-    flat = torch.cat([parameter.detach().flatten() for parameter in parameters.values()])
-    hessian: Tensor = torch.autograd.functional.hessian(loss, flat)  # type: ignore[no-untyped-call]
-    return float(hessian.trace())
 
 
 def random_tokens(n: int, seed: int) -> Int[Tensor, "n S"]:
