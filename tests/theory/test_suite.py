@@ -8,8 +8,8 @@ from polars.testing import assert_frame_equal
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Categories, Colour, Dots, Landscape, Lines, Mark, Panel, Table
 from isoloss.progress import silent
+from isoloss.theory import STATEMENTS
 from isoloss.theory.finding import Finding, Statement
-from isoloss.theory.statement_names import STATEMENTS
 from isoloss.theory.suite import (
     SUITE,
     PlannedStatement,
@@ -95,15 +95,15 @@ def test_what_is_there_is_not_computed_again_and_what_is_damaged_is(tmp_path):
 
     planned = PlannedStatement(replace(entry, compute=compute), entry.smoke)
     other = PlannedStatement(planned.entry, replace(entry.smoke, seed=902))
-    assert planned.saved(tmp_path) is None
+    assert planned.read(tmp_path)[0] is None
     for each in (planned, planned, other):
         each.carry_out(tmp_path, lambda *_: None)
     assert calls == [entry.smoke, other.settings]
     planned.file(tmp_path).write_text("{")
-    assert planned.saved(tmp_path) is None
+    assert planned.read(tmp_path)[0] is None
     planned.carry_out(tmp_path, lambda *_: None)
     assert len(calls) == 3
-    assert planned.saved(tmp_path) is not None
+    assert planned.read(tmp_path)[0] is not None
 
 
 QUICK = ("fact-g.2", "lemma-g.3", "theorem-g.6", "hidden-units")

@@ -15,7 +15,7 @@ from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 from isoloss.files import refuse_file_as_folder
 from isoloss.languages.bracket_strings import refuse_unbalanced
-from isoloss.theory.statement_names import statements_named
+from isoloss.theory import statements_named
 
 if TYPE_CHECKING:
     from isoloss.executors.job import Job, Notice, Outcome
@@ -78,12 +78,13 @@ def theory(options: TheoryOptions) -> int:
     # All that there is at this scale: the statements share its folder and site.
     whole = ReproduceOptions(("all",), scale="smoke" if options.smoke else "laptop", output=options.output)
     folder = whole.folder / THEORY
-    for damage in filter(None, (statement.damage(folder) for statement in planned)):
+    there = [statement.read(folder) for statement in planned]
+    for damage in filter(None, (damage for _, damage in there)):
         print(f"{damage}; it is computed again", file=sys.stderr)
     jobs = [
         Job(statement.name, partial(statement.carry_out, folder), statement.entry.seconds)
-        for statement in planned
-        if statement.saved(folder) is None
+        for statement, (saved, _) in zip(planned, there, strict=True)
+        if saved is None
     ]
     processes = options.processes or usable_cores()
 
@@ -100,7 +101,7 @@ def theory(options: TheoryOptions) -> int:
             "pages there stay as they are; running isoloss reproduce there again adds the statements",
             file=sys.stderr,
         )
-    results = {each.file(folder): found for each in planned if (found := each.saved(folder)) is not None}
+    results = {each.file(folder): found for each in planned if (found := each.read(folder)[0]) is not None}
     if options.json:
         print(results_as_json(results, failures))
     print_summary(results, failures, page)

@@ -19,8 +19,8 @@ from isoloss.errors import Damaged
 from isoloss.progress import Progress
 from isoloss.results.store import read_sealed, write_sealed
 from isoloss.results.tensors import as_plain, from_plain
+from isoloss.theory import STATEMENTS, statements_named
 from isoloss.theory.finding import Entry, Statement
-from isoloss.theory.statement_names import STATEMENTS, statements_named
 
 SUITE: tuple[Entry, ...] = tuple(
     import_module(f"{__package__}.{re.sub('[-.]', '_', name)}").ENTRY for name in STATEMENTS
@@ -83,24 +83,17 @@ class PlannedStatement:
         content = f"{self.name} {__version__} {self.settings!r}"
         return folder / f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}.json"
 
-    def saved(self, folder: Path) -> Statement | None:
-        """The existing results; none if there are none or the file is damaged."""
-        path = self.file(folder)
-        return read_statement(path) if path.exists() and not self.damage(folder) else None
-
-    def damage(self, folder: Path) -> str:
-        """What is wrong with the existing results, which count as missing; empty if nothing is."""
+    def read(self, folder: Path) -> tuple[Statement | None, str]:
+        """The existing results, if any, and what is wrong with damaged ones, which count as missing."""
         path = self.file(folder)
         try:
-            if path.exists():
-                read_statement(path)
+            return read_statement(path) if path.exists() else None, ""
         except Damaged as error:
-            return str(error).partition("; delete")[0]
-        return ""
+            return None, str(error).partition("; delete")[0]
 
     def carry_out(self, folder: Path, progress: Progress) -> tuple[str, ...]:
         """Compute the statement into its file, unless it exists; as a job, it has nothing to report."""
-        if self.saved(folder) is None:
+        if self.read(folder)[0] is None:
             write_statement(self.file(folder), self.entry.compute(self.settings, progress))
         return ()
 
@@ -110,14 +103,16 @@ def stored_statements(folder: Path, *, smoke: bool) -> tuple[tuple[Statement, ..
 
     And a sentence for each file that is damaged.
     """
-    planned = [PlannedStatement(entry, entry.smoke if smoke else entry.full) for entry in SUITE]
-    found = tuple(saved for each in planned if (saved := each.saved(folder)) is not None)
+    read = {
+        entry.name: PlannedStatement(entry, entry.smoke if smoke else entry.full).read(folder)
+        for entry in SUITE
+    }
     damages = (
-        f"{damage}; `isoloss theory {each.name}{' --smoke' if smoke else ''}` computes it again"
-        for each in planned
-        if (damage := each.damage(folder))
+        f"{damage}; `isoloss theory {name}{' --smoke' if smoke else ''}` computes it again"
+        for name, (_, damage) in read.items()
+        if damage
     )
-    return found, tuple(damages)
+    return tuple(found for found, _ in read.values() if found is not None), tuple(damages)
 
 
 FILE = "theory.json"
