@@ -18,7 +18,7 @@ from isoloss.curvature.loss import LabelDistribution, losses_of, sentence_blocks
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import Estimate, jackknifed
 
 TASK = "gradient norm"
 
@@ -116,8 +116,7 @@ def mean_of_distinct_pairs(
     >>> mean_of_distinct_pairs(torch.ones(3).double(), h**2, h * h.sum()).value  # (1·2 + 1·6 + 2·6) / 3
     6.666666666666667
     """
-    value, leave_one_out = _distinct_pairs(weights, squares, products)
-    return _jackknifed(value, leave_one_out)
+    return jackknifed(*_distinct_pairs(weights, squares, products))
 
 
 def noise_and_signal(
@@ -142,7 +141,7 @@ def noise_and_signal(
     noise = whole / k - value * mean
     rest = (k * mean - weights) / (k - 1)
     noise_without = (whole - weights * squares) / (k - 1) - without * rest
-    return _jackknifed(noise, noise_without), _jackknifed(value / noise, without / noise_without)
+    return jackknifed(noise, noise_without), jackknifed(value / noise, without / noise_without)
 
 
 def _distinct_pairs(
@@ -156,9 +155,3 @@ def _distinct_pairs(
     left = (weights.sum() - weights).square() - (weights.square().sum() - weights.square())
     leave_one_out = (without - (diagonal.sum() - diagonal)) / left
     return value, leave_one_out
-
-
-def _jackknifed(value: Float[Tensor, ""], leave_one_out: Float[Tensor, " k"]) -> Estimate:
-    k = len(leave_one_out)
-    error = ((k - 1) / k * (leave_one_out - leave_one_out.mean()).square().sum()).sqrt()
-    return Estimate(float(value), float(error), k)

@@ -15,7 +15,7 @@ from isoloss.errors import BadInput, reason_of
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, jackknifed, mean_over_sentences
 
 EIGENVALUES, TOLERANCE, MOST_PRODUCTS = 5, 1e-3, 1000
 PROBES, STEPS, FEWEST_STEPS = 8, 40, 8
@@ -183,8 +183,7 @@ def _jackknifed(statistic: Callable[[Tensor], Tensor], n: int) -> Estimate:
     """A smooth function of n probes, with its leave-one-out standard error."""
     kept = torch.eye(n).logical_not()
     without = torch.stack([statistic(each) for each in kept])
-    error = ((n - 1) / n * (without - without.mean()).square().sum()).sqrt()
-    return Estimate(float(statistic(torch.ones(n).bool())), float(error), n)
+    return jackknifed(statistic(torch.ones(n).bool()), without)
 
 
 def spectral_density(

@@ -15,7 +15,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import Estimate, jackknifed
 
 PARTS = 4
 """Independent gradients of the trace: their products have no bias, and their spread is the error."""
@@ -116,8 +116,7 @@ def _mean_of_pairs(pairs: Float[Tensor, "K K"]) -> Estimate:
     value = total / (parts * (parts - 1))
     with_each = apart.sum(dim=0) + apart.sum(dim=1)
     without = (total - with_each) / ((parts - 1) * (parts - 2))
-    error = float(((parts - 1) / parts * (without - without.mean()).square().sum()).sqrt())
-    return Estimate(value, error, parts)
+    return jackknifed(value, without)
 
 
 def fisher_trace_gradient(

@@ -152,9 +152,9 @@ class Estimate:
 
 
 def mean_over_sentences(values: Float[Tensor, " n"]) -> Estimate:
-    """Mean of one value per sentence, with standard error s / √n for independent sentences.
+    """Mean of one value per sentence, or per run or draw, with standard error s / √n: all are independent.
 
-    Raises BadInput for fewer than two sentences, for which there is no standard error.
+    Raises BadInput for fewer than two, for which there is no standard error.
 
     >>> mean_over_sentences(torch.tensor([1.0, 2.0, 3.0, 6.0]))
     Estimate(value=3.0, standard_error=1.0801234497346435, n=4, degrees_of_freedom=3.0)
@@ -209,6 +209,19 @@ def paired_difference(values: Float[Tensor, " n"], reference: Float[Tensor, " n_
             f"{len(reference)}; measure both on one set"
         )
     return mean_over_sentences(values.double() - reference.double())
+
+
+def jackknifed(value: float | Float[Tensor, ""], without: Float[Tensor, " n"]) -> Estimate:
+    """A smooth statistic of n independent units, with its standard error from those `without` each of them.
+
+    A mean's is that of `mean_over_sentences`:
+
+    >>> round(jackknifed(3.0, torch.tensor([11.0, 10.0, 9.0, 6.0]) / 3).standard_error, 6)
+    1.080123
+    """
+    without, n = without.double(), len(without)
+    error = ((n - 1) / n * (without - without.mean()).square().sum()).sqrt()
+    return Estimate(float(value), float(error), n)
 
 
 def deviation_over_subsets(values: Float[Tensor, " n"], subsets: int = 5) -> Estimate:

@@ -13,6 +13,7 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, part_of, silent
+from isoloss.results.estimate import mean_over_sentences
 from isoloss.seeds import derived_seed
 from isoloss.theory.adamw_factors import SOURCE
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
@@ -23,7 +24,6 @@ from isoloss.theory.optimiser_paths import (
     adamw_paths,
     log_decay,
     mean_rows,
-    mean_with_error,
     panel_of_paths,
     weighted_line,
 )
@@ -190,7 +190,7 @@ def _rise_of_trace(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float
         "rise of the trace",
         "AdamW leaves the point of least trace, and the trace rises as far as along the flow of Σ √H_ii.",
         SOURCE,
-        mean_with_error(model.trace(run.differences[-1]) / model.trace(start)),
+        mean_over_sentences(model.trace(run.differences[-1]) / model.trace(start)),
         "equal to",
         float(model.trace(fallen) / model.trace(start)),
         unit="of the least trace",

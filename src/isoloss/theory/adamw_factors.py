@@ -31,7 +31,7 @@ from torch.func import grad, jacrev
 
 from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, part_of, silent
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import Estimate, jackknifed, mean_over_sentences
 from isoloss.seeds import derived_seed
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import RANK_CUT_OFF, Minimisers, factor_table, flow_along, trace_flow
@@ -39,7 +39,6 @@ from isoloss.theory.optimiser_paths import (
     Row,
     SGDSettings,
     adamw_paths,
-    mean_with_error,
     panel_of_paths,
     weighted_line,
 )
@@ -200,7 +199,7 @@ def factor_findings(
         return torch.stack([before - sum_of_roots(minimisers, each) for each in at])
 
     of_flow = float(falls(runs.flow[None]))
-    fallen = [mean_with_error(falls(at) / of_flow) for at in runs.ends]
+    fallen = [mean_over_sentences(falls(at) / of_flow) for at in runs.ends]
     of_batch = f"Batch size {runs.batch_size}"
     moved, batch, paths = float((runs.flow - start).norm()), f"B = {runs.batch_size}", len(runs.ends[-1])
     spread = float((runs.ends[-1].var(dim=0).sum() / paths).sqrt()) / moved
@@ -253,9 +252,9 @@ def _distances(runs: FactorRuns) -> tuple[float, float, float]:
     from_flow = (means - runs.flow).norm(dim=1)
     others = torch.cat([runs.slow_flow[None], runs.of_trace])
     least = (means[:, None] - others).norm(dim=2).amin(dim=1)
-    without = (least - 2 * from_flow)[1:]
-    error = ((paths - 1) / paths * (without - without.mean()).square().sum()).sqrt()
-    return float(from_flow[0]), float(least[0]), float(error)
+    difference = least - 2 * from_flow
+    error = jackknifed(difference[0], difference[1:]).standard_error
+    return float(from_flow[0]), float(least[0]), error
 
 
 def _factor_panel(minimisers: Minimisers, start: Float[Tensor, " P"], runs: Sequence[FactorRuns]) -> Panel:

@@ -20,7 +20,7 @@ from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import Checkpoint
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import Estimate, jackknifed
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import EnumeratedTransformer, enumerated_contexts, parameter_vector, scores
 
@@ -124,24 +124,15 @@ class TrainingRuns:
     seeds: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class CheckpointMatrices:
-    """The three matrices at one checkpoint of one run."""
-
-    seed: int
-    step: int
-    matrices: BartlettMatrices
-
-
-def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list[CheckpointMatrices]:
-    """Train each run and compute Σ, ∇²L and F at each of its checkpoints, exactly and in float64.
+def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> dict[int, list[BartlettMatrices]]:
+    """Train the run of each seed and compute Σ, ∇²L and F at each of its checkpoints, in float64.
 
     The three are those of the loss over the words; see `EnumeratedTransformer`.
     """
     language = alike_pairs(runs.words)
     contexts = enumerated_contexts(language)
     architecture = PostLayerNormTransformer(Shape(runs.width, 2, 1, 2 * runs.width), 0.0, "eager")
-    found: list[CheckpointMatrices] = []
+    found: dict[int, list[BartlettMatrices]] = {seed: [] for seed in runs.seeds}
     for seed in runs.seeds:
         specification = PretrainingSpecification(
             architecture,
@@ -157,11 +148,11 @@ def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list
         small = Minimisers(EnumeratedTransformer(double, contexts), contexts.distributions)
 
         def measure(
-            checkpoint: Checkpoint, model: PreTrainedModel, seed: int = seed, small: Minimisers = small
+            _: Checkpoint, model: PreTrainedModel, seed: int = seed, small: Minimisers = small
         ) -> None:
-            matrices = bartlett_matrices(small, parameter_vector(model))
-            found.append(CheckpointMatrices(seed, checkpoint.step, matrices))
-            progress("Lemma 3.2 along runs", len(found), len(runs.seeds) * len(runs.checkpoint_steps))
+            found[seed].append(bartlett_matrices(small, parameter_vector(model)))
+            done, every = sum(map(len, found.values())), len(found) * len(runs.checkpoint_steps)
+            progress("Lemma 3.2 along runs", done, every)
 
         with tempfile.TemporaryDirectory() as folder:
             pretrain(specification, language, Path(folder), at_checkpoint=measure)
@@ -185,9 +176,8 @@ def gap_exponent(paths: Sequence[Sequence[tuple[float, float]]]) -> Estimate:
         raise BadInput(
             f"{n} paths of {[len(path) for path in paths]} points settle no exponent; take more of either"
         )
-    without = np.array([_slope(points) for points in others])
-    spread = ((n - 1) / n * ((without - without.mean()) ** 2).sum()) ** 0.5
-    return Estimate(_slope([point for path in paths for point in path]), float(spread), n)
+    without = torch.tensor([_slope(points) for points in others], dtype=torch.float64)
+    return jackknifed(_slope([point for path in paths for point in path]), without)
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:

@@ -11,6 +11,7 @@ from isoloss.errors import IsolossError
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.minimisers import least_change
 from isoloss.theory.one_layer_transformer import (
     BracketStrings,
     OneLayerTransformer,
@@ -21,8 +22,8 @@ from isoloss.theory.one_layer_transformer import (
 )
 from isoloss.theory.zero_loss_solutions import (
     MISS,
+    RIDGE,
     corrected_bound,
-    least_change,
     random_weights,
     unevenness,
     units_of_weights,
@@ -88,7 +89,7 @@ def _trace_gradient(model: OneLayerTransformer, strings: BracketStrings) -> Floa
 
 def _tangent(direction: Float[Tensor, " p"], jacobian: Float[Tensor, "n p"]) -> Float[Tensor, " p"]:
     """The direction without the part that would change the outputs to first order."""
-    return direction - least_change(jacobian, jacobian @ direction)
+    return direction - least_change(jacobian, jacobian @ direction, RIDGE)
 
 
 def _conjugate(
@@ -119,7 +120,7 @@ def _lower(
         if float(misses.abs().max()) <= MISS:
             lower = float(zero_loss_trace(moved, strings))
             return (moved, lower) if lower < trace else None
-        correction = least_change(output_gradients(moved, strings.tokens) * units, misses)
+        correction = least_change(output_gradients(moved, strings.tokens) * units, misses, RIDGE)
         moved = model.with_flat(moved.flat() - units * correction)
     return None
 

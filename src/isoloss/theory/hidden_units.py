@@ -12,7 +12,7 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Dots, Landscape, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import mean_over_sentences
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.one_layer_transformer import (
     BracketStrings,
@@ -143,9 +143,7 @@ def unit_findings(
     length: int, of_counting: Float[Tensor, " j"], of_sampled: Float[Tensor, " k"]
 ) -> tuple[Finding, Finding]:
     """What single units explain of g*, where a random direction explains 1/T on average."""
-    chance, k = 1 / length, len(of_sampled)
-    share = Estimate(float(of_sampled.mean()), float(of_sampled.std() / k**0.5), k)
-    name, least = "told by a unit of solution (1)", float(of_counting.min())
+    chance, name, least = 1 / length, "told by a unit of solution (1)", float(of_counting.min())
     active = "An active unit of solution (1) determines g* on unmasked strings (squared correlation)."
     return (
         Finding(name, active, SOURCE, least, "equal to", 1.0, n=len(of_counting), tolerance=1e-9),
@@ -153,7 +151,7 @@ def unit_findings(
             "told by a unit of solution (2)",
             "A sampled unit tells as much of g* as a random direction, 1/T (squared correlation).",
             SOURCE,
-            share,
+            mean_over_sentences(of_sampled),
             "equal to",
             chance,
             tolerance=SHARE_OF_CHANCE * chance,

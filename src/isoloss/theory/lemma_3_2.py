@@ -1,6 +1,6 @@
 """Lemma 3.2, Bartlett's identity: at an exact fit, gradient covariance, Hessian and Fisher are equal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -9,7 +9,6 @@ from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.bartlett_matrices import (
     BartlettMatrices,
-    CheckpointMatrices,
     TrainingRuns,
     approaches,
     bartlett_matrices,
@@ -76,10 +75,7 @@ def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statem
     minimisers, start = exact_transformer(settings.width, 0.3, settings.seed, settings.words)
     near = approaches(minimisers, start, settings.distances, settings.directions, settings.seed, progress)
     trained = checkpoint_matrices(settings.training, progress)
-    runs = [
-        [c.matrices for c in trained if c.seed == seed and c.matrices.kl <= NEAR_THE_DISTRIBUTION]
-        for seed in settings.training.seeds
-    ]
+    runs = [[each for each in run if each.kl <= NEAR_THE_DISTRIBUTION] for run in trained.values()]
     return Statement(
         name="lemma-3.2",
         title="Are gradient covariance, Hessian and Fisher information equal at an exact fit?",
@@ -181,12 +177,13 @@ def exponent_findings(
     )
 
 
-def gap_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
+def gap_panel(trained: Mapping[int, Sequence[BartlettMatrices]]) -> Panel:
     """Both relative gaps against KL, one line per run, with a line of slope one half."""
     rows = [
-        (c.matrices.kl, gap, name, f"{name}, run {c.seed}", False)
-        for c in trained
-        for name, gap in (("Σ - F", c.matrices.covariance_gap), ("∇²L - F", c.matrices.hessian_gap))
+        (each.kl, gap, name, f"{name}, run {seed}", False)
+        for seed, run in trained.items()
+        for each in run
+        for name, gap in (("Σ - F", each.covariance_gap), ("∇²L - F", each.hessian_gap))
     ]
     kls = [row[0] for row in rows]
     rows += [(kl, kl**0.5, "√KL", "√KL", True) for kl in (min(kls), max(kls))]
@@ -208,16 +205,13 @@ def gap_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
     )
 
 
-def trace_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
+def trace_panel(trained: Mapping[int, Sequence[BartlettMatrices]]) -> Panel:
     """The three traces against KL."""
     rows = [
-        (c.matrices.kl, float(matrix.trace()), name, f"{name}, run {c.seed}")
-        for c in trained
-        for name, matrix in (
-            ("Tr F", c.matrices.fisher),
-            ("Tr ∇²L", c.matrices.hessian),
-            ("Tr Σ", c.matrices.covariance),
-        )
+        (each.kl, float(matrix.trace()), name, f"{name}, run {seed}")
+        for seed, run in trained.items()
+        for each in run
+        for name, matrix in (("Tr F", each.fisher), ("Tr ∇²L", each.hessian), ("Tr Σ", each.covariance))
     ]
     chart = Lines(KL, Axis("trace", "trace", logarithmic=True), Colour("matrix", "matrix"), series="series")
     return Panel(

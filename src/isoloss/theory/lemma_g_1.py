@@ -146,8 +146,8 @@ def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding
 def equality_finding(gaps: EqualityGaps) -> Finding:
     """The largest of the three conditions' gaps; 1e-9 is a thousand times their rounding error."""
     sentence = "The two-neuron solution meets conditions (3), (4) and (5) (largest violation)."
-    largest = max(abs(gaps.balance), abs(gaps.cancellation), gaps.attention)
-    return Finding("equality_conditions_gap", sentence, SOURCE, largest, "equal to", 0.0, n=3, tolerance=1e-9)
+    worst = gaps.largest
+    return Finding("equality_conditions_gap", sentence, SOURCE, worst, "equal to", 0.0, n=3, tolerance=1e-9)
 
 
 def _solutions(

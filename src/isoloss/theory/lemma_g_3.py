@@ -89,9 +89,8 @@ def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings)
 
     1e-9 is a thousand times the rounding error; 1e-3 is the sine of an angle that no rounding produces.
     """
-    gaps = equality_gaps(model, strings)
     ratio = float(hessian_trace(model, strings)) / corrected_bound(model.neurons, strings.length)
-    worst = max(abs(ratio - 1), abs(gaps.balance), abs(gaps.cancellation), gaps.attention)
+    worst = max(abs(ratio - 1), equality_gaps(model, strings).largest)
     attained = "With derivative 0 at kinks, split neurons attain the bound and meet (3) to (5) (largest gap)."
     even = (
         "As printed: weights that meet the conditions read all brackets evenly, even at kinks (unevenness)."

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 import torch
+from torch.func import grad, jacrev
 
 from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.progress import Progress, silent
@@ -84,9 +85,7 @@ def dense_trace(model: OneLayerTransformer, strings: BracketStrings) -> float:
     def loss(flat: torch.Tensor) -> torch.Tensor:
         return squared_loss(model.with_flat(flat), strings)
 
-    flat, second = model.flat(), torch.autograd.functional.hessian
-    hessian: torch.Tensor = second(loss, flat, vectorize=True)  # type: ignore[no-untyped-call]
-    return float(hessian.trace())
+    return float(jacrev(grad(loss))(model.flat()).trace())
 
 
 def factor(model: OneLayerTransformer, strings: BracketStrings) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.theory.fact_g_2 import mean_inputs
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.one_layer_transformer import masked_strings
@@ -71,7 +71,7 @@ def lemma_g_7(settings: LemmaG7Settings, progress: Progress = silent) -> Stateme
 def share_of_target(settings: LemmaG7Settings, length: int) -> Estimate:
     """Σ_h E[σ(vᵀh) a(v)] y(h) / Σ_h y(h)², y(h) = -√T 1ᵀh, over all inputs h; batches of v give the error."""
     inputs = mean_inputs(length)
-    target = lemmas_target(inputs)
+    target = inputs[:, :length].sum(1) * -math.sqrt(length)
     generator = torch.Generator().manual_seed(settings.seed)
     shares = []
     for _ in range(settings.batches):
@@ -80,14 +80,7 @@ def share_of_target(settings: LemmaG7Settings, length: int) -> Estimate:
         )
         mean = (v @ inputs.T).relu().T @ output_weight(v) / len(v)
         shares.append(float(mean @ target / target.square().sum()))
-    values = torch.tensor(shares, dtype=torch.float64)
-    return Estimate(float(values.mean()), float(values.std() / len(values) ** 0.5), len(values))
-
-
-def lemmas_target(inputs: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-    """-√T 1ᵀh, 1 on the brackets."""
-    length = inputs.shape[1] // 2
-    return inputs[:, :length].sum(1) * -math.sqrt(length)
+    return mean_over_sentences(torch.tensor(shares, dtype=torch.float64))
 
 
 def output_weight(neurons: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:

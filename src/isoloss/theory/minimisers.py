@@ -61,7 +61,10 @@ class Minimisers:
         for _ in range(NEWTON_STEPS):
             if kl <= SATURATED:
                 return parameters
-            moved = parameters - self._damped_step(parameters, damping)
+            _, rows, predicted = self._whitened(parameters)
+            scale = (self.distributions.weight[:, None] / predicted).sqrt()
+            residual = (self.distributions.distribution - predicted) * scale
+            moved = parameters - least_change(rows, residual.flatten(), damping)
             kl_moved = self.kl(moved)
             if kl_moved < kl:
                 parameters, kl, damping = moved, kl_moved, max(damping / 5, 1e-14)
@@ -71,17 +74,6 @@ class Minimisers:
             f"after {NEWTON_STEPS} Newton steps the model is still {kl:.3g} nats from the distribution; it "
             "is too small for the language, or starts too far away"
         )
-
-    def _damped_step(self, parameters: Float[Tensor, " P"], damping: float) -> Float[Tensor, " P"]:
-        _, rows, predicted = self._whitened(parameters)
-        residual = (
-            (self.distributions.distribution - predicted)
-            * (self.distributions.weight[:, None] / predicted).sqrt()
-        ).flatten()
-        gram = rows @ rows.T
-        gram.diagonal().add_(damping * float(gram.diagonal().mean()))
-        step: Tensor = rows.T @ torch.linalg.solve(gram, residual)
-        return step
 
     def singular_values(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " k"]:
         """Of the whitened scores, from the largest: on Γ the roots of the eigenvalues of ∇²L."""
@@ -93,55 +85,44 @@ class Minimisers:
         values = self.singular_values(parameters)
         return int((values > RANK_CUT_OFF * values[0]).sum())
 
-    def tangent(self, parameters: Float[Tensor, " P"], vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        """The vector's component along the level set of the model's distribution through θ: on Γ, along Γ."""
-        return _without(self.whitened_scores(parameters), vector)
-
     def whitened_scores(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "CV P"]:
         """Rows √(w_c f_y) score_cy, whose Gram matrix AᵀA is the Fisher information."""
         return self._whitened(parameters)[1]
 
-    def fisher_trace(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, ""]:
-        """Tr F = E_c E_{y ~ f} ||score||² (paper B.1), on Γ Tr ∇²L (Lemma 3.2); differentiable.
-
-        The gradients of both traces along Γ agree, since the traces do.
-        """
-        return self._whitened(parameters)[0]
-
     def _whitened(
         self, parameters: Float[Tensor, " P"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "CV P"], Float[Tensor, "C V"]]:
-        """The trace, the whitened scores and the model's probabilities, of one Jacobian."""
+        """Tr F = E_c E_{y ~ f} ||score||² (paper B.1), the whitened scores and the model's probabilities."""
         found, probabilities = scores(self.model, parameters)
         joint = self.distributions.weight[:, None] * probabilities
         trace = (joint * found.square().sum(dim=2)).sum()
         return trace, (joint.sqrt()[..., None] * found).flatten(0, 1), probabilities
 
     def trace(self, parameters: Float[Tensor, " P"]) -> float:
-        """Tr ∇²L on Γ."""
-        return float(self.fisher_trace(parameters))
+        """Tr F, on Γ Tr ∇²L (Lemma 3.2)."""
+        return float(self._whitened(parameters)[0])
 
     def fisher_diagonal(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """F_ii = E_c E_{y ~ f} g_i², which equal H_ii on Γ; differentiable in the parameters."""
         return self.whitened_scores(parameters).square().sum(dim=0)
 
     def trace_gradient(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        """∇_Γ Tr ∇²L: the gradient of the trace, projected onto the tangent space."""
-
-        def trace(at: Tensor) -> tuple[Tensor, Tensor]:
-            found, rows, _ = self._whitened(at)
-            return found, rows
-
-        gradient, rows = grad(trace, has_aux=True)(parameters)
-        return _without(rows, gradient)
+        """∇_Γ Tr ∇²L: the gradient of Tr F, on Γ the same, projected onto the tangent space."""
+        gradient, rows = grad(lambda at: self._whitened(at)[:2], has_aux=True)(parameters)
+        _, values, normals = torch.linalg.svd(rows, full_matrices=False)
+        normals = normals[values > RANK_CUT_OFF * values[0]]
+        tangent: Tensor = gradient - normals.T @ (normals @ gradient)
+        return tangent
 
 
-def _without(rows: Float[Tensor, "CV P"], vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-    """The vector without its component in the space of the rows, whose rank is at `RANK_CUT_OFF`."""
-    _, values, normals = torch.linalg.svd(rows, full_matrices=False)
-    normals = normals[values > RANK_CUT_OFF * values[0]]
-    rest: Tensor = vector - normals.T @ (normals @ vector)
-    return rest
+def least_change(
+    jacobian: Float[Tensor, "n p"], change: Float[Tensor, " n"], damping: float
+) -> Float[Tensor, " p"]:
+    """The least δ with J δ = `change`, with `damping` added to J Jᵀ, relative to its mean diagonal."""
+    gram = jacobian @ jacobian.T
+    gram.diagonal().add_(damping * gram.diagonal().mean())
+    least: Tensor = jacobian.T @ torch.linalg.solve(gram, change)
+    return least
 
 
 def trace_flow(
@@ -207,8 +188,9 @@ def factor_table(
     """The minimisers of logits U Vᵀ on a random hidden Markov model of two states, and a normal start."""
     language = random_hmm(words=words, states=2, blocks=1, length=length, seed=language_seed)
     distributions = enumerated_contexts(language).distributions
-    model = FactorTable(len(distributions.weight), words, rank)
-    return Minimisers(model, distributions), model.random_parameters(start_seed)
+    contexts, generator = len(distributions.weight), torch.Generator().manual_seed(start_seed)
+    start = torch.randn((contexts + words) * rank, generator=generator, dtype=torch.float64)
+    return Minimisers(FactorTable(contexts, rank), distributions), start
 
 
 def exact_transformer(

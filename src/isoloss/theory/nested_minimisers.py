@@ -1,5 +1,6 @@
 """Figure 11 (right), computed: one coin with one and with more pairs of factors (Section 4, B.4)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -68,17 +69,11 @@ def nested_minimisers(settings: NestedSettings, progress: Progress = silent) -> 
     )
 
 
-@dataclass(frozen=True)
-class _Traces:
-    """The trace at each of `times` along the flow from one minimiser of the model with `pairs` pairs."""
-
-    pairs: int
-    start: str
-    times: list[float]
-    values: list[float]
+Traces = Sequence[tuple[int, str, list[tuple[float, float]]]]
+"""For each flow the model's number of pairs, its start, and the trace at each time."""
 
 
-def _traces_along_flows(settings: NestedSettings, coin: BiasedCoin, progress: Progress) -> list[_Traces]:
+def _traces_along_flows(settings: NestedSettings, coin: BiasedCoin, progress: Progress) -> Traces:
     minimisers = coin.minimisers
     end = settings.decays / coin.decay_rate(batch_size=1)
     times = [end * point / settings.points for point in range(settings.points + 1)]
@@ -90,12 +85,13 @@ def _traces_along_flows(settings: NestedSettings, coin: BiasedCoin, progress: Pr
     found = []
     for done, (pairs, name, start) in enumerate(starts, start=1):
         path = trace_flow(minimisers, start, times)
-        found.append(_Traces(pairs, name, times, [minimisers.trace(at) for at in path]))
+        traces = [(time, minimisers.trace(at)) for time, at in zip(times, path, strict=True)]
+        found.append((pairs, name, traces))
         progress("flows of the trace", done, len(starts))
     return found
 
 
-def _findings(settings: NestedSettings, coin: BiasedCoin, traces: list[_Traces]) -> tuple[Finding, ...]:
+def _findings(settings: NestedSettings, coin: BiasedCoin, traces: Traces) -> tuple[Finding, ...]:
     minimisers, least = coin.minimisers, _least_trace(coin)
     small = [coin.minimiser(d) for d in settings.differences]
     apart = [abs(minimisers.trace(_embedded(at, settings.pairs)) - minimisers.trace(at)) for at in small]
@@ -114,7 +110,7 @@ def _findings(settings: NestedSettings, coin: BiasedCoin, traces: list[_Traces])
         )
     ]
     for pairs in (1, settings.pairs):
-        ends = [flow.values[-1] for flow in traces if flow.pairs == pairs]
+        ends = [flow[-1][1] for of, _, flow in traces if of == pairs]
         findings.append(
             Finding(
                 f"least trace, {_in_words(pairs)}",
@@ -146,13 +142,12 @@ def _embedded(small: Float[Tensor, " 2"], pairs: int) -> Float[Tensor, " P"]:
     return large.flatten()
 
 
-def _panel(traces: list[_Traces], least: float) -> Panel:
+def _panel(traces: Traces, least: float) -> Panel:
     rows = []
-    for flow in traces:
-        model = _in_words(flow.pairs)
-        series = f"{model}, {flow.start}"
-        rows += [(t, h, model, series, False) for t, h in zip(flow.times, flow.values, strict=True)]
-    rows += [(t, least, LEAST, LEAST, True) for t in (0.0, traces[0].times[-1])]
+    for pairs, start, flow in traces:
+        model = _in_words(pairs)
+        rows += [(*point, model, f"{model}, {start}", False) for point in flow]
+    rows += [(t, least, LEAST, LEAST, True) for t in (0.0, traces[0][2][-1][0])]
     y, colour = Axis("trace", "Tr ∇²L (nats)"), Colour("model", "model")
     return Panel(
         "nested-traces",

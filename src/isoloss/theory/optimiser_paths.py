@@ -14,7 +14,7 @@ from torch.func import vmap
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import ContextDistributions
 
@@ -29,10 +29,6 @@ class SGDSettings:
     batch_size: int
     paths: int
     seed: int
-
-    def steps(self, time: float) -> int:
-        """k = t / η², to the nearest step."""
-        return round(time / self.learning_rate**2)
 
 
 def sgd_paths(
@@ -90,7 +86,7 @@ def _observed(
     times: Sequence[float],
     progress: Progress,
 ) -> Iterator[Float[Tensor, "R P"]]:
-    steps = [settings.steps(time) for time in times]
+    steps = [round(time / settings.learning_rate**2) for time in times]  # to the nearest one
     if steps != sorted(steps) or min(steps, default=0) < 0:
         raise BadInput(f"the times of runs must rise from 0, not {list(times)}")
     parameters, done = start.repeat(settings.paths, 1), 0
@@ -137,18 +133,9 @@ def _fresh_counts(
             yield counted.view(settings.paths, *shape)
 
 
-def mean_with_error(values: Float[Tensor, " R"]) -> Estimate:
-    """The mean over independent runs.
-
-    >>> mean_with_error(torch.tensor([1.0, 2.0, 3.0, 6.0]).double()).standard_error
-    1.0801234497346435
-    """
-    return Estimate(float(values.mean()), float(values.std()) / len(values) ** 0.5, len(values))
-
-
 def log_decay(start: float, values: Float[Tensor, " R"], unit: float) -> Estimate:
     """log(start / E values) over `unit`, with its standard error by the delta method; nan below zero."""
-    mean = mean_with_error(values)
+    mean = mean_over_sentences(values)
     if mean.value <= 0:
         return Estimate(math.nan, math.inf, mean.n)
     return Estimate(math.log(start / mean.value) / unit, mean.standard_error / mean.value / unit, mean.n)
@@ -156,9 +143,9 @@ def log_decay(start: float, values: Float[Tensor, " R"], unit: float) -> Estimat
 
 def root_mean_square(errors: Float[Tensor, " R"]) -> Estimate:
     """√E e² over independent runs, with its standard error by the delta method."""
-    squares = errors.square()
-    root = float(squares.mean().sqrt())
-    return Estimate(root, float(squares.std()) / len(squares) ** 0.5 / (2 * root), len(squares))
+    mean = mean_over_sentences(errors.square())
+    root = math.sqrt(mean.value)
+    return Estimate(root, mean.standard_error / (2 * root), mean.n)
 
 
 @dataclass(frozen=True)
@@ -212,9 +199,11 @@ def mean_rows(
     times: Sequence[float], values: Float[Tensor, "n R"], path: str, series: str, *, unit: float = 1.0
 ) -> list[Row]:
     """The mean over R runs at each of n times, in multiples of `unit`, with its standard error."""
-    errors = (values.std(dim=1) / values.shape[1] ** 0.5 / unit).tolist()
-    means = (values.mean(dim=1) / unit).tolist()
-    return [(*point, path, series, False) for point in zip(times, means, errors, strict=True)]
+    means = [mean_over_sentences(each / unit) for each in values]
+    return [
+        (time, mean.value, mean.standard_error, path, series, False)
+        for time, mean in zip(times, means, strict=True)
+    ]
 
 
 def panel_of_paths(name: str, title: str, caption: str, x: Axis, y: Axis, rows: Sequence[Row]) -> Panel:

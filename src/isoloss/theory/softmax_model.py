@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
-from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.derivatives import trainable_parameters, unflattened
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
@@ -121,26 +121,14 @@ class LogitTable:
 
 @dataclass(frozen=True)
 class FactorTable:
-    """Logits U Vᵀ, U [C, r] before V [words, r] in the parameters: a table with more parameters than
-    distributions.
+    """Logits U Vᵀ, U [C, r] before V [V, r] in the parameters: a table of more parameters than words.
 
     With r >= words - 1 and V of full rank, U alone moves every logit, so the minimisers are a manifold of
     codimension C (words - 1).
     """
 
     contexts: int
-    words: int
     rank: int
-
-    @property
-    def parameters(self) -> int:
-        """P = (C + V) r."""
-        return (self.contexts + self.words) * self.rank
-
-    def random_parameters(self, seed: int) -> Float[Tensor, " P"]:
-        """Independent standard normal numbers, float64."""
-        generator = torch.Generator().manual_seed(seed)
-        return torch.randn(self.parameters, generator=generator, dtype=torch.float64)
 
     def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
         rows = parameters.view(-1, self.rank)
@@ -161,6 +149,7 @@ def scores(
     return (probabilities[..., None] * jacobian).sum(dim=1, keepdim=True) - jacobian, probabilities
 
 
+@dataclass(frozen=True)
 class EnumeratedTransformer:
     """A masked language model in evaluation mode, its parameters (tied ones once) concatenated in float64.
 
@@ -170,18 +159,13 @@ class EnumeratedTransformer:
     unchanged.
     """
 
-    def __init__(self, model: nn.Module, contexts: EnumeratedContexts) -> None:
-        self._model, self._contexts = model, contexts
-        named = trainable_parameters(model)
-        self._names, self._shapes = list(named), [p.shape for p in named.values()]
-        self._sizes = [p.numel() for p in named.values()]
-        self._rows = torch.arange(len(contexts.input_ids))
+    model: nn.Module
+    contexts: EnumeratedContexts
 
     def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        pieces = zip(torch.split(parameters, self._sizes), self._shapes, strict=True)
-        named = dict(zip(self._names, (piece.view(shape) for piece, shape in pieces), strict=True))
-        everywhere = functional_call(self._model, named, (self._contexts.input_ids,)).logits
-        scores: Tensor = everywhere[self._rows, self._contexts.mask_positions, FIRST_WORD:]
+        ids, named = self.contexts.input_ids, unflattened(parameters, trainable_parameters(self.model))
+        everywhere = functional_call(self.model, named, (ids,)).logits
+        scores: Tensor = everywhere[torch.arange(len(ids)), self.contexts.mask_positions, FIRST_WORD:]
         return scores
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.seeds import derived_seed
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import COEFFICIENT, Minimisers, factor_table, trace_flow
@@ -23,7 +23,6 @@ from isoloss.theory.optimiser_paths import (
     SGDSettings,
     fitted_order,
     mean_rows,
-    mean_with_error,
     panel_of_paths,
     root_mean_square,
     sgd_paths,
@@ -80,7 +79,7 @@ class FlowAgainstSGD:
 
     def fall(self, at_rate: RunsAtOneRate) -> Estimate:
         """The mean fall of the trace, in units of the flow's fall, and its standard error."""
-        return mean_with_error((self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1]))
+        return mean_over_sentences((self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1]))
 
     @property
     def fall_in_the_limit(self) -> Line:

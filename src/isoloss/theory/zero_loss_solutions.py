@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.errors import BadInput, IsolossError
+from isoloss.theory.minimisers import least_change
 from isoloss.theory.one_layer_transformer import (
     BracketStrings,
     OneLayerTransformer,
@@ -20,7 +21,7 @@ SCORE_SIZE = 2
 MISS = 1e-10
 """The largest |f(x) - g*(x)| at which the loss counts as zero: a loss of 1e-20."""
 RIDGE = 1e-10
-"""Added to J Jᵀ relative to its mean diagonal: near the end many strings require the same step."""
+"""The least damping of `least_change`: near the end many strings require the same step."""
 FITTING_STEPS = 200
 
 
@@ -181,16 +182,6 @@ def units_of_weights(model: OneLayerTransformer) -> Float[Tensor, " p"]:
     )
 
 
-def least_change(
-    jacobian: Float[Tensor, "n p"], change: Float[Tensor, " n"], damping: float = RIDGE
-) -> Float[Tensor, " p"]:
-    """The least δ with J δ = `change`, damped."""
-    gram = jacobian @ jacobian.T
-    gram.diagonal().add_(damping * gram.diagonal().mean())
-    weights: Tensor = torch.linalg.solve(gram, change)
-    return jacobian.T @ weights
-
-
 @dataclass(frozen=True)
 class EqualityGaps:
     """Each is 0 if its condition holds; fractions, without unit.
@@ -203,6 +194,11 @@ class EqualityGaps:
     balance: float
     cancellation: float
     attention: float
+
+    @property
+    def largest(self) -> float:
+        """The largest of the three, whatever its sign."""
+        return max(abs(self.balance), abs(self.cancellation), self.attention)
 
 
 def equality_gaps(model: OneLayerTransformer, strings: BracketStrings) -> EqualityGaps:
