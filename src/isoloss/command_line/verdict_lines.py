@@ -13,10 +13,9 @@ from isoloss.executors.job import Notice
 from isoloss.experiments.claims import Judgement, Role
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.shipped_results import BesideShipped
-from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.page import spoken
 from isoloss.results.record import ABSENT, Record, Setting, as_text
-from isoloss.results.verdict import Verdict
+from isoloss.results.verdict import Verdict, counts
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.suite import statement_content
 
@@ -42,7 +41,7 @@ def counted(judgements: Sequence[Judgement]) -> list[str]:
     """How many effects, and how many premises, got each verdict: a line each, with the verdict's mark."""
     lines = []
     for role in ("effect", "premise"):
-        found = counts(verdicts_on(role, judgements))
+        found = counts(judged.verdict for judged in judgements if judged.claim.role == role)
         if total := sum(found.values()):
             numbers = ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in found.items())
             lines.append(f"{total} {role}{'s' * (total != 1)}: {numbers}")
@@ -243,7 +242,7 @@ def counted_findings(statements: Sequence[Statement]) -> str:
     '1 statement, 16 findings: 14 ✓ supported, 1 ✗ not supported, 1 ? inconclusive'
     """
     findings = [finding for statement in statements for finding in statement.findings]
-    found = counts([finding.verdict for finding in findings])
+    found = counts(finding.verdict for finding in findings)
     numbers = ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in found.items())
     return f"{_several(len(statements), 'statement')}, {_several(len(findings), 'finding')}: {numbers}"
 

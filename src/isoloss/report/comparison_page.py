@@ -23,7 +23,7 @@ from isoloss.measurements.task_texts import DESCRIPTION
 from isoloss.measurements.verdicts import MAJORITY, PairVerdict, pair_sentences
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel
 from isoloss.report.page import Page, Section, drawn
-from isoloss.report.table import cell, html_table
+from isoloss.report.table import html_table
 from isoloss.results.record import Record, as_text
 
 CHECKPOINT = Colour("checkpoint", "checkpoint")
@@ -164,61 +164,42 @@ def _accuracies(comparison: Comparison) -> pl.DataFrame:
 
 
 def _differences(verdicts: Sequence[PairVerdict]) -> Markup:
-    rows = []
-    for each in verdicts:
-        found = each.difference
-        interval = "" if math.isnan(each.low) else f"{as_text(each.low)} to {as_text(each.high)}"
-        rows.append(
-            [
-                cell(f"{each.second} less {each.first}"),
-                cell(each.measured),
-                cell(None if found is None else found.value, None if found is None else found.standard_error),
-                cell(interval),
-                cell(None if found is None else found.n),
-                cell(f"{each.question}: {each.answer}"),
-            ]
+    rows = [
+        (
+            f"{each.second} less {each.first}",
+            each.measured,
+            each.difference,
+            "" if math.isnan(each.low) else f"{as_text(each.low)} to {as_text(each.high)}",
+            None if each.difference is None else each.difference.n,
+            f"{each.question}: {each.answer}",
         )
-    if not rows:
-        return Markup()
-    return html_table(("pair", "measured", "difference", "interval", "n", "verdict"), rows)
+        for each in verdicts
+    ]
+    titles = ("pair", "measured", "difference", "interval", "n", "verdict")
+    return html_table(titles, rows) if rows else Markup()
 
 
 def _checkpoints(comparison: Comparison) -> Markup:
-    return html_table(
-        ("checkpoint", "architecture", "predicts", "parameters", "longest text", "weights", "tokenizer"),
-        [_row(checkpoint) for checkpoint in comparison.checkpoints],
+    titles = ("checkpoint", "architecture", "predicts", "parameters", "longest text", "weights", "tokenizer")
+    rows = (
+        (c.name, c.kind, c.prediction, c.parameters, c.longest, c.weights[:12], c.tokenizer[:12])
+        for c in comparison.checkpoints
     )
-
-
-def _row(checkpoint: Checkpoint) -> list[Markup]:
-    facts = (
-        checkpoint.name,
-        checkpoint.kind,
-        checkpoint.prediction,
-        checkpoint.parameters,
-        checkpoint.longest,
-    )
-    return [*map(cell, facts), cell(checkpoint.weights[:12]), cell(checkpoint.tokenizer[:12])]
+    return html_table(titles, rows)
 
 
 def _groups(comparison: Comparison) -> Markup:
     """The trace by part of the model, one column per checkpoint."""
     found = {each.name: _parts(comparison, each) for each in comparison.checkpoints}
     groups = list(dict.fromkeys(group for parts in found.values() for group in parts))
-    if not groups:
-        return Markup()
-    rows = [[cell(group), *(_number(parts.get(group)) for parts in found.values())] for group in groups]
-    return html_table(("part of the model", *found), rows)
+    rows = [(group, *(parts.get(group) for parts in found.values())) for group in groups]
+    return html_table(("part of the model", *found), rows) if rows else Markup()
 
 
 def _parts(comparison: Comparison, checkpoint: Checkpoint) -> dict[str, Record]:
     found = comparison.measurement(checkpoint, TRACE)
     records = () if found is None else found.records
     return {str(record.settings["group"]): record for record in records if "group" in record.settings}
-
-
-def _number(record: Record | None) -> Markup:
-    return cell(None) if record is None else cell(record.value, record.standard_error)
 
 
 def _notices(comparison: Comparison, details: PageDetails) -> tuple[str, ...]:

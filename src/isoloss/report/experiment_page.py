@@ -19,7 +19,7 @@ from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
 from isoloss.report.frame import Link, json_link
 from isoloss.report.page import DrawnPanel, Page, Section, drawn, spoken
-from isoloss.report.table import cell, draw_table, every_column, html_table, in_numbers, interval_picture
+from isoloss.report.table import draw_table, every_column, html_table, in_numbers, interval_picture
 
 WORLDS = (
     "The mean of each statistic of accuracy over simulated experiments with these runs, which use no "
@@ -117,7 +117,7 @@ class ExperimentPage:
         """A row per run: its name, its steps, whether it is complete, its files, and how to recompute it."""
         code = Markup("<td><code>{}</code></td>")
         rows = (
-            [*_run(run, self.output, complete=each), code.format(self.again(experiment, run))]
+            (*_run(run, self.output, complete=each), code.format(self.again(experiment, run)))
             for run, each in zip(experiment.runs, complete, strict=True)
         )
         return html_table(("run", "seed", "steps", "state", "files", "to recompute it"), rows)
@@ -151,14 +151,16 @@ def _seeds_and_registration(experiment: Experiment) -> list[tuple[str, str]]:
 
 def _possible(experiment: Experiment, possible: Mapping[str, Range]) -> Markup:
     """A row per effect that reads accuracy: its statistic in each world, and what is wrong with it, if so."""
-    rows = [
-        [
-            *map(cell, (claim.sentence, str(claim.claimed), *(found.mean(world) for world in World))),
-            cell(f"undecidable by design: {found.fault}" if found.fault else "can be decided"),
-        ]
+    rows = (
+        (
+            claim.sentence,
+            str(claim.claimed),
+            *(found.mean(world) for world in World),
+            f"undecidable by design: {found.fault}" if found.fault else "can be decided",
+        )
         for claim in experiment.claims
         if (found := possible.get(claim.name)) is not None
-    ]
+    )
     titles = (
         "claim",
         "claimed",
@@ -172,14 +174,15 @@ def _possible(experiment: Experiment, possible: Mapping[str, Range]) -> Markup:
 
 def _withdrawn(judgements: Sequence[Judgement]) -> Markup:
     """A row per claim: its number, what was claimed, and why nothing is tested by it."""
-    rows = [
-        [
-            *(cell(each) for each in (_with_unit(judged.claim), *_read(judged.claim, judged.effect, *ends))),
-            *map(cell, (judged.claim.reading.region(judged.claim.claimed), judged.claim.withdrawn)),
-        ]
+    rows = (
+        (
+            _with_unit(judged.claim),
+            *_read(judged.claim, judged.effect, judged.low, judged.high),
+            judged.claim.reading.region(judged.claim.claimed),
+            judged.claim.withdrawn,
+        )
         for judged in judgements
-        for ends in ((judged.low, judged.high),)
-    ]
+    )
     return html_table(("claim", "here", "from", "to", "claimed", "why"), rows)
 
 
@@ -195,27 +198,26 @@ def _read(claim: Claim, *numbers: float) -> tuple[float, ...]:
 
 def _beside(judgements: Sequence[Judgement], beside: BesideShipped) -> Markup:
     """A row per claim: its effect here, the shipped one with its interval, and whether ours lies in it."""
-    rows = [
-        [
-            cell(_with_unit(judged.claim)),
-            *map(cell, _read(judged.claim, judged.effect, shipped.effect, shipped.low, shipped.high)),
-            cell(place),
-        ]
+    rows = (
+        (
+            _with_unit(judged.claim),
+            *_read(judged.claim, judged.effect, shipped.effect, shipped.low, shipped.high),
+            "within" if shipped.holds(judged.effect) else "outside",
+        )
         for judged in judgements
         if (shipped := beside.shipped.claims.get(judged.claim.name)) is not None
-        for place in ("within" if shipped.holds(judged.effect) else "outside",)
-    ]
+    )
     return html_table(("claim", "here", "shipped", "from", "to", "here is"), rows)
 
 
-def _run(run: PlannedRun, output: Path, *, complete: bool) -> list[Markup]:
+def _run(run: PlannedRun, output: Path, *, complete: bool) -> tuple[object, ...]:
     state = "complete" if complete else "not complete"
     if complete and is_records_alone(run, output):
         state = "complete, records alone"
     link = Markup('<a href="{}/{}">{}</a>')
     links = [link.format(run_folder(run), name, name.partition(".")[0]) for name in run_files(run, output)]
     files = Markup("<td>{}</td>").format(Markup(" · ").join(links))
-    return [*map(cell, (run.name, run.seed, run.steps, state)), files]
+    return run.name, run.seed, run.steps, state, files
 
 
 def _numbers(table: pl.DataFrame, name: str) -> Markup:
@@ -299,8 +301,8 @@ def _claims(judgements: Sequence[Judgement]) -> Markup:
     verdict = Markup('<td><span class="verdict {}">{}</span></td>')
     rows = [
         (
-            cell(judged.claim.sentence),
-            cell(judged.claim.paper),
+            judged.claim.sentence,
+            judged.claim.paper,
             measured.format(kind, interval_picture(judged), in_numbers(judged)),
             verdict.format(kind, judged.verdict),
         )

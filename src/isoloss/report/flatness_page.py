@@ -11,7 +11,7 @@ from isoloss.measurements.measured_models import CONFIDENCE, MeasuredModels, row
 from isoloss.measurements.sensitivity import UNIT, WHOLE, PartUnderChange
 from isoloss.panels import Axis, Bars, Chart, Colour, Lines, Panel
 from isoloss.report.page import Page, Section, drawn
-from isoloss.report.table import cell, html_table
+from isoloss.report.table import html_table
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 
@@ -158,16 +158,16 @@ def _value(record: Record) -> dict[str, float]:
 
 
 def _table(measured: MeasuredModels) -> Markup:
-    rows = [
-        [
-            cell(record.checkpoint),
-            cell(record.quantity if "reference" in record.settings else row_title(record)),
-            cell(record.value, record.standard_error),
-            cell(record.n),
-            cell(record.unit),
-        ]
+    rows = (
+        (
+            record.checkpoint,
+            record.quantity if "reference" in record.settings else row_title(record),
+            record,
+            record.n,
+            record.unit,
+        )
         for record in measured.records
-    ]
+    )
     return html_table(("model", "of", "value", "n", "unit"), rows)
 
 
@@ -189,18 +189,10 @@ def sensitivity_page(
     if others:
         bars = Bars("part", Axis("value", f"KL ({UNIT})", "error"), Colour("change", ""))
         panels.append(_panel("other-changes", "Other changes", bars, others, bits_of))
-    rows = [
-        [
-            cell(each.part),
-            cell(each.change),
-            cell(each.numbers),
-            *(
-                cell(None) if one is None else cell(one.value, one.standard_error)
-                for one in (each.from_trace, each.quadratic, each.measured)
-            ),
-        ]
+    rows = (
+        (each.part, each.change, each.numbers, each.from_trace, each.quadratic, each.measured)
         for each in found
-    ]
+    )
     titles = ("part", "change", "numbers", "from the trace", "½ δᵀFδ", "measured")
     return Page(
         name="sensitivity",

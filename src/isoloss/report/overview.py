@@ -1,12 +1,11 @@
 """The site's first page: the answers to each question, the best pictures, and links to every page."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from isoloss.experiments.claims import Judgement, Question, Role, decided_in_one_family
+from isoloss.experiments.claims import Judgement, Question, decided_in_one_family
 from isoloss.report.frame import Link
-from isoloss.results.verdict import Verdict
+from isoloss.results.verdict import Verdict, counts
 from isoloss.theory.finding import Finding
 
 OVERVIEW = "index"
@@ -29,28 +28,28 @@ class Card:
     judgements: tuple[Judgement, ...] = ()
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many of its findings got each verdict."""
+        return counts(finding.verdict for finding in self.findings)
+
 
 @dataclass(frozen=True)
 class Answer:
     """A question with the claims that answer it, each with the page that has the details, and its own pages.
 
-    `findings` are theory's, one statement per row, with how many there are of each verdict.
+    `statements` are theory's pages, whose findings count too.
     """
 
     question: Question
     claims: tuple[tuple[Judgement, Link], ...]
     cards: tuple[Card, ...]
-    findings: tuple[tuple[Card, dict[Verdict, int]], ...] = ()
+    statements: tuple[Card, ...] = ()
 
     @property
     def is_judged(self) -> bool:
         """Whether there is any verdict."""
         return any(self.counts.values())
-
-    @property
-    def statements(self) -> tuple[Card, ...]:
-        """The pages of the statements whose findings are here."""
-        return tuple(card for card, _ in self.findings)
 
     @property
     def anchor(self) -> str:
@@ -60,10 +59,8 @@ class Answer:
     @property
     def counts(self) -> dict[Verdict, int]:
         """How many claims and findings got each verdict."""
-        found = Counter(judged.verdict for judged, _ in self.claims)
-        for _, of_statement in self.findings:
-            found.update(of_statement)
-        return {verdict: found[verdict] for verdict in Verdict}
+        of_theory = (finding.verdict for card in self.statements for finding in card.findings)
+        return counts((*(judged.verdict for judged, _ in self.claims), *of_theory))
 
 
 @dataclass(frozen=True)
@@ -95,10 +92,9 @@ def answers(experiments: Sequence[Card], statements: Sequence[Card]) -> tuple[An
     for question in Question:
         answering = tuple((judged, link) for judged, link, asked in claims if asked == question)
         cards = tuple(card for card in experiments if card.question == question)
-        of_theory = statements if question == Question.THEORY else ()
-        findings = tuple((card, counts([each.verdict for each in card.findings])) for card in of_theory)
-        if answering or cards or findings:
-            found.append(Answer(question, answering, cards, findings))
+        of_theory = tuple(statements) if question == Question.THEORY else ()
+        if answering or cards or of_theory:
+            found.append(Answer(question, answering, cards, of_theory))
     return tuple(found)
 
 
@@ -108,11 +104,6 @@ def gallery(experiments: Sequence[Card]) -> tuple[Card, ...]:
     placed = [card for card in pictured if card.place is not None]
     finest = sorted(placed, key=lambda card: card.place or 0)
     return tuple(finest or pictured)[:PICTURES_SHOWN]
-
-
-def verdicts_on(role: Role, judgements: Sequence[Judgement]) -> list[Verdict]:
-    """The verdicts on the claims that are judged as that."""
-    return [judged.verdict for judged in judgements if judged.claim.role == role]
 
 
 def decided_by_family(experiments: Sequence[Card]) -> str:
@@ -128,13 +119,3 @@ def decided_by_family(experiments: Sequence[Card]) -> str:
         f"Of {len(judged)} effects, {decided} are decided by Holm's procedure within each experiment, and "
         f"{decided_in_one_family(judged)} would be in one family of all experiments."
     )
-
-
-def counts(verdicts: Sequence[Verdict]) -> dict[Verdict, int]:
-    """Every verdict with its count.
-
-    >>> {str(verdict): n for verdict, n in counts([Verdict.SUPPORTED]).items()}
-    {'supported': 1, 'not supported': 0, 'inconclusive': 0}
-    """
-    found = Counter(verdicts)
-    return {verdict: found[verdict] for verdict in Verdict}

@@ -11,17 +11,16 @@ from typing import Any
 import polars as pl
 from markupsafe import Markup
 
-from isoloss.experiments.claims import Judgement, Kind
+from isoloss.experiments.claims import Judgement
 from isoloss.files import write_atomically
 from isoloss.panels import Bars, Categories, Dots, Layout, Lines, Panel
 from isoloss.report.charts import draw
 from isoloss.report.frame import Frame, alone, as_script_data, rendered
 from isoloss.report.marks import STACKED_HEIGHT, Drawing, Key, key_of
 from isoloss.report.over_runs import explained
-from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.pictures import KINDS, legend, one_picture, svg_and_png, without_legends, write_pictures
 from isoloss.report.table import claims_as_latex
-from isoloss.results.verdict import Verdict
+from isoloss.results.verdict import Verdict, counts
 from isoloss.theory.finding import Finding
 
 Coloured = Dots | Lines | Categories | Bars
@@ -98,10 +97,12 @@ class Page:
     notices: tuple[str, ...] = ()
 
     @property
-    def verdict_counts(self) -> dict[Kind, dict[Verdict, int]]:
+    def verdict_counts(self) -> dict[str, dict[Verdict, int]]:
         """How many claims of each kind on the page got each verdict."""
-        kinds: tuple[Kind, ...] = ("effect", "premise")
-        found = {kind: verdicts_on(kind, self.judgements) for kind in kinds}
+        found = {
+            kind: [judged.verdict for judged in self.judgements if judged.claim.role == kind]
+            for kind in ("effect", "premise")
+        }
         return {kind: counts(verdicts) for kind, verdicts in found.items() if verdicts}
 
 

@@ -11,26 +11,31 @@ from markupsafe import Markup, escape
 from isoloss.experiments.claims import Judgement
 from isoloss.panels import Axis, Table, TreeNode
 from isoloss.report.marks import NOTHING
-from isoloss.results.record import ABSENT, as_text
+from isoloss.results.estimate import Estimate
+from isoloss.results.record import ABSENT, Record, as_text
 
 WIDTH, HEIGHT, MARGIN = 132, 18, 6
 """Of the picture of an interval, in pixels."""
 
 
-def html_table(titles: Sequence[str], rows: Iterable[Sequence[Markup]]) -> Markup:
-    """Titles over rows of cells that are `td` elements; it scrolls if it is wider than the page."""
+def html_table(titles: Sequence[str], rows: Iterable[Iterable[object]]) -> Markup:
+    """Titles over rows of what is in each `cell`; it scrolls if it is wider than the page."""
     head = Markup("").join(Markup('<th scope="col">{}</th>').format(title) for title in titles)
-    body = Markup("").join(Markup("<tr>{}</tr>").format(Markup("").join(cells)) for cells in rows)
+    body = Markup("").join(Markup("<tr>{}</tr>").format(Markup("").join(map(cell, row))) for row in rows)
     table = Markup('<table class="numbers"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>')
     return Markup('<div class="scroll" tabindex="0">{}</div>').format(table.format(head, body))
 
 
 def cell(value: object, error: object = None) -> Markup:
-    """A value as text, with its error if that is a number.
+    """A value as text, with its error if that is a number; a `td` element that is ready stays as it is.
 
-    >>> cell(8.0, 0.5), cell("<SGD>")
+    >>> cell(Estimate(8.0, 0.5, 9)), cell("<SGD>")
     (Markup('<td class="number">8.00 ± 0.50</td>'), Markup('<td>&lt;SGD&gt;</td>'))
     """
+    if isinstance(value, Markup):
+        return value
+    if isinstance(value, Estimate | Record):
+        return cell(value.value, value.standard_error)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     element = Markup('<td class="number">{}</td>') if is_number else Markup("<td>{}</td>")
     return element.format(as_text(value, error if isinstance(error, float) else None))

@@ -2,7 +2,8 @@
 
 import gc
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,6 +25,16 @@ class Verdict(StrEnum):
         'open'
         """
         return {"supported": "yes", "not supported": "no", "inconclusive": "open"}[self]
+
+
+def counts(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:
+    """Every verdict with its count.
+
+    >>> {str(verdict): n for verdict, n in counts([Verdict.SUPPORTED]).items()}
+    {'supported': 1, 'not supported': 0, 'inconclusive': 0}
+    """
+    found = Counter(verdicts)
+    return {verdict: found[verdict] for verdict in Verdict}
 
 
 @dataclass(frozen=True)
