@@ -172,12 +172,7 @@ class RunFolder:
     @property
     def run(self) -> str:
         """See above."""
-        return _run_name(self.folder, self.plan)
-
-    @property
-    def damage_in_words(self) -> tuple[str, ...]:
-        """A sentence for each damaged file."""
-        return tuple(f"{self.folder / name} {what}" for name, what in self.damage.items())
+        return run_name(self.folder, self.plan)
 
     def measurements(self, step: int) -> Measurements:
         """The run's measurements at a step."""
@@ -191,7 +186,7 @@ def read_run_folder(folder: Path) -> RunFolder:
     specification = _object(folder, SPECIFICATION_FILE, damage)
     if not specification and (folder / SPECIFICATION_FILE).exists():
         damage.setdefault(SPECIFICATION_FILE, "is not what was written")
-    finished = {each["step"]: each for each in _finished(folder, _run_name(folder, plan), damage)}
+    finished = {each["step"]: each for each in _finished(folder, run_name(folder, plan), damage)}
     found = {int(path.name): _checkpoint(folder, path, damage) for path in checkpoint_folders(folder)}
     misplaced = set(_misplaced(specification, plan, found or finished))
     if None in misplaced:
@@ -220,7 +215,8 @@ def is_older(folder: Path) -> bool:
     return any(path.stat().st_size and not carries_digests(path) for path in files)
 
 
-def _run_name(folder: Path, plan: Json) -> str:
+def run_name(folder: Path, plan: Json) -> str:
+    """The start of the plan's digest: the folder's name, unless the folder is a copy."""
     return str(plan.get("digest", folder.name))[:16]
 
 

@@ -3,7 +3,6 @@
 No file is ever unpickled: reading one runs no code, wherever it comes from.
 """
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -103,7 +102,7 @@ def tensors_of(drawn: Any) -> Tensors:
     if isinstance(drawn, StoredAsTensors):
         return drawn.tensors()
     found: Tensors = {}
-    for part in dataclasses.fields(drawn):
+    for part in fields(drawn):
         value = getattr(drawn, part.name)
         if isinstance(value, Tensor):
             found[part.name] = value
@@ -126,7 +125,7 @@ def drawn_of(kind: type[Drawn], tensors: Mapping[str, Tensor]) -> Drawn:
     for name, of_field in get_type_hints(kind).items():
         if name not in tensors and not is_dataclass(of_field) and hasattr(kind, name):  # the default
             continue
-        nested: Any = of_field if dataclasses.is_dataclass(of_field) else None
+        nested: Any = of_field if is_dataclass(of_field) else None
         below = f"{name}."
         of_nested = {path.removeprefix(below): tensors[path] for path in tensors if path.startswith(below)}
         values[name] = tensors[name] if nested is None else drawn_of(nested, of_nested)

@@ -71,11 +71,10 @@ def differences_at_steps(first: StoredRun, second: StoredRun) -> list[Difference
             places = here.steps.index(step), there.steps.index(step)
             estimates = here.estimates.estimates[places[0]], there.estimates.estimates[places[1]]
             record = here.records[places[0]]
-            if here.values is not None and there.values is not None:
-                difference = _paired(there.values[places[1]] - here.values[places[0]])
+            if here.values is None or there.values is None:
+                difference, paired = _unpaired(*estimates), False
             else:
-                difference = _unpaired(*estimates)
-            paired = here.values is not None and there.values is not None
+                difference, paired = _paired(there.values[places[1]] - here.values[places[0]]), True
             found.append(Difference(record, (step, step), *estimates, difference, paired))
     return sorted(found, key=lambda each: each.steps)
 

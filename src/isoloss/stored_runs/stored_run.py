@@ -19,6 +19,7 @@ from isoloss.results.run_folder import (
     RunFolder,
     measurements_at,
     read_run_folder,
+    run_name,
 )
 from isoloss.results.store import read_sealed
 
@@ -69,7 +70,7 @@ class StoredRun:
     @property
     def run(self) -> str:
         """The start of its plan's digest: the folder's name, unless the folder is a copy."""
-        return str(self.plan.get("digest", self.name))[:16]
+        return run_name(self.folder, self.plan)
 
     @property
     def step(self) -> int:
@@ -277,7 +278,7 @@ def _is_run(folder: Path) -> bool:
 
 def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> StoredRun:
     described = read_run_folder(folder)
-    damage = list(described.damage_in_words)
+    damage = [f"{folder / name} {what}" for name, what in described.damage.items()]
     checkpoints = [
         StoredCheckpoint(step, content, _records(described, step, damage))
         for step, content in described.checkpoints.items()
