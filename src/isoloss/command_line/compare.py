@@ -24,7 +24,7 @@ from isoloss.command_line.options import (
 )
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
-from isoloss.measurements.on_sentences import refuse_unknown_quantities
+from isoloss.measurements.on_sentences import quantity_named, refuse_unknown_quantities
 
 if TYPE_CHECKING:
     from isoloss.measurements.checkpoint_comparison import Measured
@@ -117,7 +117,9 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.verdicts import verdicts
         from isoloss.results.run_folder import Measurements
 
-    _check_what_torch_knows(options)
+    for name in options.quantity:
+        quantity_named(name, LOSS_SENTENCES, options.seed)  # refuses a file that defines none
+    models = Models(usable_device(options.device), getattr(torch, options.dtype), options.objective)
     sources = read_sources(
         options.models,
         options.objective,
@@ -128,7 +130,6 @@ def compare(options: CompareOptions) -> int:
         options.task_columns,
         options.task_examples,
     )
-    models = Models(usable_device(options.device), getattr(torch, options.dtype), options.objective)
     store = Measurements(options.output.with_suffix(".measured"))
     with only_process_in(store.folder), progress_display() as progress:
         remove_unfinished(store.folder)
@@ -165,7 +166,7 @@ def _check(options: CompareOptions) -> None:
         )
     _refuse_options_of_nothing(options)
     usable_seed(options.seed)
-    refuse_unusable_limits(options.relative_error, options.seconds)
+    refuse_unusable_limits(options.relative_error, options.sentences, options.seconds)
     usable_mask_rate(options.mask_rate)
     if not 0 < options.same_loss < 1:
         raise BadInput(f"--same-loss is a share of the loss, such as 0.01, not {options.same_loss}")
@@ -208,17 +209,6 @@ def _refuse_options_of_nothing(options: CompareOptions) -> None:
             "there is no text to measure on: give --text FILE, or leave out --quantity, --relative-error, "
             "--sentences, --seconds and --mask-rate"
         )
-
-
-def _check_what_torch_knows(options: CompareOptions) -> None:
-    """Refuse quantities, stopping criteria and devices that there are not, before a model is read."""
-    from isoloss.device import usable_device
-    from isoloss.measurements.on_sentences import quantity_named
-
-    _plan_settings(options)
-    for name in options.quantity:
-        quantity_named(name, LOSS_SENTENCES, options.seed)
-    usable_device(options.device)
 
 
 def _plan_settings(options: CompareOptions) -> "PlanSettings":

@@ -17,7 +17,6 @@ from isoloss.command_line.options import (
     Quantities,
     Share,
     models_on_text,
-    refuse_below,
     refuse_no_model,
     refuse_no_page,
     refuse_unusable_limits,
@@ -147,11 +146,9 @@ def _check(options: FlatnessOptions) -> None:
     refuse_named_twice(options.models)
     refuse_unknown_quantities(options.quantity)
     refuse_unusable_text(options)
-    if options.sentences is not None:
-        refuse_below(2, options.sentences, "--sentences")
     if options.output is not None:
         refuse_no_page(options.output, "flatness.html")
-    refuse_unusable_limits(options.relative_error, options.seconds)
+    refuse_unusable_limits(options.relative_error, options.sentences, options.seconds)
     refuse_absent(*options.models)
     if options.parameters is not None:
         try:
@@ -161,7 +158,7 @@ def _check(options: FlatnessOptions) -> None:
 
 
 def _check_what_torch_knows(options: FlatnessOptions) -> None:
-    """Refuse quantities, stopping criteria and devices that there are not, before a model is read."""
+    """Refuse quantities, their limits and devices that there are not, before a model is read."""
     from isoloss.device import usable_device
     from isoloss.measurements.measured_models import stops_anywhere
     from isoloss.measurements.on_sentences import short_name
@@ -172,5 +169,4 @@ def _check_what_torch_knows(options: FlatnessOptions) -> None:
             f"--relative-error and --seconds are for traces and losses; {short_name(options.quantity[0])} is "
             "measured on a fixed set of sentences: say how many with --sentences"
         )
-    trace_stopping(options.relative_error, options.sentences, options.seconds)
     usable_device(options.device)

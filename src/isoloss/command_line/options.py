@@ -184,8 +184,12 @@ def usable_seed(seed: int) -> int:
     return seed
 
 
-def refuse_unusable_limits(relative_error: float | None, seconds: float | None) -> None:
-    """Raise BadInput for limits of a measurement that `trace_stopping` would refuse, before torch."""
+def refuse_unusable_limits(
+    relative_error: float | None, sentences: int | None, seconds: float | None
+) -> None:
+    """Raise BadInput for limits of a measurement that `Stopping` would refuse, before torch is imported."""
+    if sentences is not None:
+        refuse_below(2, sentences, "--sentences")
     if relative_error is not None and not 0 < relative_error < 1:
         raise BadInput(
             f"--relative-error must be above 0 and below 1, not {relative_error}; 0.02 is two percent"
@@ -197,15 +201,11 @@ def refuse_unusable_limits(relative_error: float | None, seconds: float | None) 
 def trace_stopping(relative_error: float | None, sentences: int | None, seconds: float | None) -> "Stopping":
     """When a trace is known well enough: as requested, or at a relative error of `RELATIVE_ERROR`.
 
-    Raises BadInput for fewer than two sentences, which have no error bar.
-
     >>> trace_stopping(None, None, None).relative_error, trace_stopping(None, 100, None).relative_error
     (0.02, None)
     """
     from isoloss.curvature.stopping import Stopping
 
-    if sentences is not None:
-        refuse_below(2, sentences, "--sentences")
     free = relative_error is None and sentences is None and seconds is None
     return Stopping(RELATIVE_ERROR if free else relative_error, sentences, seconds)
 
