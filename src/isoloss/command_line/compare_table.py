@@ -30,7 +30,6 @@ def print_comparison(
     comparison: Comparison, verdicts: Sequence[PairVerdict], same_loss: float, report: Path
 ) -> None:
     """A row per checkpoint, the conclusions for each pair, and the location of the report."""
-    console = table_console()
     table = Table()
     table.add_column("checkpoint", overflow="fold")
     cells = {
@@ -45,10 +44,10 @@ def print_comparison(
         table.add_row(
             "the majority", *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured)
         )
-    console.print(table)
+    table_console().print(table)
     for line in [*pair_sentences(verdicts, same_loss), *warnings_of(comparison.records)]:
-        console.print(broken(line), markup=False, soft_wrap=True)
-    console.print(f"page: {report}", markup=False, soft_wrap=True)
+        print(broken(line))
+    print(f"page: {report}")
 
 
 def print_json(

@@ -73,9 +73,9 @@ def print_flatness(shown: Shown) -> None:
     for each in shown.measured:
         console.print(_table(each, list(shown.models)))
         for line in _notes(each, shown):
-            console.print(in_lines(line), markup=False, highlight=False, soft_wrap=True)
+            print(in_lines(line))
     for line in _verdict_lines(shown):
-        console.print(in_lines(line), markup=False, highlight=False, soft_wrap=True)
+        print(in_lines(line))
 
 
 def sentences_below(shown: Shown) -> list[str]:
@@ -85,20 +85,18 @@ def sentences_below(shown: Shown) -> list[str]:
 
 
 def _verdict_lines(shown: Shown) -> list[str]:
-    return [line for verdict in shown.verdicts for line in _lines_of(verdict)]
-
-
-def _lines_of(verdict: "FlatterVerdict") -> list[str]:
-    """The answer with everything that belongs to it in one line, and a line for each warning."""
-    trace, normalised, loss = map(str, (verdict.trace, verdict.normalised, verdict.loss))
-    answered = "undecided" if verdict.answer == "open" else verdict.answer
-    answer = (
-        f"{verdict.second} flatter than {verdict.first} at the same loss? {answered}: trace {trace}, "
-        f"relative to the weights {normalised} nats, loss {loss} nats (of {verdict.loss_of_first:.4g}); each "
-        f"is {verdict.second} minus {verdict.first}"
-    )
-    undecided = [] if verdict.undecided is None else [verdict.undecided]
-    return [answer, *undecided, *(f"warning: {each}" for each in verdict.warnings)]
+    """Each answer with everything that belongs to it in one line, and a line for each warning."""
+    lines = []
+    for each in shown.verdicts:
+        answered = "undecided" if each.answer == "open" else each.answer
+        lines.append(
+            f"{each.second} flatter than {each.first} at the same loss? {answered}: trace {each.trace}, "
+            f"relative to the weights {each.normalised} nats, loss {each.loss} nats (of "
+            f"{each.loss_of_first:.4g}); each is {each.second} minus {each.first}"
+        )
+        lines += [] if each.undecided is None else [each.undecided]
+        lines += [f"warning: {warning}" for warning in each.warnings]
+    return lines
 
 
 def _table(measured: MeasuredModels, models: list[str]) -> Table:

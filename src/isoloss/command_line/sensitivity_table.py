@@ -74,7 +74,7 @@ def print_tables(shown: Shown, written: Path) -> None:
     for start in range(0, len(changes), at_once):
         console.print(_table(shown, changes[start : start + at_once], checked))
     for line in _notes(shown, written):
-        console.print(in_lines(line), markup=False, highlight=False, soft_wrap=True)
+        print(in_lines(line))
 
 
 def _table(shown: Shown, changes: Sequence[str], checked: bool) -> Table:
