@@ -5,7 +5,7 @@ import math
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from isoloss.command_line.terminal import GAP, print_failures, stdout_width, without_middle
@@ -21,6 +21,8 @@ from isoloss.theory.suite import statement_content
 
 ROLES: tuple[Role, ...] = ("effect", "premise", "withdrawn")
 MARKS = {Verdict.SUPPORTED: "✓", Verdict.NOT_SUPPORTED: "✗", Verdict.INCONCLUSIVE: "?"}
+DOUBTFUL = (Verdict.SUPPORTED, Verdict.INCONCLUSIVE, Verdict.NOT_SUPPORTED)
+"""From least to most."""
 WITHDRAWN, INDENT = "–", "  "
 SHORTEST = 16
 """Characters of a claim's name that are always shown."""
@@ -28,12 +30,13 @@ SHORTEST = 16
 
 @dataclass(frozen=True)
 class ClaimLine:
-    """One claim; `more` is said where there is room."""
+    """One claim; `brief` is its verdict in ten characters, and `more` is said where there is room."""
 
     mark: str
     name: str
     number: str
     verdict: str
+    brief: str
     more: tuple[str, ...]
 
 
@@ -41,11 +44,13 @@ def counted(judgements: Sequence[Judgement]) -> list[str]:
     """How many effects, and how many premises, got each verdict: a line each, with the verdict's mark."""
     lines = []
     for role in ("effect", "premise"):
-        found = counts(judged.verdict for judged in judgements if judged.claim.role == role)
-        if total := sum(found.values()):
-            numbers = ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in found.items())
-            lines.append(f"{total} {role}{'s' * (total != 1)}: {numbers}")
+        if found := [judged.verdict for judged in judgements if judged.claim.role == role]:
+            lines.append(f"{_several(len(found), role)}: {_numbers_of(found)}")
     return lines
+
+
+def _numbers_of(verdicts: Sequence[Verdict]) -> str:
+    return ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in counts(verdicts).items())
 
 
 def claim_lines(
@@ -57,48 +62,34 @@ def claim_lines(
     decide it are left out, then the shipped verdict is said in a word and a mark, then the middle of the name
     is left out. `judged` is false where the scale decides nothing.
     """
-    lines = list(_lines(result.judgements, beside, in_brief=False, judged=judged))
+    of_roles = [each for role in ROLES for each in result.judgements if each.claim.role == role]
+    lines = [_line(each, beside, judged=judged) for each in of_roles]
     if not lines:
         return []
-    if width is not None and _room(lines, width) < _longest_name(lines):
-        lines = list(_lines(result.judgements, beside, in_brief=True, judged=judged))
-    longest = _longest_name(lines)
-    if width is not None:
-        longest = min(longest, max(SHORTEST, _room(lines, width)))
-    numbers, verdicts = _columns(lines)
+    longest, numbers, verdicts = (
+        max(len(getattr(line, column)) for line in lines) for column in ("name", "number", "verdict")
+    )
+    if width is not None and _room(width, numbers, verdicts) < longest:
+        lines = [replace(line, verdict=line.brief) for line in lines]
+        verdicts = max(len(line.verdict) for line in lines)
+        longest = min(longest, max(SHORTEST, _room(width, numbers, verdicts)))
     title = f"{spoken(result.experiment.name)}: {result.experiment.title}"
     headed = [title] if width is None else textwrap.wrap(title, width, subsequent_indent=INDENT)
     return [*headed, *(_written(line, longest, numbers, verdicts, width) for line in lines)]
 
 
-def _longest_name(lines: Sequence[ClaimLine]) -> int:
-    return max(len(line.name) for line in lines)
-
-
-def _columns(lines: Sequence[ClaimLine]) -> tuple[int, int]:
-    """The widths of the numbers and of the verdicts."""
-    return max(len(line.number) for line in lines), max(len(line.verdict) for line in lines)
-
-
-def _room(lines: Sequence[ClaimLine], width: int) -> int:
-    """The characters that numbers and verdicts leave to a name."""
-    numbers, verdicts = _columns(lines)
+def _room(width: int, numbers: int, verdicts: int) -> int:
+    """The characters that numbers and verdicts, so many wide, leave to a name."""
     return width - len(f"{INDENT}✓ {GAP}") - numbers - (len(GAP) + verdicts if verdicts else 0)
 
 
-def _lines(
-    judgements: Sequence[Judgement], beside: BesideShipped | None, *, in_brief: bool, judged: bool
-) -> Iterator[ClaimLine]:
-    for role in ROLES:
-        for each in judgements:
-            if each.claim.role != role:
-                continue
-            mark = WITHDRAWN if role == "withdrawn" else MARKS[each.verdict] if judged else " "
-            number = _number(each)
-            verdict = (_in_brief if in_brief else _verdict)(each, beside) if judged else ""
-            seeds = each.seeds_needed if judged and role != "withdrawn" else None
-            more = [each.claim.reading.unit, f"{seeds} seeds would decide" if seeds else ""]
-            yield ClaimLine(mark, each.claim.name, number, verdict, tuple(filter(None, more)))
+def _line(each: Judgement, beside: BesideShipped | None, *, judged: bool) -> ClaimLine:
+    withdrawn = each.claim.withdrawn
+    mark = WITHDRAWN if withdrawn else MARKS[each.verdict] if judged else " "
+    verdict, brief = _verdicts(each, beside) if judged else ("", "")
+    seeds = each.seeds_needed if judged and not withdrawn else None
+    more = [each.claim.reading.unit, f"{seeds} seeds would decide" if seeds else ""]
+    return ClaimLine(mark, each.claim.name, _number(each), verdict, brief, tuple(filter(None, more)))
 
 
 def _number(judged: Judgement) -> str:
@@ -107,26 +98,16 @@ def _number(judged: Judgement) -> str:
     return f"{value}{read.sign} ({low} to {high})"
 
 
-def _verdict(judged: Judgement, beside: BesideShipped | None) -> str:
+def _verdicts(judged: Judgement, beside: BesideShipped | None) -> tuple[str, str]:
+    """What is said of the verdict, and the same in ten characters: the mark before the name tells it."""
     if judged.claim.withdrawn:
-        return "withdrawn"
-    shipped = _shipped(judged, beside)
-    if shipped is None:
-        return str(judged.verdict)
-    return "same verdict as shipped" if shipped == judged.verdict else f"shipped: {shipped}"
-
-
-def _in_brief(judged: Judgement, beside: BesideShipped | None) -> str:
-    """The same in ten characters: the mark before the name tells the verdict."""
-    shipped = _shipped(judged, beside)
-    if judged.claim.withdrawn or shipped is None:
-        return "withdrawn" if judged.claim.withdrawn else ""
-    return "as shipped" if shipped == judged.verdict else f"shipped: {MARKS[shipped]}"
-
-
-def _shipped(judged: Judgement, beside: BesideShipped | None) -> Verdict | None:
-    claim = beside.shipped.claims.get(judged.claim.name) if beside is not None else None
-    return None if claim is None else claim.verdict
+        return "withdrawn", "withdrawn"
+    claim = None if beside is None else beside.shipped.claims.get(judged.claim.name)
+    if claim is None:
+        return str(judged.verdict), ""
+    if claim.verdict == judged.verdict:
+        return "same verdict as shipped", "as shipped"
+    return f"shipped: {claim.verdict}", f"shipped: {MARKS[claim.verdict]}"
 
 
 def _written(line: ClaimLine, longest: int, numbers: int, verdicts: int, width: int | None) -> str:
@@ -242,8 +223,7 @@ def counted_findings(statements: Sequence[Statement]) -> str:
     '1 statement, 16 findings: 14 ✓ supported, 1 ✗ not supported, 1 ? inconclusive'
     """
     findings = [finding for statement in statements for finding in statement.findings]
-    found = counts(finding.verdict for finding in findings)
-    numbers = ", ".join(f"{number} {MARKS[verdict]} {verdict}" for verdict, number in found.items())
+    numbers = _numbers_of([finding.verdict for finding in findings])
     return f"{_several(len(statements), 'statement')}, {_several(len(findings), 'finding')}: {numbers}"
 
 
@@ -253,7 +233,7 @@ def statement_lines(statements: Sequence[Statement], width: int) -> Iterator[str
     for statement in statements:
         verdicts = [finding.verdict for finding in statement.findings]
         held = sum(verdict == Verdict.SUPPORTED for verdict in verdicts)
-        mark = MARKS[max(verdicts, key=_doubt)] if verdicts else " "
+        mark = MARKS[max(verdicts, key=DOUBTFUL.index)] if verdicts else " "
         line = f"{INDENT}{mark} {statement.name:<{longest}}{GAP}{held:>2} of {len(verdicts):>2}{GAP}"
         yield _cut(line + statement.title, width)
 
@@ -281,10 +261,6 @@ def in_numbers(finding: Finding) -> str:
     paper = f"; the paper: {finding.paper}" if finding.paper else ""
     predicted = f"{RELATIONS[finding.relation]}{finding.predicted:.4g}"
     return f"computed {measured}{unit}; predicted {predicted}{allowed}{paper}"
-
-
-def _doubt(verdict: Verdict) -> int:
-    return (Verdict.SUPPORTED, Verdict.INCONCLUSIVE, Verdict.NOT_SUPPORTED).index(verdict)
 
 
 def _several(number: int, what: str) -> str:
