@@ -17,7 +17,6 @@ from isoloss.measurements.sensitivity import (
     allocated,
     kind_of,
     layer_of,
-    tensor_of,
 )
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
 from tiny_language_models import CAUSAL, MASKED, PAD, tiny_language_model
@@ -40,7 +39,7 @@ def test_from_the_trace_it_is_the_exact_diagonal_times_the_squared_errors(name):
     exact = fisher_diagonal(engine.model, engine.objective, engine.batches[0])
     f_ii = {tensor: float(blocks.mean(dim=0).sum()) for tensor, blocks in exact.blocks.items()}
     for change in (Noise(0.01), Rounding(5)):
-        squares, found = mean_squares(engine.model, change), engine.from_trace(change, tensor_of)
+        squares, found = mean_squares(engine.model, change), engine.from_trace(change, str)
         for part, each in found.items():
             named = f_ii if part == WHOLE else [part]
             expected = 0.5 * sum(squares[tensor] * f_ii[tensor] for tensor in named)

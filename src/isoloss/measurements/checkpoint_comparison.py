@@ -80,11 +80,12 @@ class Comparison:
                 return None
             quantity = found.records[0].quantity.removesuffix("_accuracy")
             return Accuracy(quantity, found.values["correct"], found.values["by_seed"])
-        seeds = [each for each in self._common if each.startswith(FINE_TUNING)]
-        found_of = [self.measured[checkpoint.name, seed] for seed in seeds]
+        every = dict.fromkeys(each for _, each in self.measured if each.startswith(FINE_TUNING))
+        seeds = [each for each in every if all((one.name, each) in self.measured for one in self.checkpoints)]
         if len(seeds) < 2:
             return None
-        return Accuracy.of("fine_tuning_best", torch.stack([each.values["right"] for each in found_of]))
+        right = [self.measured[checkpoint.name, seed].values["right"] for seed in seeds]
+        return Accuracy.of("fine_tuning_best", torch.stack(right))
 
     def loss(self, checkpoint: Checkpoint) -> float:
         """The pre-training loss in nats; nan if it has not been measured."""
@@ -130,14 +131,6 @@ class Comparison:
             return None
         majority = constant_accuracy(majority_correct(self.task), len(accuracy.by_seed))
         return difference_of_accuracies(accuracy, majority)
-
-    @property
-    def _common(self) -> list[str]:
-        """The measurements that all checkpoints have."""
-        names = dict.fromkeys(name for _, name in self.measured)
-        return [
-            name for name in names if all((each.name, name) in self.measured for each in self.checkpoints)
-        ]
 
     @property
     def pairs(self) -> list[tuple[Checkpoint, Checkpoint]]:

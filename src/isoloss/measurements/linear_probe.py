@@ -41,20 +41,15 @@ class Accuracy:
         """Mean accuracy, with its standard error over test sentences after averaging over seeds."""
         return mean_over_sentences(self.correct)
 
-    @property
-    def deviation_over_seeds(self) -> Estimate:
-        """Standard deviation over the seeds (the paper's error bar), with its own standard error."""
-        return deviation_of(self.by_seed)
-
     def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
         """Per-sentence values of the accuracy among the `records`."""
         return {f"{self.quantity}_accuracy": self.correct}
 
     def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
-        """`.._accuracy` and `.._deviation_over_seeds`, with n counting sentences and seeds respectively."""
+        """`.._accuracy`, and `.._deviation_over_seeds` (the paper's error bar), whose n counts seeds."""
         quantities = {
             f"{self.quantity}_accuracy": self.estimate,
-            f"{self.quantity}_deviation_over_seeds": self.deviation_over_seeds,
+            f"{self.quantity}_deviation_over_seeds": deviation_of(self.by_seed),
         }
         return [
             estimate.record(name, "fraction", None, checkpoint, settings)
@@ -158,7 +153,8 @@ def _descend(
 ) -> None:
     """Train the heads `weight` in place."""
     (S, classes, columns), n, size = weight.shape, len(features), settings.batch_size
-    update = _AdamW(weight, settings)
+    moments = torch.zeros_like(weight), torch.zeros_like(weight)
+    count = torch.zeros((), device=weight.device)
     with_one, truth = _with_one(features), nn.functional.one_hot(labels, classes).to(features)
     minibatch = features.new_empty(S * min(n, size), columns)
     step, steps = 0, settings.epochs * -(-n // size)
@@ -175,34 +171,36 @@ def _descend(
             residual = torch.bmm(weight, x.mT).softmax(dim=1)
             residual.sub_(target).div_(x.shape[1])
             step += 1
-            update(torch.bmm(residual, x), step, settings.rate(step, steps))
+            rate = settings.rate(step, steps)
+            _update(weight, torch.bmm(residual, x), moments, count.fill_(step), rate, settings)
         progress("probe", epoch + 1, settings.epochs)
 
 
-class _AdamW:
+def _update(
+    weight: Tensor,
+    gradient: Tensor,
+    moments: tuple[Tensor, Tensor],
+    step: Float[Tensor, ""],
+    learning_rate: float,
+    settings: ProbeSettings,
+) -> None:
     """torch's fused AdamW on one tensor, without the more expensive overhead of `torch.optim`."""
-
-    def __init__(self, weight: Tensor, settings: ProbeSettings) -> None:
-        self.weight, self.settings = weight, settings
-        self.moment, self.second_moment = torch.zeros_like(weight), torch.zeros_like(weight)
-        self.step = torch.zeros((), device=weight.device)
-
-    def __call__(self, gradient: Tensor, step: int, learning_rate: float) -> None:
-        torch._fused_adamw_(
-            [self.weight],
-            [gradient],
-            [self.moment],
-            [self.second_moment],
-            [],
-            [self.step.fill_(step)],
-            lr=learning_rate,
-            beta1=0.9,
-            beta2=0.999,
-            weight_decay=self.settings.weight_decay,
-            eps=1e-8,
-            amsgrad=False,
-            maximize=False,
-        )
+    first, second = moments
+    torch._fused_adamw_(
+        [weight],
+        [gradient],
+        [first],
+        [second],
+        [],
+        [step],
+        lr=learning_rate,
+        beta1=0.9,
+        beta2=0.999,
+        weight_decay=settings.weight_decay,
+        eps=1e-8,
+        amsgrad=False,
+        maximize=False,
+    )
 
 
 def _drop_out(x: Float[Tensor, "S b D_1"], share: float, generators: Sequence[torch.Generator]) -> None:

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 from torch import dtype, nn
 from transformers import PreTrainedModel
 
-from isoloss.corpora.token_sentences import TABLES, Corpus, TextCorpus, read_token_corpus
+from isoloss.corpora.token_sentences import (
+    TABLES,
+    Corpus,
+    TextCorpus,
+    read_text_corpus,
+    read_token_corpus,
+)
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure
-from isoloss.measurements.sampled_batches import (
-    OneMask,
-    Predicting,
-    SampledBatches,
-    measured_text,
-    predicting_of,
-    refuse_single_sentence,
-)
+from isoloss.measurements.sampled_batches import OneMask, Predicting, SampledBatches, predicting_of
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.task_heads import Head, class_numbers, first_of_decoder, head_of, load_with_head
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
@@ -82,13 +81,36 @@ def source_for(
 ) -> TextCorpus | Path | None:
     """The texts, or the file of token numbers; for a model with the head of a task, its table, unread.
 
-    Raises BadInput as `measured_text` does: of a text, before the model's configuration is read.
+    Raises BadInput for texts that cannot be read, or are a single one: but for a table, before the model's
+    configuration is read.
     """
     is_table = text is not None and text.suffix.lower() in TABLES
-    texts = None if is_table else token_ids or measured_text(text, dataset)
+    texts = None if is_table else token_ids or _texts(text, dataset)
     if prediction is None and head_of(model) is not None:
         return text
-    return measured_text(text, None) if is_table else texts
+    return _texts(text, None) if is_table else texts
+
+
+def _texts(text: Path | None, dataset: str | None) -> TextCorpus:
+    """The sentences of the text file or the data set, still without a tokenizer."""
+    if text is not None:
+        corpus = read_text_corpus(text)
+    else:
+        from isoloss.corpora.data_sets import read_data_set  # most calls need not wait for this
+
+        assert dataset is not None
+        corpus = read_data_set(dataset)
+    _refuse_single_sentence(corpus, text or dataset)
+    return corpus
+
+
+def _refuse_single_sentence(corpus: Corpus, source: Path | str | None) -> None:
+    """Raise BadInput for a corpus of one sentence, which has no error bar."""
+    if len(corpus) < 2:
+        raise BadInput(
+            f"{source} has a single sentence, but an error bar takes two; give a sentence or a document a "
+            "line"
+        )
 
 
 def sampled_batches(
@@ -124,7 +146,7 @@ def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) 
     """
     if isinstance(source, Path):
         numbers = read_token_corpus(source, number_of_tokens(next(iter(models.values()))), _longest(models))
-        refuse_single_sentence(numbers, source)
+        _refuse_single_sentence(numbers, source)
         return numbers
     return source.read_by(_tokenizer_of(models), _longest(models))
 
@@ -176,7 +198,7 @@ def read_answers(
             corpus = answered_texts.texts_with_labels(path, numbers)
         else:
             corpus = answered_texts.texts_with_classes(path, numbers)
-    refuse_single_sentence(corpus, path)
+    _refuse_single_sentence(corpus, path)
     return corpus
 
 

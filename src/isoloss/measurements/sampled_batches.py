@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import torch
 
-from isoloss.corpora.token_sentences import Corpus, TextCorpus, TokenSentence, read_text_corpus
+from isoloss.corpora.token_sentences import Corpus, TokenSentence
 from isoloss.errors import BadInput
 from isoloss.models.task_heads import (
     SequenceClass,
@@ -269,29 +268,3 @@ def objective_of(predicting: Predicting) -> Objective:
         case TargetText():
             return TargetToken()
     return PretrainedMasked()
-
-
-def measured_text(text: Path | None, dataset: str | None) -> TextCorpus | None:
-    """The sentences of a text file or a data set, still without a tokenizer; None if neither is given.
-
-    Raises BadInput if they cannot be read, and as `refuse_single_sentence` does.
-    """
-    if text is not None:
-        corpus = read_text_corpus(text)
-    elif dataset is not None:
-        from isoloss.corpora.data_sets import read_data_set  # most calls need not wait for this
-
-        corpus = read_data_set(dataset)
-    else:
-        return None
-    refuse_single_sentence(corpus, text or dataset)
-    return corpus
-
-
-def refuse_single_sentence(corpus: Corpus, source: Path | str | None) -> None:
-    """Raise BadInput for a corpus of one sentence, which has no error bar."""
-    if len(corpus) < 2:
-        raise BadInput(
-            f"{source} has a single sentence, but an error bar takes two; give a sentence or a document a "
-            "line"
-        )

@@ -63,12 +63,7 @@ def kind_of(name: str) -> str:
     return _NUMBER.sub("", _NUMBERED.sub("", name)) if _LAYER.match(group) else group
 
 
-def tensor_of(name: str) -> str:
-    """The parameter itself."""
-    return name
-
-
-PARTS: dict[str, PartOf] = {"layer": layer_of, "kind": kind_of, "tensor": tensor_of}
+PARTS: dict[str, PartOf] = {"layer": layer_of, "kind": kind_of, "tensor": str}
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,8 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import TextInputs
 from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.task_texts import features_of_inputs, scaled
+from isoloss.measurements.task_texts import labelled_features
 from isoloss.objectives.batch import PretrainingObjective
-from isoloss.objectives.evaluation import device_of
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
 from isoloss.progress import Progress
 
@@ -232,13 +231,8 @@ class StudentTaskTexts:
         self, model: PreTrainedModel, drawn: KeptTexts, subject: Subject[Language], progress: Progress
     ) -> LabelledFeatures:
         """Averages over a text's tokens, or over each of a pair's, scaled."""
-        train, test = drawn.train, drawn.test
-        pairs = bool((train.parts == 1).any())
-        of_train, of_test = scaled(
-            *(features_of_inputs(model, part, pairs=pairs, progress=progress) for part in (train, test))
-        )
-        classes = int(train.labels.max()) + 1
-        return LabelledFeatures(of_train, train.labels, of_test, test.labels, classes, device_of(model))
+        classes = int(drawn.train.labels.max()) + 1
+        return labelled_features(model, drawn.train, drawn.test, classes, progress)
 
     def fine_tuned(
         self,

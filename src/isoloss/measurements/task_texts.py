@@ -198,11 +198,18 @@ def task_features(
 
     Nothing is chosen on validation texts, which are not used. Raises BadInput as that and `text_inputs` do.
     """
-    pairs = task.train.seconds is not None
-    read = (text_inputs(model, tokenizer, part, longest) for part in (task.train, task.test))
-    train, test = scaled(*(features_of_inputs(model, each, pairs=pairs, progress=progress) for each in read))
-    labels = (torch.tensor(part.labels) for part in (task.train, task.test))
-    return LabelledFeatures(train, next(labels), test, next(labels), len(task.classes), device_of(model))
+    train, test = (text_inputs(model, tokenizer, part, longest) for part in (task.train, task.test))
+    return labelled_features(model, train, test, len(task.classes), progress)
+
+
+def labelled_features(
+    model: PreTrainedModel, train: TextInputs, test: TextInputs, classes: int, progress: Progress
+) -> LabelledFeatures:
+    """The `scaled` features of training and test inputs, with their labels."""
+    pairs = bool((train.parts == 1).any())
+    read = (features_of_inputs(model, part, pairs=pairs, progress=progress) for part in (train, test))
+    of_train, of_test = scaled(*read)
+    return LabelledFeatures(of_train, train.labels, of_test, test.labels, classes, device_of(model))
 
 
 def majority_correct(task: TextTask) -> Float[Tensor, " n"]:
