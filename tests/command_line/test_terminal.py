@@ -2,8 +2,20 @@ import time
 
 import pytest
 from called import Capture
+from rich.table import Table
 
-from isoloss.command_line.terminal import PlainLines
+from isoloss.command_line.terminal import PlainLines, print_failures, table_console
+from isoloss.executors.job import Notice
+
+
+def test_what_is_in_brackets_or_between_colons_is_a_part_of_a_name(capsys: Capture) -> None:
+    table = Table("run[a]", title="two [of] them")
+    table.add_row(":smile: [/b]")
+    table_console().print(table)
+    print_failures([Notice("run[a]", "no :smile: [/b]")])
+    told = capsys.readouterr()
+    assert all(each in told.out for each in ("two [of] them", "run[a]", ":smile: [/b]"))
+    assert told.err == "run[a] failed: no :smile: [/b]\n"
 
 
 def test_a_line_is_due_every_ten_seconds_and_estimates_from_a_hundredth_on(

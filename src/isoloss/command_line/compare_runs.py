@@ -12,7 +12,7 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from isoloss.command_line.show import quantity_in_words, refuse_without_specification, report_damage
-from isoloss.command_line.terminal import heavy_imports, starting, table_console
+from isoloss.command_line.terminal import heavy_imports, in_lines, starting, table_console
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
@@ -50,10 +50,7 @@ class CompareRunsOptions:
 
 
 def compare_runs(options: CompareRunsOptions) -> int:
-    """Compare two runs: the settings in which they differ, and the second's numbers minus the first's.
-
-    Returns 1 if something of them is damaged, which is named on stderr and left out, else 0.
-    """
+    """Compare them; returns 1 if something is damaged, which is named on stderr and left out, else 0."""
     with heavy_imports():
         from isoloss.stored_runs.stored_run import find_run
 
@@ -109,7 +106,7 @@ def _print(
     wholes = [each for each in found if "group" not in each.record.settings]
     main = _main(wholes)
     if wholes:
-        console.print(_conclusion([_called(run) for run in runs], main, loss), markup=False)
+        print(in_lines(_conclusion([_called(run) for run in runs], main, loss)))
     settings = Table(title="settings that differ", title_justify="left")
     for heading in ("setting", *names):
         settings.add_column(heading, overflow="fold")
@@ -117,7 +114,7 @@ def _print(
         settings.add_row(path, *("" if value is None else str(value) for value in (here, there)))
     console.print(settings if changed else "no setting differs")
     if not wholes:
-        console.print("nothing is measured for both runs on the same sentences at the same step")
+        print("nothing is measured for both runs on the same sentences at the same step")
         return
     named = [(quantity_in_words(each.record), each) for each in wholes] if every else list(main.items())
     at = {each.steps for _, each in named}
@@ -130,13 +127,10 @@ def _print(
         table.add_row(*([_steps(each)] if len(at) > 1 else []), name, *numbers)
     console.print(table)
     if len(wholes) > len(named):
-        console.print(f"{len(wholes) - len(named)} more rows, of other quantities and steps, with --all")
-    unpaired = list(dict.fromkeys(name for name, each in named if not each.paired))
-    if unpaired:
-        console.print(
-            f"not paired: {', '.join(unpaired)}; no values per sentence are stored, so the two errors are "
-            "taken as independent"
-        )
+        print(f"{len(wholes) - len(named)} more rows, of other quantities and steps, with --all")
+    if unpaired := list(dict.fromkeys(name for name, each in named if not each.paired)):
+        why = "no values per sentence are stored, so the two errors are taken as independent"
+        print(in_lines(f"not paired: {', '.join(unpaired)}; {why}"))
 
 
 _WRITTEN = {"kl": "KL"}

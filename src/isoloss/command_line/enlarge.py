@@ -92,6 +92,5 @@ def _show(enlarged: "EnlargedCheckpoint", out: Path) -> None:
     for name, (shape, parameters) in rows.items():
         numbers = (shape.width, shape.heads, shape.layers, shape.inner_width, parameters)
         table.add_row(name, *(f"{number:,}" for number in numbers))
-    console = table_console()
-    console.print(table)
-    console.print(f"written to {out}", markup=False)
+    table_console().print(table)
+    print(f"written to {out}")

@@ -24,8 +24,6 @@ from isoloss.languages.outside import (
     refuse_other_length,
     refuse_outside_file,
     refuse_underivable,
-    too_long,
-    unbalanced,
     underivable,
 )
 
@@ -117,18 +115,12 @@ def _masked_log_probabilities(language: "Language", sentence: "Sentences") -> "T
 
 
 def _outside(language: "Language", words: Sequence[str]) -> BadInput:
-    """Why a sentence of known words has zero probability."""
-    from isoloss.languages.dyck import Dyck
+    """Why a sentence of known words has zero probability, of what is not refused without torch."""
     from isoloss.languages.pcfg import PCFG
 
     if isinstance(language, PCFG):
-        longest = language.longest
-        return (
-            underivable(words) if longest is None or len(words) <= longest else too_long(len(words), longest)
-        )
+        return underivable(words)
     refuse_other_length(len(words), language.maximum_length)
-    if isinstance(language, Dyck):
-        return unbalanced()
     return BadInput("every word is known, but no path of states emits the sentence; check the words' order")
 
 
@@ -146,7 +138,7 @@ def _show(found: dict[str, Any]) -> None:
         likely = _likely({**following["probabilities"], "(end)": following["end"]})
         table.add_row(str(masked["position"]), masked["word"], _likely(masked["probabilities"]), likely)
     table.add_row(str(len(found["masked"]) + 1), "(end)", "", f"(end) {found['end']:.3f}")
-    table_console().print(table, markup=False)
+    table_console().print(table)
 
 
 def _likely(distribution: dict[str, float]) -> str:

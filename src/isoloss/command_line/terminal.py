@@ -42,8 +42,8 @@ def progress_display() -> Iterator[Progress]:
 def escaped_output() -> Iterator[None]:
     """Within the block, control characters in what is printed are written out: see `printable`.
 
-    Names come from anywhere. Colours, which libraries print to a terminal only, are left as they are; so is
-    a terminal's standard error, where the bars of progress move about.
+    Colours, which libraries print to a terminal only, are left as they are; so is a terminal's standard
+    error, where the bars of progress move about.
     """
     before = sys.stdout, sys.stderr
     sys.stdout = ChangedText(sys.stdout, _printable_but_colours if sys.stdout.isatty() else printable)
@@ -101,8 +101,7 @@ def starting(command: str) -> Iterator[None]:
 def heavy_imports() -> Iterator[None]:
     """For imports that take long, after the line of `starting`.
 
-    Garbage is not collected meanwhile, which would free nothing but take a fifth of the time; nor is what has
-    been imported looked through afterwards, since it stays.
+    Garbage, of which there is none, is not looked for meanwhile, which takes a fifth of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -117,13 +116,13 @@ def heavy_imports() -> Iterator[None]:
 @contextmanager
 def _bars() -> Iterator[Progress]:
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[message]}", style="dim"),
+        TextColumn("{task.fields[message]}", style="dim", markup=False),
     )
-    with RichProgress(*columns, console=Console(stderr=True), refresh_per_second=4) as bars:
+    with RichProgress(*columns, console=error_console(), refresh_per_second=4) as bars:
         tasks: dict[str, TaskID] = {}
 
         def report(task: str, completed: float, total: float, message: str = "") -> None:
@@ -186,9 +185,18 @@ class _Table(Console):
         raise BrokenPipeError
 
 
+AS_IT_IS: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+"""Names come from anywhere, and what is in brackets or between colons is a part of them."""
+
+
 def table_console() -> Console:
     """Standard output; unless it is a terminal, each of a table's rows is one line, however long."""
-    return _Table(highlight=False, width=None if sys.stdout.isatty() else LINE)
+    return _Table(width=None if sys.stdout.isatty() else LINE, **AS_IT_IS)
+
+
+def error_console() -> Console:
+    """Standard error."""
+    return Console(stderr=True, **AS_IT_IS)
 
 
 def stdout_width() -> int:
@@ -223,9 +231,8 @@ def without_middle(name: str, longest: int) -> str:
 
 def print_failures(failures: "Sequence[Notice]") -> None:
     """What failed and why, on stderr."""
-    console = Console(stderr=True)
     for failure in failures:
-        console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
+        error_console().print(f"{failure.job} failed: {failure.text}", style="bold")
 
 
 Row = Mapping[str, str]
