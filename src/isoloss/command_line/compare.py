@@ -14,6 +14,7 @@ from isoloss.command_line.options import (
     Number,
     Objective,
     Quantities,
+    refuse_no_file,
     refuse_no_page,
     refuse_unknown_device,
     refuse_unusable_limits,
@@ -99,10 +100,7 @@ class CompareOptions:
 
 
 def compare(options: CompareOptions) -> int:
-    """Carry out the request; returns 0 if everything was measured.
-
-    Raises BadInput for what cannot be measured or compared, mostly before any long work.
-    """
+    """Carry out the request. Raises BadInput for what cannot be measured or compared."""
     _check(options)
     with starting("compare"):
         import torch
@@ -165,6 +163,7 @@ def _check(options: CompareOptions) -> None:
             "two runs of a results folder are compared by `isoloss compare-runs`"
         )
     _refuse_options_of_nothing(options)
+    refuse_no_file(options.text, options.task, options.task_test)
     usable_seed(options.seed)
     refuse_unusable_limits(options.relative_error, options.sentences, options.seconds)
     usable_mask_rate(options.mask_rate)
@@ -244,8 +243,11 @@ def _write(
     from isoloss.results.record import write_records
 
     comparison = Comparison(checkpoints, measured, sources.task)
+    settings = [("seed", str(options.seed)), ("precision", options.dtype), *sources.settings]
+    if sources.corpus is not None:
+        settings.append(("loss", f"on {options.sentences or LOSS_SENTENCES:,} sentences at most"))
     details = PageDetails(
-        settings=_settings(options, sources),
+        settings=tuple(settings),
         notices=(*sources.notes, *warnings_of(comparison.records)),
         command=repeated_command("compare", options),
         same_loss=options.same_loss,
@@ -255,10 +257,3 @@ def _write(
     write_lone_page(page, options.output)
     records = options.output.with_suffix(".jsonl")
     write_records(records, comparison.records, records.name)
-
-
-def _settings(options: CompareOptions, sources: "Sources") -> tuple[tuple[str, str], ...]:
-    rows = [("seed", str(options.seed)), ("precision", options.dtype), *sources.settings]
-    if sources.corpus is not None:
-        rows.append(("loss", f"on {options.sentences or LOSS_SENTENCES:,} sentences at most"))
-    return tuple(rows)

@@ -18,6 +18,7 @@ from isoloss.command_line.options import (
     Objective,
     Precision,
     refuse_below,
+    refuse_no_file,
     refuse_no_memory,
     refuse_no_model,
     refuse_unknown_device,
@@ -28,9 +29,6 @@ from isoloss.errors import BadInput
 if TYPE_CHECKING:
     from isoloss.measurements.foreseen_cost import ForeseenCost
     from isoloss.measurements.inspected_model import InspectedModel
-
-FIRST_SENTENCES = 64
-"""The fewest sentences after which a relative error may stop a measurement."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,7 @@ def inspect(options: InspectOptions) -> int:
     refuse_no_model(options.models)
     refuse_unknown_device(options.device)
     refuse_no_memory(options.memory)
+    refuse_no_file(options.text)
     if options.budget is not None:
         bytes_in(options.budget)
     refuse_absent(*options.models)
@@ -145,6 +144,7 @@ def bytes_in(size: str) -> int:
 
 def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: str) -> list[str]:
     """What the configuration tells, a line each."""
+    from isoloss.curvature.stopping import FEWEST
     from isoloss.models.stored_weights import missing_parts
 
     counted, longest = cost.counted, cost.longest
@@ -164,7 +164,7 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
         f"not known, since {cost.untimed}"
         if cost.seconds_a_sentence is None
         else f"about {duration(cost.seconds_a_sentence)} per sentence, so "
-        f"{duration(FIRST_SENTENCES * cost.seconds_a_sentence)} for the first {FIRST_SENTENCES}, from a "
+        f"{duration(FEWEST * cost.seconds_a_sentence)} for the first {FEWEST}, from a "
         "few layers timed here and the operations counted"
     )
     return [
@@ -204,6 +204,8 @@ def _size(size: int) -> str:
 
 
 def _in_words(model: "InspectedModel", device: str) -> list[str]:
+    from isoloss.curvature.stopping import FEWEST
+
     tied = "; ".join(map(" and ".join, model.tied))
     pilot = model.pilot
     needed = (
@@ -225,7 +227,7 @@ def _in_words(model: "InspectedModel", device: str) -> list[str]:
         f"memory: {weights:,.4g} MiB of weights in {model.precision}, plus "
         f"{trial.bytes_a_sentence / 2**20:,.3g} MiB per sentence of {trial.length} tokens",
         f"time on {device}: {duration(trial.seconds_a_sentence)} per sentence of {trial.length} tokens, so "
-        f"{duration(FIRST_SENTENCES * trial.seconds_a_sentence)} for the first {FIRST_SENTENCES}",
+        f"{duration(FEWEST * trial.seconds_a_sentence)} for the first {FEWEST}",
         f"sentences for an error of 1 %: {needed}",
         f"to measure it: isoloss flatness {shlex.quote(model.name)} --text FILE",
     ]

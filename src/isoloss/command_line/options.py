@@ -112,17 +112,20 @@ def models_on_text(
 
 def _refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: str | None) -> None:
     """Raise BadInput unless exactly one source of sentences is named, and it is there."""
-    from isoloss.files import refuse_endless
-
     if sum(source is not None for source in (text, token_ids, dataset)) != 1:
         raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
     if dataset is not None:
         from isoloss.models.hub_names import refuse_absent_data_set
 
         refuse_absent_data_set(dataset)
-    for path in (text, token_ids):
-        if path is None:
-            continue
+    refuse_no_file(text, token_ids)
+
+
+def refuse_no_file(*paths: Path | None) -> None:
+    """Raise BadInput where a path, if there is one, is that of no file with an end."""
+    from isoloss.files import refuse_endless
+
+    for path in filter(None, paths):
         if path.is_dir():
             raise BadInput(f"{path} is a folder; name the file that holds what to measure on")
         refuse_endless(path, "what to measure on")

@@ -64,11 +64,11 @@ def records(options: RecordsOptions) -> int:
 
 
 def _pack(options: PackOptions) -> int:
+    refuse_below(0, options.most_values, "--most-values")
+    refuse_unwritable(options.file)
     with starting("records"):
         from isoloss.stored_runs.packed_records import pack_records
 
-    refuse_below(0, options.most_values, "--most-values")
-    refuse_unwritable(options.file)
     with progress_display() as progress:
         packed = pack_records(options.results, options.file, options.most_values, progress)
     print(f"{options.file}: {packed.records:,} records of {packed.runs:,} finished runs")
