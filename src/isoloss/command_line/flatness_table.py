@@ -42,7 +42,7 @@ def print_json(shown: Shown) -> None:
     longest = max((each.reading for each in shown.measured), key=lambda reading: reading.tokens)
     content = {
         "records": [asdict(record) for each in shown.measured for record in each.records],
-        "estimand": shown.batches.predicting.describe(),
+        "estimand": shown.batches.predicting.estimand,
         "stopped": {each.quantity: each.stopped for each in shown.measured},
         "ways": {each.quantity: each.ways for each in shown.measured if each.ways},
         "apart": {each.quantity: each.apart for each in shown.measured if each.apart},
@@ -128,7 +128,7 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
     units = "" if sentences == whole.n else f", in {whole.n:,} clusters that share a draw"
     notes = [
         f"stopped after {sentences:,} sentences{units}: {measured.stopped}",
-        f"each number is a {shown.batches.predicting.describe()}, ± its standard error over sentences",
+        f"each number is a {shown.batches.predicting.estimand}, ± its standard error over sentences",
     ]
     precision = whole.settings.get("dtype", "float32")
     if precision not in ("float32", "float64"):

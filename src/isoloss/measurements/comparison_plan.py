@@ -54,8 +54,7 @@ def quantity_of_text(
 ) -> CheckpointMeasurement:
     """A quantity, named as in `quantity_named`, on batches of the text whose digest is `text`; see `measure`.
 
-    Its records say why it stopped, and how much of the text was truncated or left out. Measuring raises
-    KeyboardInterrupt if it is interrupted before the end.
+    Its records say why it stopped, and how much was truncated or left out. Interrupted, it has no result.
     """
     name = short_name(quantity)
     called = SHORTER.get(name, name)
@@ -75,7 +74,7 @@ def quantity_of_text(
     revision = quantity_named(quantity, stopping.sentences or FIXED_SENTENCES, batches.seed).revision
 
     def measured(model: PreTrainedModel, checkpoint: Checkpoint, progress: Progress) -> Measurement:
-        name, settings = checkpoint.name, {"estimand": batches.predicting.describe()}
+        name, settings = checkpoint.name, {"estimand": batches.predicting.estimand}
         found = measure(quantity, {name: model}, batches, stopping, settings, progress_of(name, progress))
         if found.stopped == INTERRUPTED:
             raise KeyboardInterrupt
@@ -117,10 +116,7 @@ def probe_of_task(
 def fine_tuning_of_task(
     task: TextTask, digest: str, longest: int, settings: FineTuningSettings, seed: int
 ) -> CheckpointMeasurement:
-    """Of the model fine-tuned on the task with one seed, the best epoch's accuracy; the key names no other.
-
-    The values say which test texts are classified correctly.
-    """
+    """Of the model fine-tuned on the task with one seed, the best epoch's accuracy, and what is `right`."""
     shared = asdict(settings)
     del shared["seeds"]
     key = {"measures": FINE_TUNING, "task": digest, "longest": longest, "settings": shared, "seed": seed}
@@ -148,10 +144,7 @@ def fine_tuning_of_task(
 
 @dataclass(frozen=True)
 class Sources:
-    """The text and the task, either of which may be missing, and notes about them.
-
-    `settings` are settings by name; `notes` are sentences on what was left out.
-    """
+    """The text and the task, either of which may be missing, and sentences (`notes`) on what was left out."""
 
     corpus: TextCorpus | AnsweredCorpus | TaggedCorpus | None
     task: TextTask | None
@@ -236,10 +229,7 @@ def _read_corpus(
 def planned_stages(
     settings: PlanSettings, checkpoints: Sequence[Checkpoint], sources: Sources, models: Models
 ) -> list[Stage]:
-    """The measurements of all checkpoints, one kind after the other: the quick ones first.
-
-    Each seed of fine-tuning is a stage: all checkpoints are compared with two seeds before any has five.
-    """
+    """The measurements of all checkpoints, the quick kinds first, and fine-tuning seed by seed."""
     stages: list[Stage] = []
     on_text = _on_text(settings, checkpoints, sources, models)
     stages += on_text[:1]

@@ -22,7 +22,6 @@ from isoloss.measurements.models_together import (
     sampled_batches,
     source_for,
 )
-from isoloss.measurements.sampled_batches import objective_of
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, longest_sentence, number_of_tokens
 from isoloss.models.task_heads import (
@@ -93,8 +92,8 @@ def asked(
 ) -> tuple[Objective, Batch]:
     """How the model's predictions are read, and random sentences of these lengths to predict in."""
     mask = 0 if prediction == "masked" else None
-    objective = objective_of(predicting({model.name_or_path: model}, prediction, False, None, mask))
-    return objective, random_batch(model, prediction, lengths)
+    predicted = predicting({model.name_or_path: model}, prediction, False, None, mask)
+    return predicted.objective, random_batch(model, prediction, lengths)
 
 
 def random_batch(model: PreTrainedModel, prediction: Prediction | Head, lengths: tuple[int, ...]) -> Batch:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 
@@ -38,10 +39,8 @@ class OneMask:
     """One token per sentence is masked, uniformly among the maskable ones."""
 
     mask_token: int
-
-    def describe(self) -> str:
-        """What a value is the mean of."""
-        return "mean over sentences and over all maskable positions t of one masked token at t"
+    objective: ClassVar[Objective] = PretrainedMasked()
+    estimand: ClassVar[str] = "mean over sentences and over all maskable positions t of one masked token at t"
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,15 @@ class ShareMasked:
 
     mask_token: int
     share: float = 0.15
+    objective: ClassVar[Objective] = PretrainedMasked()
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
             raise BadInput(f"the mask rate must be above 0 and at most 1, not {self.share}")
 
-    def describe(self) -> str:
-        """What a value is the mean of."""
+    @property
+    def estimand(self) -> str:
+        """What a value is the mean of, as of the others."""
         return (
             f"mean over sentences of the mean over {100 * self.share:.3g} % of their maskable tokens, masked "
             "at once and all by the mask token"
@@ -67,9 +68,10 @@ class ShareMasked:
 class NextToken:
     """Every token but a sentence's first is predicted."""
 
-    def describe(self) -> str:
-        """What a value is the mean of."""
-        return "mean over sentences of the mean over their predicted positions, all but the first"
+    objective: ClassVar[Objective] = PretrainedCausal()
+    estimand: ClassVar[str] = (
+        "mean over sentences of the mean over their predicted positions, all but the first"
+    )
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,14 @@ class TextClasses:
 
     of_tokens: bool = False
 
-    def describe(self) -> str:
-        """What a value is the mean of."""
+    @property
+    def objective(self) -> Objective:
+        """How the predictions are read off a model, as of the others."""
+        return TokenClass() if self.of_tokens else SequenceClass()
+
+    @property
+    def estimand(self) -> str:
+        """See `ShareMasked.estimand`."""
         if self.of_tokens:
             return "mean over texts of the mean over their words, of each of which a class is predicted"
         return "mean over texts, of each of which a class is predicted"
@@ -89,9 +97,10 @@ class TextClasses:
 class TextLabels:
     """Of each text and each class, whether the class is one of the text's."""
 
-    def describe(self) -> str:
-        """What a value is the mean of."""
-        return "mean over texts of the mean over all classes, each of which is predicted to be or not"
+    objective: ClassVar[Objective] = SequenceLabels()
+    estimand: ClassVar[str] = (
+        "mean over texts of the mean over all classes, each of which is predicted to be or not"
+    )
 
 
 @dataclass(frozen=True)
@@ -99,10 +108,8 @@ class TargetText:
     """Every token of a target; its decoder reads `start` first, None: the target's own last token."""
 
     start: int | None
-
-    def describe(self) -> str:
-        """What a value is the mean of."""
-        return "mean over texts of the mean over the tokens of their targets"
+    objective: ClassVar[Objective] = TargetToken()
+    estimand: ClassVar[str] = "mean over texts of the mean over the tokens of their targets"
 
 
 Predicting = OneMask | ShareMasked | NextToken | TextClasses | TextLabels | TargetText
@@ -112,9 +119,9 @@ Predicting = OneMask | ShareMasked | NextToken | TextClasses | TextLabels | Targ
 class Reading:
     """What one pass over a corpus has encountered so far.
 
-    `lines` are those of the sentences yielded, `short` those of sentences in which nothing can be predicted,
-    which are skipped, `cut` those of sentences truncated to the model's positions; `tokens` counts the tokens
-    read, without those that the tokenizer adds to a text, and `unknown` the unknown tokens among them.
+    `lines` are those of the sentences yielded, `short` of those skipped, in which nothing can be predicted,
+    `cut` of those truncated to the model's positions; `tokens` counts the tokens read, without those that the
+    tokenizer adds to a text, and `unknown` the unknown ones among them.
     """
 
     lines: list[int] = field(default_factory=list)
@@ -128,9 +135,9 @@ class Reading:
 class SampledBatches:
     """Batches of a corpus in an order determined by `seed`, each sentence once; every pass yields the same.
 
-    The random order makes the first n sentences a random sample of the corpus. A sentence's masks depend only
-    on `seed` and its index in the corpus. `reading` belongs to the latest pass; each pass starts a new one.
-    Iterating raises BadInput if no sentence has anything to predict.
+    The first n sentences are thus a random sample of the corpus. A sentence's masks depend only on `seed` and
+    its index in the corpus. `reading` is that of the latest pass, which raises BadInput if no sentence has
+    anything to predict.
     """
 
     corpus: Corpus
@@ -141,8 +148,8 @@ class SampledBatches:
 
     @property
     def objective(self) -> Objective:
-        """See `objective_of`."""
-        return objective_of(self.predicting)
+        """How the predictions are read off a model."""
+        return self.predicting.objective
 
     def __iter__(self) -> Iterator[Batch]:
         reading = self.reading = Reading()
@@ -254,17 +261,3 @@ def predicting_of(prediction: str, mask_token: int | None, share: float, start: 
         case "text labels":
             return TextLabels()
     return TextClasses(of_tokens=prediction == "token classes")
-
-
-def objective_of(predicting: Predicting) -> Objective:
-    """How the predictions are read off a model."""
-    match predicting:
-        case NextToken():
-            return PretrainedCausal()
-        case TextClasses(of_tokens=of_tokens):
-            return TokenClass() if of_tokens else SequenceClass()
-        case TextLabels():
-            return SequenceLabels()
-        case TargetText():
-            return TargetToken()
-    return PretrainedMasked()
