@@ -38,9 +38,8 @@ FORMS = {"exact": exact_form, "paper": paper_form}
 class EnlargedTraceQuantity:
     """The trace of the model enlarged to the common shape `common`, on `sentences` sentences.
 
-    The form "paper" follows B.4 to the letter, "exact" preserves the function that the model computes. With
-    tied embeddings they scale the embeddings' part of the trace by k and by 1/k, respectively, where k is the
-    factor of the width (docs/enlarging.md).
+    The form "paper" follows B.4 to the letter, "exact" preserves the function; with tied embeddings they
+    scale the embeddings' part by the width's factor k and by 1/k, respectively (docs/enlarging.md).
     """
 
     revision: ClassVar[int] = 1
@@ -101,10 +100,8 @@ class TraceDescentQuantity:
         rate = trace_descent_rate(
             model, subject.objective, batch, distance, seed=self.seed, progress=progress
         )
-        unit = "nats per squared parameter and unit of η²k / 4B"
-        return Measurement(
-            [subject.record("trace_descent_rate", rate, unit, self.seed, sentences=len(batch))]
-        )
+        name, unit = "trace_descent_rate", "nats per squared parameter and unit of η²k / 4B"
+        return Measurement([subject.record(name, rate, unit, self.seed, sentences=len(batch))])
 
 
 EIGENVALUE_TOLERANCE = 1e-2
@@ -138,20 +135,9 @@ class StableRateQuantity:
             model, **given(drawn, subject, progress), tolerance=EIGENVALUE_TOLERANCE, seed=self.seed
         ).estimate
         trace = fisher_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
-        found = stable_rate(top, trace.estimate, self.batch)
-        return Measurement(
-            [
-                subject.record(
-                    "stable_rate",
-                    found,
-                    "squared parameters per nat",
-                    self.seed,
-                    batch=self.batch,
-                    top_eigenvalue=top.value,
-                    trace=trace.estimate.value,
-                )
-            ]
-        )
+        found, unit = stable_rate(top, trace.estimate, self.batch), "squared parameters per nat"
+        more = {"batch": self.batch, "top_eigenvalue": top.value, "trace": trace.estimate.value}
+        return Measurement([subject.record("stable_rate", found, unit, self.seed, **more)])
 
 
 def stable_rate(top: Estimate, trace: Estimate, batch: int) -> Estimate:

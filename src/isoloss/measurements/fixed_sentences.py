@@ -128,11 +128,6 @@ DRAWN_WITH_LABELS = (LANGUAGES_AND_TEXT, FixedSentences, draw_labelled_sentences
 """`sources`, `drawn_as` and `draw` of a quantity of fixed sentences."""
 
 
-def labels_of(subject: Subject[AnySource]) -> "ExactLabelDistribution | None":
-    """The `exact_labels` of what the model was trained on."""
-    return exact_labels(subject.source, subject.objective)
-
-
 class Given(TypedDict):
     """What an estimator of flatness is given besides the model and the settings of its own."""
 
@@ -144,9 +139,8 @@ class Given(TypedDict):
 
 def given(drawn: FixedSentences, subject: Subject[AnySource], progress: Progress) -> Given:
     """For a quantity of `DRAWN_WITH_LABELS`: `gradient_norm(model, **given(drawn, subject, progress))`."""
-    return Given(
-        batches=drawn.batches, objective=subject.objective, distribution=labels_of(subject), progress=progress
-    )
+    labels = exact_labels(subject.source, subject.objective)
+    return Given(batches=drawn.batches, objective=subject.objective, distribution=labels, progress=progress)
 
 
 def exact_labels(source: AnySource, objective: Objective) -> "ExactLabelDistribution | None":

@@ -30,8 +30,8 @@ Columns = dict[str, Setting]
 class Subject(Generic[Source]):
     """The model being measured: its name in records, how its scores are read, and where it is from.
 
-    `source` is what it was trained on, or the text it is measured on, None if unknown; `folder` holds the
-    model and its tokenizer, `seed` is that of its run. All its records have `settings`.
+    `source` is what it was trained on, or the text it is measured on; `folder` holds the model and its
+    tokenizer, `seed` is that of its run. All its records have `settings`.
     """
 
     checkpoint: str
@@ -59,10 +59,9 @@ class Subject(Generic[Source]):
 
 @dataclass(frozen=True)
 class Measurement:
-    """Records of one model, and the underlying values for paired comparisons of models.
+    """Records of one model, and values for paired comparisons of models measured on the same set.
 
-    The values of a record that is a mean over sentences, or over other independent units, are stored under
-    its `value_name`, so that models measured on the same set can be compared unit by unit.
+    The values of a record that is a mean over independent units, such as sentences, have its `value_name`.
     """
 
     records: Sequence[Record]
@@ -78,9 +77,6 @@ class Measurement:
 class Quantity(Protocol):
     """A frozen dataclass of everything a number depends on besides the model and its source.
 
-    `sources` are the supported types of source, for example `LANGUAGES_AND_TEXT`. The drawn data have the
-    type `drawn_as`, a dataclass that `isoloss.results.tensors.tensors_of` can disassemble.
-
     `revision`, initially 1, is incremented when the same settings start to give different numbers: it is part
     of the measurement's name, so that numbers of different revisions never appear in the same table.
     """
@@ -89,12 +85,12 @@ class Quantity(Protocol):
 
     @property
     def sources(self) -> tuple[type, ...]:
-        """What the data may be drawn from; mostly a class variable."""
+        """The types of what the data may be drawn from, such as `LANGUAGES_AND_TEXT`."""
         ...
 
     @property
     def drawn_as(self) -> type:
-        """The type of the drawn data; mostly a class variable."""
+        """The type of the drawn data, a dataclass that `results.tensors.tensors_of` can take apart."""
         ...
 
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
@@ -161,12 +157,8 @@ def names_with_errors(*columns: str) -> tuple[str, ...]:
     return tuple(name for column in columns for name in (column, f"{column}_error"))
 
 
-def in_order(columns: Iterable[str], records: Iterable[Record]) -> Columns:
-    """The records as these columns, each with its error; further records are in none.
-
-    >>> in_order(["trace"], [Record("fisher_trace", 8.0, "", 0.5, 99)])
-    {'trace': 8.0, 'trace_error': 0.5}
-    """
+def _in_order(columns: Iterable[str], records: Iterable[Record]) -> Columns:
+    """The records as these columns, each with its error; further records are in none."""
     found: Columns = {}
     for column, record in zip(columns, records, strict=False):
         found |= value_and_error(column, record)
@@ -189,7 +181,7 @@ def columns_in_order(
     def of_records(_quantity: Any, records: Sequence[Record]) -> Columns:
         first = records[0]
         more = {name: first.settings[name] for name in settings}
-        return in_order(columns, records) | ({n: first.n} if n else {}) | more
+        return _in_order(columns, records) | ({n: first.n} if n else {}) | more
 
     return names, of_records
 
@@ -200,5 +192,5 @@ def columns_named_by(
     """The same of a quantity whose settings say how its columns are called: `names` of it."""
     return (
         property(lambda quantity: names_with_errors(*names(quantity))),
-        lambda quantity, records: in_order(names(quantity), records),
+        lambda quantity, records: _in_order(names(quantity), records),
     )

@@ -79,8 +79,8 @@ def quantity_named(name: str, sentences: int, seed: int) -> "Quantity":
     """
     refuse_unknown_quantities([name])
     called, value = name_and_value(name)
-    module = _module_at(Path(called)) if called.endswith(".py") else _module_named(called)
-    make = getattr(module, EXPORTED)
+    of_own = called.endswith(".py")
+    make = getattr(_module_at(Path(called)) if of_own else import_module(f"{__name__}.{called}"), EXPORTED)
     found: Quantity
     if value is None:
         found = make(sentences, seed)
@@ -102,10 +102,6 @@ def whole_number(value: str | None, otherwise: int, what: str) -> int:
     if re.fullmatch(r"0*[1-9][0-9]{0,8}", value) is None:
         raise BadInput(f"={value} is no number of {what}; give a whole number of at least 1")
     return int(value)
-
-
-def _module_named(name: str) -> ModuleType:
-    return import_module(f"{__name__}.{name}")
 
 
 def _module_at(path: Path) -> ModuleType:

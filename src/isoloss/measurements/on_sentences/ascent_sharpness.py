@@ -29,12 +29,11 @@ class AscentSharpnessQuantity:
         """An `ascent_sharpness` record per radius, with the gradient norm of the same set in its settings."""
         found = ascent_sharpness(model, **given(drawn, subject, progress), radii=self.radii)
         shared = {"gradient_norm": found.gradient_norm, **found.parameters.settings}
-        return Measurement(
-            [
-                subject.record("ascent_sharpness", rise, "nats", self.seed, radius=radius, **shared)
-                for radius, rise in found.estimates.items()
-            ]
-        )
+        records = [
+            subject.record("ascent_sharpness", rise, "nats", self.seed, radius=radius, **shared)
+            for radius, rise in found.estimates.items()
+        ]
+        return Measurement(records)
 
 
 def sam_column(radius: float) -> str:

@@ -7,7 +7,7 @@ from torch import nn
 
 from isoloss.curvature.directional_curvature import BATCH, batch_sharpness
 from isoloss.curvature.fisher_trace import TRACE_UNIT
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.on_sentences import whole_number
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
@@ -29,14 +29,8 @@ class BatchSharpnessQuantity:
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
         """`batch_sharpness`; `n` counts batches."""
-        found = batch_sharpness(
-            model,
-            [drawn.joined],
-            subject.objective,
-            batch=self.batch,
-            distribution=labels_of(subject),
-            progress=progress,
-        )
+        joined = FixedSentences((drawn.joined,))
+        found = batch_sharpness(model, **given(joined, subject, progress), batch=self.batch)
         more = {"batch": self.batch, "sentences": found.sentences, **found.parameters.settings}
         record = subject.record("batch_sharpness", found.estimate, TRACE_UNIT, self.seed, **more)
         return Measurement([record], {"batch_sharpness": found.by_batch})

@@ -40,10 +40,9 @@ class GradientNoiseScaleQuantity:
                 f"{subject.checkpoint}: every sentence has the same gradient, so that there is no noise; "
                 "give different sentences"
             )
+        name, unit, n = "inverse_gradient_noise_scale", "per sentence", found.sentences
         records = [
-            subject.record(
-                "inverse_gradient_noise_scale", signal, "per sentence", seed, sentences=found.sentences
-            ),
+            subject.record(name, signal, unit, seed, sentences=n),
             subject.record("gradient_noise", found.noise, "nats squared per squared parameter", seed),
         ]
         if signal.value > 2 * signal.standard_error:

@@ -34,19 +34,16 @@ class TopEigenvalueQuantity:
         found = hessian_top_eigenvalue(
             model, **given(drawn, subject, progress), tolerance=self.tolerance, seed=self.seed
         )
-        quantity = "hessian_top_eigenvalue"
-        whole = subject.record(
-            quantity,
-            found.estimate,
-            TRACE_UNIT,
-            self.seed,
-            sentences=found.sentences,
-            residual=found.residual,
-            converged=found.converged,
-            products=found.products,
+        more = {
+            "sentences": found.sentences,
+            "residual": found.residual,
+            "converged": found.converged,
+            "products": found.products,
             **found.parameters.settings,
-        )
-        return Measurement([whole, *subject.group_records(quantity, found.groups, TRACE_UNIT, self.seed)])
+        }
+        quantity, seed = "hessian_top_eigenvalue", self.seed
+        whole = subject.record(quantity, found.estimate, TRACE_UNIT, seed, **more)
+        return Measurement([whole, *subject.group_records(quantity, found.groups, TRACE_UNIT, seed)])
 
 
 TOLERANCE = 1e-3

@@ -47,21 +47,19 @@ class NoiseSensitivityQuantity:
             seed=self.seed,
         )
         shared = {"sentences": int(found.sentences.sum()), **found.parameters.settings}
-        return Measurement(
-            [
-                subject.record("noise_sensitivity", estimate, "nats", self.seed, noise=noise, **shared)
-                for noise, estimate in found.estimates.items()
-            ]
-        )
+        records = [
+            subject.record("noise_sensitivity", estimate, "nats", self.seed, noise=noise, **shared)
+            for noise, estimate in found.estimates.items()
+        ]
+        return Measurement(records)
 
 
 def deviations_at_first(model: PreTrainedModel) -> dict[str, float]:
     """The standard deviation of each tensor of a model like this before pre-training, by name."""
     config = deepcopy(model.config)
     fresh = initialised(type(model), config, config._attn_implementation, seed=0)
-    return {
-        name: float(weight.detach().double().std(correction=0)) for name, weight in fresh.named_parameters()
-    }
+    weights = fresh.named_parameters()
+    return {name: float(weight.detach().double().std(correction=0)) for name, weight in weights}
 
 
 def noise_column(noise: float) -> str:

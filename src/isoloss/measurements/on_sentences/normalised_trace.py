@@ -28,15 +28,10 @@ class NormalisedTraceQuantity:
         """`normalised_fisher_trace`, tensor by tensor, and `wholly_normalised_fisher_trace`, in nats."""
         seed = self.seed
         found = normalised_trace(model, drawn.batches, subject.objective, seed=seed, progress=progress)
-        counts = found.parameters.settings
-        return Measurement(
-            [
-                subject.record("normalised_fisher_trace", found.estimate, "nats", seed, **counts),
-                subject.record(
-                    "wholly_normalised_fisher_trace", found.whole_estimate, "nats", seed, **counts
-                ),
-            ]
-        )
+        counts, whole = found.parameters.settings, found.whole_estimate
+        by_tensor = subject.record("normalised_fisher_trace", found.estimate, "nats", seed, **counts)
+        wholly = subject.record("wholly_normalised_fisher_trace", whole, "nats", seed, **counts)
+        return Measurement([by_tensor, wholly])
 
 
 on_sentences = NormalisedTraceQuantity

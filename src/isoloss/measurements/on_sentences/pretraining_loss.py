@@ -79,8 +79,7 @@ class RunningSentenceLosses:
                 parts.append(self._losses(objective, sentences_between(batch, start, end)))
                 share(end / len(batch))
         values = torch.cat(parts)
-        bad = (~values.isfinite()).nonzero()
-        if len(bad):
+        if len(bad := (~values.isfinite()).nonzero()):
             sentence = self.sentences + int(bad[0]) + 1
             raise NonFiniteScores(sentence, f"sentence {sentence}")
         self._values.append(values)

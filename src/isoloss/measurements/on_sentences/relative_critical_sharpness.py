@@ -1,6 +1,5 @@
 """2 over the smallest learning rate at which learning from other data raises a checkpoint's loss."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -10,7 +9,7 @@ from torch import nn
 from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus, read_token_corpus
 from isoloss.curvature.directional_curvature import critical_sharpness
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, labels_of
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.loading import longest_sentence, number_of_tokens
@@ -40,18 +39,14 @@ class RelativeCriticalSharpnessQuantity:
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
         """`relative_critical_sharpness`, with the critical learning rate in its settings."""
-        objective = subject.objective
-        batches: Sequence[Batch] = drawn.batches
-        along: Sequence[Batch]
         if self.other is None:
             learnt, measured = split_sentences(drawn.joined, 2)
-            along, batches = [learnt], [measured]
+            along, drawn = [learnt], FixedSentences((measured,))
         else:
             along = self._of_other(model, subject)
-            objective, _ = apart_throughout(model, objective, [*batches, *along])
-        found = critical_sharpness(
-            model, batches, objective, along=along, distribution=labels_of(subject), progress=progress
-        )
+            objective, _ = apart_throughout(model, subject.objective, [*drawn.batches, *along])
+            subject = replace(subject, objective=objective)
+        found = critical_sharpness(model, **given(drawn, subject, progress), along=along)
         more: dict[str, Setting] = {
             "along": self.other or "half of the sentences",
             "sentences_along": sum(map(len, along)),
@@ -62,7 +57,7 @@ class RelativeCriticalSharpnessQuantity:
         unit, name = "1 / learning rate", "relative_critical_sharpness"
         return Measurement([subject.record(name, found.estimate, unit, self.seed, **more)])
 
-    def _of_other(self, model: nn.Module, subject: Subject[AnySource]) -> Sequence[Batch]:
+    def _of_other(self, model: nn.Module, subject: Subject[AnySource]) -> list[Batch]:
         """The other text's sentences, read and masked as those of the subject's text are."""
         source, path = subject.source, Path(str(self.other))
         if not isinstance(source, SampledBatches):

@@ -45,24 +45,15 @@ class SpectralDensityQuantity:
             **found.parameters.settings,
         }
         record, seed = subject.record, self.seed
+        records = [
+            record("effective_rank", found.effective_rank, "eigenvalues", seed, **shared),
+            record("negative_curvature", found.negative_curvature, "share of Σ |λ|", seed, **shared),
+        ]
         width, points = grid(found)
-        return Measurement(
-            [
-                record("effective_rank", found.effective_rank, "eigenvalues", seed, **shared),
-                record("negative_curvature", found.negative_curvature, "share of Σ |λ|", seed, **shared),
-                *(
-                    record(
-                        "spectral_density",
-                        found.density(at, width),
-                        "squared parameters per nat",
-                        seed,
-                        eigenvalue=at,
-                        width=width,
-                    )
-                    for at in points
-                ),
-            ]
-        )
+        name, unit = "spectral_density", "squared parameters per nat"
+        for at in points:
+            records.append(record(name, found.density(at, width), unit, seed, eigenvalue=at, width=width))
+        return Measurement(records)
 
 
 def grid(found: SpectralDensity) -> tuple[float, list[float]]:

@@ -31,22 +31,13 @@ class TopEigenvaluesQuantity:
         """A record `hessian_eigenvalue` for each, largest first, with its `rank` and residual."""
         found = top_eigenvalues(model, **given(drawn, subject, progress), count=self.count, seed=self.seed)
         shared = {"products": found.products, "sentences": found.sentences, **found.parameters.settings}
-        return Measurement(
-            [
-                subject.record(
-                    "hessian_eigenvalue",
-                    estimate,
-                    TRACE_UNIT,
-                    self.seed,
-                    rank=rank,
-                    residual=residual,
-                    **shared,
-                )
-                for rank, (estimate, residual) in enumerate(
-                    zip(found.estimates, found.residuals, strict=True), start=1
-                )
-            ]
-        )
+        name, seed = "hessian_eigenvalue", self.seed
+        ranked = enumerate(zip(found.estimates, found.residuals, strict=True), start=1)
+        records = [
+            subject.record(name, estimate, TRACE_UNIT, seed, rank=rank, residual=residual, **shared)
+            for rank, (estimate, residual) in ranked
+        ]
+        return Measurement(records)
 
 
 def on_sentences(sentences: int, seed: int, value: str | None = None) -> TopEigenvaluesQuantity:
