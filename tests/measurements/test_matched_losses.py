@@ -31,7 +31,7 @@ def test_on_a_curve_linear_in_the_logarithm_interpolation_is_exact() -> None:
     )
     assert [point.log_step_error for point in matched.points] == pytest.approx([0.001 / 0.5, 0.001 / 0.4])
     assert all(point.loss.value == 2.4 for point in matched.points)
-    assert (matched.spread, matched.verdict) == (0.0, Verdict.SUPPORTED)
+    assert matched.verdict is Verdict.SUPPORTED
     # By default the lowest loss that both reach, which is the slower one's last.
     assert interpolated_to_loss([fast, slow], threshold=0.01).points[1].step == 800
 

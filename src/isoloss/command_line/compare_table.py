@@ -57,7 +57,10 @@ def print_json(
     content = {
         "records": [asdict(record) for record in comparison.records],
         "verdicts": [_verdict_as_json(verdict) for verdict in verdicts],
-        "models": [_checkpoint_as_json(checkpoint) for checkpoint in comparison.checkpoints],
+        "models": [
+            {name: value for name, value in asdict(checkpoint).items() if name != "shapes"}
+            for checkpoint in comparison.checkpoints
+        ],
         "notes": list(notes),
         "report": str(report),
     }
@@ -79,10 +82,4 @@ def _verdict_as_json(verdict: PairVerdict) -> dict[str, Any]:
     for name in ("low", "high", "needed"):
         if not math.isfinite(known[name]):  # of a question not asked, or that nothing bounds or decides
             known[name] = None
-    return known
-
-
-def _checkpoint_as_json(checkpoint: Checkpoint) -> dict[str, Any]:
-    known = asdict(checkpoint)
-    del known["shapes"]
     return known

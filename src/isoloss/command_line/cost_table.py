@@ -78,7 +78,9 @@ def cost_rows(
     planned_by = {run.digest: e.name for e in reversed(experiments) for run in e.runs}
     families: dict[tuple[object, ...], list[PlannedRun]] = {}
     for run in shared(runs):
-        families.setdefault(_family(run), []).append(run)
+        kind = (run.objective, run.steps, run.batch_size, run.continues is None)
+        key = (run.language.digest, run.architecture, run.update_rule, *kind)
+        families.setdefault(key, []).append(run)
     rows = []
     for done, alike in enumerate(families.values()):
         first = alike[0]
@@ -137,11 +139,6 @@ def print_cost(rows: Sequence[Row], machine: Device, scale: str, width: int | No
         print(line)
     for reason in dict.fromkeys(row["not_measured"] for row in rows if row.get("not_measured")):
         print(f"Not measured: {reason}")
-
-
-def _family(run: PlannedRun) -> tuple[object, ...]:
-    rest = (run.objective, run.steps, run.batch_size, run.continues is None)
-    return (run.language.digest, run.architecture, run.update_rule, *rest)
 
 
 def _model(run: PlannedRun) -> str:

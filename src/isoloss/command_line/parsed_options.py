@@ -1,8 +1,4 @@
-"""A command's options from the words after its name, by tyro: its help, and mistakes in one sentence.
-
-Help has paragraphs as wide as the terminal, and no line that a terminal has to break. What is wrong is told
-in a sentence, made of the box in which tyro tells it.
-"""
+"""A command's options from the words after its name, by tyro: its help, and mistakes in one sentence."""
 
 import io
 import os
@@ -173,7 +169,7 @@ def sentence(box: str) -> str:
     inside = [line for line in lines if line.strip() and line[0] not in "╭╰"]
     if box[:1] in " -":  # without lines of Unicode, the title stands over a rule
         inside = inside[2:]
-    first = list(takewhile(lambda line: not _is_rule(line), inside))
+    first = list(takewhile(lambda line: not set(line.strip()) <= {"─", "-"}, inside))  # up to a rule
     whole = " ".join(" ".join(first).split()).rstrip(".")
     return (
         _wrong_value(whole)
@@ -182,10 +178,6 @@ def sentence(box: str) -> str:
         or _unknown(whole, inside)
         or whole
     )
-
-
-def _is_rule(line: str) -> bool:
-    return set(line.strip()) <= {"─", "-"}
 
 
 def _wrong_value(whole: str) -> str:

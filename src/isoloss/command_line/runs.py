@@ -3,7 +3,7 @@
 import json
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -54,10 +54,7 @@ class RunsOptions:
 
 
 def runs(options: RunsOptions) -> int:
-    """List the runs in a folder of results, with their settings, progress and latest numbers.
-
-    Returns 1 if something there is damaged, which is named on stderr and left out, else 0.
-    """
+    """List them; returns 1 if something there is damaged, which is named on stderr and left out, else 0."""
     with starting("runs"):
         from isoloss.results.run_folder import is_older
         from isoloss.stored_runs.run_filter import condition, runs_where, sorted_runs
@@ -76,7 +73,8 @@ def runs(options: RunsOptions) -> int:
     rows = [_row(run) for run in chosen]
     alike = [name for name in _OFTEN_ALIKE if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     groups = _groups(chosen, rows, by_experiment=options.sort is None)
-    columns = [name for name in _columns(groups) if name not in alike]
+    found = dict.fromkeys(name for each in groups.values() for row in each for name in row)
+    columns = [name for name in sorted(found, key=_SETTINGS_LAST.__contains__) if name not in alike]
     numbers = {name for name in columns if name in _NUMBERS or name.startswith("accuracy")}
     table = PlainTable(groups, columns, numbers, _LEAST_FIRST, of_no_group="of no experiment")
     width = None if options.wide else stdout_width()
@@ -99,12 +97,6 @@ def _groups(runs: Sequence["StoredRun"], rows: Sequence[Row], *, by_experiment: 
         also = {"also in": ", ".join(filter(None, others))} if any(others) else {}
         found.setdefault(experiment, []).append({"name": name, **row, **also})
     return found
-
-
-def _columns(groups: Mapping[str, list[Row]]) -> list[str]:
-    """A column for each value that any run has: numbers first, then settings."""
-    found = dict.fromkeys(name for rows in groups.values() for row in rows for name in row)
-    return sorted(found, key=_SETTINGS_LAST.__contains__)
 
 
 def _row(run: "StoredRun") -> Row:

@@ -76,10 +76,8 @@ class EvaluationSet:
 class ExactLoss:
     """One model's exact loss on an evaluation set, sentence by sentence, in nats, float64.
 
-    `kl` is each sentence's mean over its predictions of KL(distribution || model), and `entropy` the same
-    mean of the distribution's entropy. The entropy depends only on the set, so it cancels in differences
-    between models measured on it; `paired_difference` of two models' `kl` gives the difference with its own
-    error bar.
+    `kl` is each sentence's mean over its predictions of KL(distribution || model). The entropy is the set's,
+    so that `paired_difference` of two models' `kl` is that of their losses, with its own error bar.
     """
 
     kl: Float[Tensor, " n"]
@@ -97,10 +95,9 @@ class ExactLoss:
         return of_kl | _averages(f"{name}_loss", self.loss, predictions)
 
     def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
-        """KL and loss with standard errors over sentences, and the paper's own error bar.
+        """`masked_kl_..` and `masked_loss_..`, or `next_word_..`, with standard errors over sentences.
 
-        Of the masked objective they are `masked_kl_..`, `masked_loss_..`, of the next-word objective
-        `next_word_kl_..` and so on. `.._loss_subset_deviation` is the standard deviation over 5 disjoint
+        `.._loss_subset_deviation` is the paper's own error bar, the standard deviation over 5 disjoint
         subsets. If sentences differ in length, the token-averaged numbers are separate records.
         """
         name, seed = self.evaluation.objective.quantity, self.evaluation.seed
@@ -120,12 +117,11 @@ def exact_loss(
     """L = E_x E_t [H(distribution_t) + KL(distribution_t || f_t)] over the set and all of a sentence's
     predictions (A.5).
 
-    For the masked objective, each word is masked in turn: the distribution and f_t are those of x_t given
-    x_{-t}. For next-word prediction, each word is conditioned on the words before it, and the end of the
-    sentence on all of them. The model's probabilities are normalised over its whole vocabulary, including
-    special tokens and tokens that are no word; the distribution gives zero probability to tokens that are no
-    outcome. Sums are in float64. Dropout is off; the model is left as found. `memory_bytes` bounds a forward
-    pass, of at least one sentence.
+    Of masked words, the distribution and f_t are those of x_t given x_{-t}; of next words, those of each word
+    given the words before it, and of the end given all. The model's probabilities are normalised over its
+    whole vocabulary, special tokens included, to which the distribution gives none. Sums are in float64.
+    Dropout is off; the model is left as found. `memory_bytes` bounds a forward pass, of at least one
+    sentence.
 
     Raises BadInput when the set is another objective's, when the model's vocabulary is not the language's
     words and the special tokens, or when a score is not finite, naming the sentence.
@@ -229,8 +225,7 @@ class ExactLossQuantity:
     def measure(
         self, model: nn.Module, drawn: KnownSentences, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        progress("exact loss", 0, 1)
-        loss = exact_loss(model, self.objective, self.evaluation(drawn))
+        loss = exact_loss(model, self.objective, self.evaluation(drawn), progress=progress)
         return Measurement(loss.records(subject.checkpoint, dict(subject.settings)), loss.sentence_values())
 
     @property

@@ -85,19 +85,21 @@ def text_inputs(
             "one of the package tokenizers, as AutoTokenizer makes of most"
         )
     seconds = texts.seconds
-    if seconds is not None and not _separates(tokenizer):
+    added = tokenizer.num_special_tokens_to_add
+    if seconds is not None and added(True) <= added(False):
         seconds = tuple("\n" + second for second in seconds)
-    typed = _has_token_types(model)
+    typed = "token_type_ids" in inspect.signature(model.base_model.forward).parameters
+    typed = typed and getattr(model.config, "type_vocab_size", 0) > 1
     rows: list[_Row] = []
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         some = slice(start, start + TEXTS_AT_ONCE)
         columns = [list(column[some]) for column in (texts.texts, seconds) if column is not None]
         rows += _encoded(tokenizer, columns, longest, start)
     return TextInputs(
-        ids=_rectangle([row.ids for row in rows], padding_token(tokenizer), torch.int32),
+        ids=rectangle([row.ids for row in rows], padding_token(tokenizer), torch.int32),
         lengths=torch.tensor([len(row.ids) for row in rows], dtype=torch.int64),
-        parts=_rectangle([row.parts for row in rows], -1, torch.int8),
-        types=_rectangle([row.types for row in rows], 0, torch.int8) if typed else None,
+        parts=rectangle([row.parts for row in rows], -1, torch.int8),
+        types=rectangle([row.types for row in rows], 0, torch.int8) if typed else None,
         labels=torch.tensor(texts.labels, dtype=torch.int64),
         cut=sum(row.cut for row in rows),
     )
@@ -135,16 +137,8 @@ def _encoded(tokenizer: Any, columns: list[list[str]], longest: int, first: int)
     return rows
 
 
-def _separates(tokenizer: Any) -> bool:
-    return bool(tokenizer.num_special_tokens_to_add(True) > tokenizer.num_special_tokens_to_add(False))
-
-
-def _has_token_types(model: PreTrainedModel) -> bool:
-    named = "token_type_ids" in inspect.signature(model.base_model.forward).parameters
-    return named and getattr(model.config, "type_vocab_size", 0) > 1
-
-
-def _rectangle(rows: list[list[int]], filling: int, dtype: torch.dtype) -> Int[Tensor, "n S"]:
+def rectangle(rows: list[list[int]], filling: int, dtype: torch.dtype) -> Int[Tensor, "n S"]:
+    """The rows, filled up on the right to the longest."""
     width = max(map(len, rows), default=0)
     filled = [row + [filling] * (width - len(row)) for row in rows]
     return torch.tensor(filled, dtype=dtype).view(len(rows), width)

@@ -36,9 +36,9 @@ class StepCurve:
     def at(self, step: float, log_step_error: float = 0.0) -> Estimate:
         """The value at `step`, which must lie between the first and the last step measured.
 
-        Its error combines in quadrature the interpolation's error, w_1 e_1 + w_2 e_2, which is valid for any
-        correlation of the two neighbours' errors (nearly 1 on a common evaluation set), and the slope times
-        `log_step_error`, the standard error of the step's logarithm. Raises BadInput outside the steps.
+        Its error combines in quadrature that of the interpolation, w_1 e_1 + w_2 e_2, valid for any
+        correlation of the two, and the slope times `log_step_error`, the standard error of the step's
+        logarithm. Raises BadInput outside the steps.
 
         >>> curve = StepCurve("a", (100, 400), (Estimate(2.0, 0.1, 50), Estimate(1.0, 0.3, 50)))
         >>> curve.at(200)
@@ -91,27 +91,12 @@ class MatchedLosses:
     threshold: float
 
     @property
-    def spread(self) -> float:
-        """Largest minus smallest loss, in nats."""
-        highest, lowest = self._extremes
-        return highest.value - lowest.value
-
-    @property
-    def spread_error(self) -> float:
-        """The spread's standard error."""
-        highest, lowest = self._extremes
-        return math.hypot(highest.standard_error, lowest.standard_error)
-
-    @property
     def verdict(self) -> Verdict:
         """Whether the losses are the same: the spread is below the threshold, by its 95 % interval."""
-        spread = Estimate(self.spread, self.spread_error, min(point.loss.n for point in self.points))
+        lowest, *_, highest = sorted((point.loss for point in self.points), key=lambda loss: loss.value)
+        error = math.hypot(highest.standard_error, lowest.standard_error)
+        spread = Estimate(highest.value - lowest.value, error, min(point.loss.n for point in self.points))
         return below(self.threshold).verdict(*spread.interval(CONFIDENCE))
-
-    @property
-    def _extremes(self) -> tuple[Estimate, Estimate]:
-        losses = sorted((point.loss for point in self.points), key=lambda loss: loss.value)
-        return losses[-1], losses[0]
 
 
 def interpolated_to_loss(
@@ -119,10 +104,8 @@ def interpolated_to_loss(
 ) -> MatchedLosses:
     """Where each run first falls to `loss` nats, interpolated linearly in the logarithm of the step.
 
-    `loss` defaults to the lowest that every run reaches. The points' losses are equal by construction;
-    whether they are the same to within `threshold` depends on their errors. The error of the step's logarithm
-    is the loss's error divided by the slope. Raises BadInput when the runs' losses do not overlap, or not at
-    `loss`, naming the ranges.
+    `loss` defaults to the lowest that every run reaches. The error of the step's logarithm is the loss's
+    error divided by the slope. Raises BadInput when the runs' losses do not overlap, or not at `loss`.
 
     >>> def curve(run, *values):
     ...     return StepCurve(run, (100, 200, 400), tuple(Estimate(v, 0.001, 50) for v in values))
@@ -169,8 +152,5 @@ def _first_fall(curve: StepCurve, loss: float) -> MatchedCheckpoint:
 
 
 def _ranges(losses: Sequence[StepCurve]) -> str:
-    def range_of(curve: StepCurve) -> str:
-        values = [loss.value for loss in curve.estimates]
-        return f"{curve.run} {min(values):g} to {max(values):g}"
-
-    return ", ".join(map(range_of, losses))
+    of_runs = ((curve.run, [loss.value for loss in curve.estimates]) for curve in losses)
+    return ", ".join(f"{run} {min(values):g} to {max(values):g}" for run, values in of_runs)

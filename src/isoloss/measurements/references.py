@@ -1,9 +1,8 @@
 """What an accuracy is compared with: chance, majority, ceiling, words, untrained models, the lookup table.
 
 All are measured on the same examples with the same settings as the models. What can be read off the words
-does not show that a model has learnt anything; what an untrained model adds is due to the architecture's
-mixing of words. The lookup table returns the language's distribution itself, and has the lowest possible
-loss.
+shows nothing that a model has learnt; what an untrained model adds is due to the architecture's mixing of
+words. The lookup table returns the language's distribution itself, and has the lowest possible loss.
 """
 
 from collections.abc import Sequence
@@ -33,8 +32,6 @@ from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 
 WORDS, UNTRAINED, LOOKUP_TABLE = "words alone", "untrained model", "lookup table"
-UNTRAINED_SEED = 0
-BAG = "bag of tokens"
 CONTROLS = ("majority", "bag", "coverage", "coverage_resegmented", "longer")
 
 
@@ -48,15 +45,12 @@ class Untrained:
     """An untrained model of an architecture, initialised with `seed`."""
 
     architecture: Architecture
-    seed: int = UNTRAINED_SEED
+    seed: int = 0
 
 
 @dataclass(frozen=True)
 class BeforeTraining:
-    """The run's own model before its first step, rebuilt from the checkpoint's shape and the run's seed.
-
-    All checkpoints of a run give the same result. It shows what a larger model gains from its size alone.
-    """
+    """The run's own model before its first step, which shows what a larger one gains from its size alone."""
 
 
 Control = Words | Untrained | BeforeTraining
@@ -176,10 +170,7 @@ class TableExamples:
 
 @dataclass(frozen=True)
 class LookupTableReference:
-    """The lookup table's exact loss, and the probes' accuracy on its distributions instead of vectors.
-
-    Both are measured on the same sentences as the models. The table has no parameters, and hence no trace.
-    """
+    """The lookup table's exact loss, and the probes' accuracy on its distributions instead of vectors."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
@@ -252,10 +243,7 @@ class ControlTexts:
 
 @dataclass(frozen=True)
 class TextControls:
-    """Model-free controls of a student's probe: the majority class, and a bag of the same tokens.
-
-    Also reports how much of the texts the student knows; see `StudentTexts`.
-    """
+    """The majority class, a bag of the same tokens, and how much of the texts the student knows."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
@@ -280,23 +268,17 @@ class TextControls:
         of_train, of_test = scaled(*bags_of_tokens(train, test))
         classes = len(drawn.task.classes)
         bags = LabelledFeatures(of_train, train.labels, of_test, test.labels, classes)
-        bag = bags.probed(probe, progress)
+        bag, _ = bags.probed(probe, progress).records("bag of tokens", settings)
+        records = [majority_record(drawn.task, settings), bag]
         shares = {
             "coverage": drawn.test.coverage,
             "coverage_resegmented": drawn.resegmented.coverage,
             "longer_texts": drawn.test.longer,
         }
-        texts = len(drawn.task.test)
-        return Measurement(
-            [
-                majority_record(drawn.task, settings),
-                bag.records(BAG, settings)[0],
-                *(
-                    Record(name, value, "fraction", None, texts, settings=dict(settings))
-                    for name, value in shares.items()
-                ),
-            ]
-        )
+        for name, share in shares.items():
+            texts = len(drawn.task.test)
+            records.append(Record(name, share, "fraction", None, texts, settings=dict(settings)))
+        return Measurement(records)
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """What flatness should buy: how a model stands damage to its weights, and fine-tuning to another language.
 
 Damage is Gaussian noise of one deviation on every weight, of which the loss rises by ½ σ² Tr ∇²L to second
-order, or rounding to few bits, as in quantised inference. The other language shares the lower levels: how
-fast is it learnt, and what is forgotten?
+order, or rounding to few bits, as in quantised inference. The other language shares the lower levels.
 """
 
 import copy
@@ -43,7 +42,7 @@ from isoloss.seeds import derived_seed
 def rounded(model: nn.Module, bits: int) -> Iterator[None]:
     """The model with every matrix and embedding `rounded_to` so many bits while the context is open.
 
-    Vectors (biases and gains) keep their precision, as in usual quantisation. Keeps a copy of the matrices.
+    Vectors (biases and gains) keep their precision, as usual. Keeps a copy of the matrices.
     """
     matrices: list[Tensor] = [weight for weight in model.parameters() if weight.ndim == 2]
     with torch.no_grad():
@@ -120,11 +119,7 @@ def noise_column(noise: float) -> str:
 
 
 def bits_column(bits: int) -> str:
-    """The column of KL after rounding to so many bits.
-
-    >>> bits_column(4)
-    'kl_bits_4'
-    """
+    """The column of KL after rounding to so many bits, such as kl_bits_4."""
     return f"kl_bits_{bits}"
 
 
@@ -219,10 +214,8 @@ class SecondLanguageQuantity:
         steps, tuned = [], []
         for number in (0, 1):
             progress("fine-tuning to a second language", number, 2)
-            copied = copy.deepcopy(model)
-            steps.append(
-                self._tuned(copied, second, drawn, derived_seed(self.seed, "second language", number))
-            )
+            copied, seed = copy.deepcopy(model), derived_seed(self.seed, "second language", number)
+            steps.append(self._tuned(copied, second, drawn, seed))
             tuned.append(copied)
         averaged = [average_of(model, each) for each in tuned]
         found = {

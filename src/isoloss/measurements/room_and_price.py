@@ -1,19 +1,15 @@
 """Room, price and decision: what a language and a task can show, known before any model is trained.
 
 **Room** is how much of a task cannot be read off the words: 1 - the accuracy of a linear probe on one-hot
-words. Since labels are the argmax of the posterior, the ceiling is 1. Without room, a probe's accuracy on a
-model's vectors says nothing about the model.
+words. Without it, a probe's accuracy on a model's vectors says nothing about the model.
 
-**Price** is how much a model's loss increases by ignoring the structure that determines the label: the loss
-of the exact masked distribution given a narrow context (see `languages.narrow_context`) minus that of the
-exact distribution given all words, which is E_x mean_t KL(Pr(. | x_{-t}) || Pr(. | narrow context of t)). If
-the price exceeds the KL of trained models, every model must have learnt the label's structure; if it is far
-below, none has a reason to.
+**Price** is how much a model's loss increases by ignoring the structure that determines the label: that of
+the exact masked distribution given a narrow context (see `languages.narrow_context`) minus that given all
+words, E_x mean_t KL(Pr(. | x_{-t}) || Pr(. | narrow context of t)). If the price exceeds the KL of trained
+models, each must have learnt the label's structure; if it is far below, none has a reason to.
 
-**Decision** is how probable the label, the posterior's argmax, is. If the largest probability hardly exceeds
-the second, labels hinge on differences of probability that cost next to no loss.
-
-`search_languages` looks among random languages for those whose task has room at a price worth paying.
+**Decision** is how probable the label, the posterior's argmax, is. If it hardly exceeds the second, labels
+hinge on differences of probability that cost next to no loss.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,10 +48,7 @@ SENTENCES_AT_ONCE = 2048
 
 @dataclass(frozen=True)
 class RoomSettings:
-    """How many labelled sentences the probe on words is trained and tested on.
-
-    `train` should match the training size of the models' probes.
-    """
+    """How many labelled sentences the probe on words is trained and tested on, as the models' should be."""
 
     train: int = 3000
     test: int = 4000
@@ -65,11 +58,7 @@ class RoomSettings:
 
 @dataclass(frozen=True)
 class Room:
-    """`room` of a task, and `chance`, the accuracy of always predicting the most common label.
-
-    Both are measured on the same test sentences, with errors over these; the draw of training sentences adds
-    a little.
-    """
+    """`room` of a task, and `chance`, the accuracy of its most common label; errors are over sentences."""
 
     task: str
     room: Estimate
@@ -104,9 +93,7 @@ class Room:
         return None
 
 
-def measure_room(
-    language: SentenceSource, task: Task, settings: RoomSettings | None = None, progress: Progress = silent
-) -> Room:
+def measure_room(language: SentenceSource, task: Task, settings: RoomSettings | None = None) -> Room:
     """The room of one of the language's tasks, on freshly drawn training and test sentences.
 
     Raises BadInput for fewer than two test sentences.
@@ -125,7 +112,7 @@ def measure_room(
     words = OneHotWords(len(language.vocabulary), width)
     read = [words.features(part.sentences) for part in (train, test)]
     features = LabelledFeatures(read[0], train.labels, read[1], test.labels, len(task.classes))
-    accuracy = features.probed(settings.probe, progress)
+    accuracy = features.probed(settings.probe)
     chance = mean_over_sentences((test.labels == test.labels.mode().values).double())
     return Room(task.name, mean_over_sentences(1 - accuracy.correct), chance, settings)
 
@@ -134,8 +121,7 @@ def measure_room(
 class Decision:
     """Of a task's exact posteriors, the mean `largest` probability and its mean `gap` to the second largest.
 
-    1 and 1 if every sentence determines the label. `gap` is 0 for two classes that are always equally
-    probable, and `largest` is then one half. Errors are over the sentences.
+    1 and 1 if every sentence determines the label. Errors are over the sentences.
     """
 
     largest: Estimate
@@ -214,9 +200,8 @@ ENTROPY_SENTENCES = 500
 class SearchRule:
     """Which languages are ranked by the room of their task: those within these inclusive bounds.
 
-    Prices are in nats. The default bounds are half the lower and twice the upper end of 0.001 to 0.004 nats,
-    the KL at which small models on small languages plateau. `least_decided` bounds the mean largest
-    probability of the task's posterior, which by default is not bounded.
+    Prices, in nats, are by default from half to twice 0.001 to 0.004 nats, the KL at which small models on
+    small languages plateau. `least_decided` bounds the mean largest probability of the task's posterior.
     """
 
     cheapest: float = 0.0005
@@ -245,10 +230,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Search:
-    """The `ranked` languages, most room first; of `searched` ones, `with_task` have the task, and so on.
-
-    `decided` counts those whose price is within bounds and whose posterior is decided.
-    """
+    """The `ranked` languages, most room first, and how many passed one bound after another."""
 
     task: str
     searched: int
@@ -266,9 +248,8 @@ def search_languages(
     settings: RoomSettings | None = None,
     progress: Progress = silent,
 ) -> Search:
-    """Evaluate `language_of(seed)` for every seed by `rule`; a pure function of its arguments.
+    """Evaluate `language_of(seed)` for every seed by `rule`; price and decision, which take less time, first.
 
-    Price and decision, which take less time, are checked first: languages without are not probed.
     Raises BadInput if none of the languages has the task, or the task has no price.
 
     >>> from isoloss.languages.pcfg import pcfg
@@ -295,15 +276,8 @@ def search_languages(
                     decided += 1
                     room = measure_room(language, tasks[task], settings)
                     if room.room.value >= rule.least_room and room.chance.value <= rule.most_chance:
-                        ranked.append(
-                            Candidate(
-                                seed,
-                                room,
-                                priced,
-                                decision,
-                                masked_entropy(language, ENTROPY_SENTENCES, seed=0),
-                            )
-                        )
+                        entropy = masked_entropy(language, ENTROPY_SENTENCES, seed=0)
+                        ranked.append(Candidate(seed, room, priced, decision, entropy))
         progress("languages", number + 1, len(seeds), f"{len(ranked)} with room at a price within bounds")
     if not with_task:
         choices = ", ".join(sorted(names)) or "other dials"

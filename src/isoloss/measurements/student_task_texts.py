@@ -18,7 +18,7 @@ from isoloss.inference.causal_model import written_words
 from isoloss.languages.language import Language
 from isoloss.measurements.fine_tuning import FineTuningResult
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.labelled_inputs import TextInputs
+from isoloss.measurements.labelled_inputs import TextInputs, rectangle
 from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.task_texts import labelled_features
@@ -63,8 +63,7 @@ class StudentTexts:
 class StudentTokenizer:
     """A teacher's `tokenizer`, and in `numbers` [V] the student's id of each of its tokens.
 
-    After the special tokens come the language's `words`, in the language's order, and then all others, in the
-    tokenizer's order. Make one with `student_tokenizer`.
+    After the special tokens come the language's `words` and then all others, each in their order.
     """
 
     tokenizer: Tokenizer
@@ -122,9 +121,8 @@ def student_tokenizer(tokenizer: Tokenizer, vocabulary: Sequence[str]) -> Studen
 def closed_within(tokenizer: Tokenizer, pieces: Collection[str]) -> Tokenizer:
     """The same byte-pair encoding without the merges that lead, directly or in between, outside `pieces`.
 
-    It splits a text into pieces reachable by the remaining merges, and single characters (bytes in byte-level
-    encodings). A piece whose own parts are not in `pieces` is no longer reachable. Raises BadInput for a
-    tokenizer that is not a byte-pair encoding.
+    A piece whose own parts are not in `pieces` is no longer reached, and single characters (or bytes) remain.
+    Raises BadInput for a tokenizer that is not a byte-pair encoding.
     """
     layout = json.loads(tokenizer.to_str())
     if layout["model"]["type"] != "BPE":
@@ -174,17 +172,11 @@ def _cut(parts: tuple[Tensor, ...], longest: int) -> tuple[Tensor, ...]:
 
 
 def _inputs(rows: Sequence[tuple[Tensor, ...]], labels: Sequence[int]) -> TextInputs:
-    lengths = torch.tensor([1 + sum(map(len, row)) for row in rows])
-    ids = torch.full((len(rows), int(lengths.max())), PAD, dtype=torch.int32)
-    parts = torch.full_like(ids, -1, dtype=torch.int8)
-    ids[:, 0] = CLS
-    for row, texts in enumerate(rows):
-        start = 1
-        for part, text in enumerate(texts):
-            ids[row, start : start + len(text)] = text.int()
-            parts[row, start : start + len(text)] = part
-            start += len(text)
-    return TextInputs(ids, lengths, parts, torch.tensor(labels))
+    ids = [[CLS, *torch.cat(texts).tolist()] for texts in rows]
+    parts = [[-1, *(part for part, text in enumerate(texts) for _ in text)] for texts in rows]
+    lengths = torch.tensor([len(each) for each in ids])
+    padded = rectangle(ids, PAD, torch.int32), lengths, rectangle(parts, -1, torch.int8)
+    return TextInputs(*padded, torch.tensor(labels))
 
 
 @dataclass(frozen=True)
