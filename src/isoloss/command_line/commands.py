@@ -26,9 +26,8 @@ END = (
 class Command:
     """A command: `compare-runs` is the function `compare_runs` in the module of that name beside this one.
 
-    The function takes the command's options; its result is the exit code, None for 0. Its module is imported
-    when the command is called for, and itself imports nothing that takes long before the function is called:
-    neither help nor a mistyped option should wait for that.
+    The function takes the command's options; its result is the exit code, None for 0. Its module imports
+    nothing that takes long before the function is called: neither help nor a mistyped option waits for that.
     """
 
     name: str

@@ -127,7 +127,7 @@ def refuse_no_error_bar(sentences: int | None) -> None:
 
 
 def report_cost(language: "Language", sentences: int | None = None) -> None:
-    """Report on stderr what the masked distributions of a causal language cost; others have none to speak of.
+    """Report on stderr what the masked distributions of a causal language cost; others cost next to nothing.
 
     Those of one sentence, or of one position in each of so many `sentences`.
     """

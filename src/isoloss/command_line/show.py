@@ -36,10 +36,7 @@ class ShowOptions:
 
 
 def show(options: ShowOptions) -> int:
-    """Show one run: its specification, the versions behind it, every checkpoint with every number.
-
-    Returns 1 if something of it is damaged, which is named on stderr and left out, else 0.
-    """
+    """Show it; returns 1 if something of it is damaged, which is named on stderr and left out, else 0."""
     with starting("show"):
         from isoloss.stored_runs.stored_run import find_run
 

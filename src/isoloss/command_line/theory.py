@@ -59,10 +59,7 @@ class TheoryOptions:
 
 
 def theory(options: TheoryOptions) -> int:
-    """Carry out the request; returns 0 if all was computed, whatever the verdicts, 1 if some was not.
-
-    Raises BadInput for a length that is impossible, before any work.
-    """
+    """Carry out the request; returns 0 if all was computed, whatever the verdicts, 1 if some was not."""
     _check(options)
     with starting("theory"):
         from isoloss.command_line.verdict_lines import print_summary, results_as_json

@@ -58,9 +58,8 @@ def claim_lines(
 ) -> list[str]:
     """The experiment's title and a line a claim, each at most `width` characters (None: however long).
 
-    Effects come before premises, then what is withdrawn. Where a line does not fit, its unit and what would
-    decide it are left out, then the shipped verdict is said in a word and a mark, then the middle of the name
-    is left out. `judged` is false where the scale decides nothing.
+    Where a line does not fit, its unit and what would decide it are left out, then the verdict is said in
+    brief, then the middle of the name is left out. `judged` is false where the scale decides nothing.
     """
     of_roles = [each for role in ROLES for each in result.judgements if each.claim.role == role]
     lines = [_line(each, beside, judged=judged) for each in of_roles]

@@ -58,8 +58,8 @@ def gaussian_projection(
 ) -> Float[Tensor, "n P"]:
     """Features times a fixed matrix of independent N(0, 1 / P), P = `dimension`: equal capacity of probes.
 
-    The paper's option for comparing models of different widths (A.4). Squared lengths are preserved on
-    average. The same seed gives the same matrix for every model of the same D: train and test must share it.
+    The paper's option for comparing models of different widths (A.4); squared lengths are kept on average.
+    A seed gives one matrix for each D: train and test must share it.
 
     >>> gaussian_projection(torch.ones(2, 1000), seed=0, dimension=4).shape
     torch.Size([2, 4])
@@ -161,11 +161,7 @@ STORED_NAMES: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True)
 class AccuracyQuantity:
-    """The test accuracy of `head` on `examples`.
-
-    `column` is the accuracy's name in a table; an experiment on several tasks gives each its own. It does not
-    affect the measurement: experiments that use different names for the same accuracy share it.
-    """
+    """The test accuracy of `head` on `examples`; `column`, its name in a table, is no part of what it is."""
 
     revision: ClassVar[int] = 1
 
@@ -185,11 +181,7 @@ class AccuracyQuantity:
 
     @property
     def stored_as(self) -> dict[str, Any]:
-        """The settings under which an accuracy is stored, which are older than this class.
-
-        Every kind of examples and head has a name and the fields of both; adapted features, and the shift of
-        a test's sentences, are settings around those.
-        """
+        """The settings under which an accuracy is stored, which are older than this class."""
         examples: Any = self.examples  # a dataclass
         head = self.head
         if isinstance(head, LinearProbe) and not isinstance(head.features, AsTheyAre):
@@ -239,10 +231,7 @@ class AccuracyQuantity:
         return (*names, f"{self.column}_deviation", f"{self.column}_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """The mean over seeds, its error over test examples, its deviation over seeds, and how many examples.
-
-        For fine-tuning, of the best validation epoch.
-        """
+        """The mean over seeds, its error over test examples, its deviation over seeds, and their number."""
         accuracy, deviation = records[:2]
         return {
             **value_and_error(self.column, accuracy),

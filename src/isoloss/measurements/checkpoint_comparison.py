@@ -93,9 +93,7 @@ class Comparison:
         return math.nan if found is None else found.records[0].value
 
     def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> Estimate | None:
-        """`checkpoint` minus `reference`; None if one has not been measured,
-        they are not comparable, or values per sentence lack.
-        """
+        """`checkpoint` minus `reference`; None unless both are measured, comparable, and have values."""
         if name in ACCURACIES:
             accuracies = self.accuracy(checkpoint, name), self.accuracy(reference, name)
             if accuracies[0] is None or accuracies[1] is None:
@@ -177,11 +175,10 @@ def carry_out(
     """Run the measurements that are not cached yet, and pass all results so far to `at_stage`.
 
     `at_stage` is called after a stage (at most every `BETWEEN_REPORTS_SECONDS`), after the last stage, and,
-    if there are results, before a KeyboardInterrupt or an IsolossError is re-raised. Cached measurements are
-    included from the start, so that no report shows less than the previous one. Warns with
+    if there are results, before a KeyboardInterrupt or an IsolossError is re-raised. Warns with
     DamagedMeasurement where a cached one was damaged.
     """
-    # All slots in stage order with their cached results: reports do not depend on what was cached.
+    # All slots in stage order, with what is cached: no report shows less than the one before.
     measured = {
         (checkpoint.name, measurement.name): _cached(checkpoint, measurement, store)
         for stage in stages
@@ -243,12 +240,11 @@ def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str
 
 
 def difference_of_accuracies(accuracy: Accuracy, reference: Accuracy) -> Estimate:
-    """The accuracy minus that of `reference`, on the same n test examples and seeds.
+    """The accuracy minus that of `reference`, on the same n test examples and S seeds, both of them samples.
 
-    Examples and seeds are both samples, so both enter the error: s² of the examples' mean differences over n,
-    plus s² of the seeds' differences over S. This counts the noise of a single seed on a single example
-    twice, and hence errs on the large side. Its degrees of freedom are Satterthwaite's (1946, An Approximate
-    Distribution of Estimates of Variance Components).
+    The square of its error is s² of the examples' mean differences over n, plus s² of the seeds' over S,
+    which counts the noise of a seed on an example twice: rather too much. Its degrees of freedom are
+    Satterthwaite's (1946, An Approximate Distribution of Estimates of Variance Components).
     """
     of_examples = paired_difference(accuracy.correct, reference.correct)
     of_seeds = paired_difference(accuracy.by_seed, reference.by_seed)

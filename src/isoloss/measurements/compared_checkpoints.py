@@ -34,11 +34,9 @@ ACCURACIES = (PROBE, FINE_TUNING)
 class Checkpoint:
     """What is known about a checkpoint without measuring it; `weights` and `tokenizer` are digests.
 
-    Two checkpoints with the same `encoding` have the same tokens, however their tokenizers are stored.
-    `shapes` holds the shape of every parameter: two checkpoints with the same `shapes` and `prediction` are
-    points in the same parameter space. `longest` is the maximum number of input tokens, None if unknown,
-    `padding` the token that fills short sentences up, and `decoder_start` what a decoder reads first, as in
-    `first_of_decoder`.
+    Checkpoints with the same `encoding` have the same tokens, however their tokenizers are stored. `shapes`
+    are those of all parameters, by name, `longest` is the maximum number of input tokens, None if unknown,
+    `padding` the token that fills short sentences up, and `decoder_start` that of `first_of_decoder`.
     """
 
     name: str
@@ -114,10 +112,9 @@ def read_checkpoints(
 ) -> tuple[Checkpoint, ...]:
     """Load each checkpoint once and describe it; `texts` are all that tokenizers are to be told apart on.
 
-    All configurations and tokenizers are read before any weights, which may take minutes.
-
-    Raises BadInput for two checkpoints with the same weights, anything that is not a language model or has no
-    matching tokenizer, and a masked model whose tokenizer has no mask token.
+    All configurations and tokenizers are read before any weights. Raises BadInput for two checkpoints with
+    the same weights, what is no language model or has no matching tokenizer, and a masked one without a mask
+    token.
     """
     for name in names:
         _check_configuration(name, models)
@@ -149,9 +146,8 @@ def families(checkpoints: Iterable[Checkpoint]) -> list[list[Checkpoint]]:
 def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
     """The reason why a measurement is not comparable between two checkpoints; empty if it is comparable.
 
-    Accuracies on the same task are always comparable. Losses are comparable only if both models predict the
-    same tokens; traces and other quantities, which depend on what the parameters are, only if both models
-    also have the same parameters.
+    Accuracies on one task always are; losses, if both predict the same tokens; the trace and all else, which
+    depends on what the parameters are, if both also have the same parameters.
     """
     if name in ACCURACIES:
         return ""
@@ -251,10 +247,9 @@ def tokenizer_digest(tokenizer: Any) -> str:
 
 
 def encoding_digest(tokenizer: Any, texts: Sequence[str]) -> str:
-    """SHA-256 of the vocabulary, the special tokens, and how these texts are encoded, 1,000 at a time.
+    """SHA-256 of the vocabulary, the special tokens, and how these texts are encoded.
 
-    Two tokenizers may be defined differently and yet produce the same tokens; and two with the same
-    vocabulary may split words differently, which the texts reveal.
+    Tokenizers that are defined differently may encode alike, and those of one vocabulary differently.
     """
     special = [tokenizer.mask_token_id, *sorted(tokenizer.all_special_ids)]
     digest = hashlib.sha256(json.dumps([sorted(tokenizer.get_vocab().items()), special]).encode())

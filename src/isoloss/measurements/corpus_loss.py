@@ -30,11 +30,10 @@ FIFTEEN_PER_CENT = ManyMasksObjective()
 
 @dataclass(frozen=True)
 class ValidationLoss:
-    """One model's loss on d documents, in nats, float64.
+    """One model's loss on d documents, which are the independent units, in nats, float64.
 
-    `means[i]` is the mean over document i's predicted tokens, `predictions[i]` their number. Tokens of the
-    same document are correlated, so documents are the independent units. Two models measured with the same
-    seed are compared by `paired_difference` of their `document_values`.
+    `means[i]` is the mean over document i's predicted tokens, `predictions[i]` their number. Two models
+    measured with the same seed are compared by `paired_difference` of their `document_values`.
     """
 
     means: Float[Tensor, " d"]
@@ -75,13 +74,10 @@ def validation_loss(
 ) -> ValidationLoss:
     """L = Σ -log f(target) / (number of predictions), over n sequences; sequence i is from `documents[i]`.
 
-    Token-averaged: every predicted token has equal weight, whereas training first averages within a sequence.
-    `objective` draws the predictions of each sequence (`once_each`) from `seed` and the sequence's index, so
-    they are the same for every model; they are redrawn `draws` times to reduce the sampling noise. Dropout is
-    off; the model is left as found, on its device. `memory_bytes` bounds a forward pass, of at least one
-    sequence.
-
-    Raises BadInput if documents and sequences do not match, and if a score is not finite.
+    Every predicted token has equal weight, whereas training first averages within a sequence. `objective`
+    draws the predictions of each sequence (`once_each`), `draws` times, the same for every model. Dropout is
+    off; the model is left as found. `memory_bytes` bounds a forward pass, of at least one sequence. Raises
+    BadInput if documents and sequences do not match, and if a score is not finite.
 
     >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer

@@ -127,11 +127,10 @@ class ProductOperations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 class Counted:
     """What the trace of a model of `parameters` numbers takes, which are `bytes_of_weights`.
 
-    `at_once` is how many sentences share a pass. `bytes_of_pass` is the most that is alive at any time of
-    such a pass, and `bytes_of_gradients` that of the pass before, forward and backward over one sentence, in
-    which every gradient is looked at; both with the weights. `bytes_kept` is what the GNU C library holds
-    beside that in both, of arrays that were freed. `operations` are those of a pass's products, forward and
-    backward, for each of its sentences.
+    `at_once` is how many sentences share a pass. `bytes_of_pass` is the most that is alive in it at any time,
+    and `bytes_of_gradients` in the pass before, over one sentence, in which every gradient is looked at; both
+    with the weights. `bytes_kept` is what the GNU C library holds beside that of arrays that were freed.
+    `operations` are those of a pass's products, forward and backward, for each of its sentences.
     """
 
     parameters: int

@@ -60,9 +60,8 @@ def language_entropy(
     `masked_entropy_token_averaged` gives every word equal weight instead, a ratio with a linearised error;
     `next_word_entropy` = E_x mean over the T + 1 events of a sentence, its words and its end, of the entropy
     of the next-word distribution; `mean_length` in words. For a language of `DistributionsAtPositions`, one
-    masked position per sentence, drawn uniformly, stands for all; the means remain unbiased, and the settings
-    of those records say so. Memory is about `DISTRIBUTION_BYTES`, in addition to the results and what the
-    distributions themselves need. Raises BadInput for fewer than 2 sentences.
+    masked position per sentence, drawn uniformly, stands for all, as those records' settings say. Takes about
+    `DISTRIBUTION_BYTES` beside what distributions need. Raises BadInput for fewer than 2 sentences.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> from isoloss.languages.pcfg import pcfg

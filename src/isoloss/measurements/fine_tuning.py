@@ -50,9 +50,9 @@ RESULT_FILE = "fine_tuning.json"
 class FineTuningResult:
     """Test accuracies of the models of the best validation epoch and of the last epoch.
 
-    `best_epochs` counts from 1, one per seed; `checkpoints` are the folders of the best epochs' models, which
-    `AutoModelForSequenceClassification.from_pretrained` can load (`AutoModel`, without the head, where that
-    reads every word); none if they are not stored.
+    `best_epochs` counts from 1, one per seed; `checkpoints` are the folders of those models, if stored, which
+    `AutoModelForSequenceClassification` can load (`AutoModel`, without the head, where that reads every
+    word).
     """
 
     best: Accuracy
@@ -85,12 +85,10 @@ def fine_tune(
 ) -> FineTuningResult:
     """Fine-tune the checkpoint once per seed, and evaluate each on the test split.
 
-    The head reads the vector of [CLS], or those of all words; see `FineTuningSettings`.
-
-    Every task of a language classifies sentences, even if the label is that of a single word. After each
-    epoch, the model is evaluated on the validation split; the test split is used once per seed, with the best
-    epoch's model (the first in case of ties) and the last one's. `folder` receives one checkpoint `seed-S`
-    per seed, complete or absent: after an interruption, the same call resumes with the first missing seed.
+    After each epoch, the model is evaluated on the validation split; the test split is used once per seed,
+    with the best epoch's model (the first in case of ties) and the last one's. `folder` receives one
+    checkpoint `seed-S` per seed, complete or absent: after an interruption, the same call resumes with the
+    first missing seed. What the head reads is said in `FineTuningSettings`.
 
     Raises BadInput before work starts if `check_splits`, `check_fits` or the settings refuse, if no model can
     be read, or if `folder` holds the seeds of another run; IsolossError if a loss is not finite, another
@@ -200,9 +198,8 @@ def fine_tune_text(
 ) -> FineTuningResult:
     """Fine-tune a copy of the language model once per seed, and evaluate each on the test texts.
 
-    A masked model classifies by the vector of [CLS], a causal one by that of the last token (see
-    `classifier_of`). Validation texts select the epoch and nothing else; the test texts are used once per
-    seed, with the best epoch's model (the first in case of ties) and the last one's. `model` is not changed.
+    See `classifier_of` for what the head reads, and `fine_tune` for what validation and test texts are used
+    for. `model` is not changed.
 
     Raises BadInput before work starts if `check_splits`, `text_inputs`, `classifier_of` or the settings
     refuse, and IsolossError if a loss is not finite.
@@ -245,10 +242,7 @@ def fine_tune_text_seed(
     seed: int,
     progress: Progress = silent,
 ) -> FineTuned:
-    """One seed of `fine_tune_text`, with the same result as when run among others.
-
-    Memory: `fine_tune_seed`'s, beside the model itself.
-    """
+    """One seed of `fine_tune_text`; memory is `fine_tune_seed`'s, beside the model itself."""
     head_seed = derived_seed(seed, "fine-tuning head")
     classifier = classifier_of(model, classes, head_seed, padding_token(tokenizer))
     with caller_randomness_kept(model.device):

@@ -32,10 +32,9 @@ HEAD_FILE = "head.safetensors"
 
 
 class WordsClassifier(nn.Module):
-    """A backbone, fine-tuned with it, under a linear head on its `word_vectors` of up to `words` words.
+    """A backbone, not copied, under a linear head on its `word_vectors` of up to `words` words.
 
-    The head is drawn from `seed` as `transformers` draws one: N(0, 0.02²), biases zero. `backbone` is not
-    copied.
+    The head is drawn from `seed` as `transformers` draws one: N(0, 0.02²), biases zero.
     """
 
     def __init__(self, backbone: PreTrainedModel, words: int, classes: int, seed: int) -> None:
@@ -72,9 +71,8 @@ def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTra
     """The backbone of a checkpoint folder under `transformers`' own classification head, on the CPU, float32.
 
     The head (for BERT: [CLS]'s vector, a pooler with tanh, dropout, a linear layer) is initialised as in
-    `transformers`, from `seed` alone. Works for any folder that `AutoModelForSequenceClassification` can
-    load; never uses the network. Raises BadInput if there is no such model, or part of the backbone is
-    missing, Damaged if it is a checkpoint of ours that is not what was written.
+    `transformers`, from `seed` alone. Raises BadInput if `AutoModelForSequenceClassification` can load no
+    such model, or part of the backbone is missing, Damaged if a checkpoint of ours is not what was written.
 
     >>> import tempfile
     >>> from isoloss.models.transformers import laptop_shape
@@ -113,9 +111,8 @@ def classifier_of(
     """A copy of a language model's backbone under `transformers`' own classification head, in float32.
 
     A masked model's head reads the vector of the first token, [CLS], as in `load_classifier`; a causal
-    model's head reads that of the last token that is not `padding`, the only one that has seen the whole
-    text. The head is initialised as in `transformers`, from `seed` alone; the copy is on the model's device.
-    Raises BadInput for a model type for which `transformers` has no classifier.
+    model's that of the last token that is not `padding`, the only one that has seen the whole text. Raises
+    BadInput for a model type for which `transformers` has no classifier.
 
     >>> from isoloss.models.transformers import GPT2Transformer
     >>> from isoloss.models.transformers import laptop_shape
@@ -177,8 +174,7 @@ class FineTuningSettings:
     with.
 
     With `every_word` the head is linear on the vectors of all words of a language's sentence, as a linear
-    probe is, instead of on [CLS]'s vector. Masked words leave [CLS] untrained: what it attends to has to be
-    learnt from the labelled sentences, of which a small scale has few.
+    probe is, instead of on [CLS]'s, which pre-training on masked words leaves untrained.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -229,11 +225,9 @@ class FineTuningSettings:
 
 @dataclass(frozen=True)
 class FineTuned:
-    """The result of one seed.
+    """The result of one seed: accuracies on validation examples by epoch, and the first best epoch, from 1.
 
-    `validation[e]` is the accuracy on validation examples after epoch e + 1, `best_epoch` (from 1) the first
-    of the best; `best` and `last` say of each test sentence whether the model of that epoch, and of the last
-    one, is right.
+    `best` and `last` say of each test example whether the model of that epoch, and of the last, is right.
     """
 
     validation: list[float]
@@ -251,11 +245,9 @@ def fine_tune_seed(
 ) -> FineTuned:
     """Train `model`, a sentence classifier, on the training split; the test split is used once, at the end.
 
-    The order of examples and dropout follow from `seed`, so that a seed alone gives what it gives among
-    others; the global generators are used, keep them if you need them. Memory: the model five times, for
-    gradients, the optimiser's two averages and the best epoch's weights. `model` ends with the best ones.
-
-    Raises IsolossError when the loss is no longer a number.
+    The order of examples and dropout follow from `seed` alone; the global generators are used. Memory: the
+    model five times, for gradients, the optimiser's two averages and the best epoch's weights, with which
+    `model` ends. Raises IsolossError when the loss is no longer a number.
     """
     n, device = len(splits.train), model.device
     steps = settings.steps(n)

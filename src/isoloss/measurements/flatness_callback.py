@@ -14,10 +14,9 @@ from isoloss.objectives.batch import Batch, Objective
 class FlatnessCallback(TrainerCallback):
     """Logs `fisher_trace` and `fisher_trace_standard_error` on fixed batches, to the configured tracker.
 
-    It runs at every `every`-th evaluation, or step. `log` is the trainer's own method, so add the callback
-    after creating the trainer: `trainer.add_callback(FlatnessCallback(trainer.log, batches, objective))`. The
-    signs are the same every time, so that values differ only through the weights. In multi-process training,
-    the first process measures its copy of the model; models with sharded parameters are not supported.
+    It runs at every `every`-th evaluation, or step, with the same signs. `log` is the trainer's own method,
+    so add the callback after creating it: `trainer.add_callback(FlatnessCallback(trainer.log, batches,
+    objective))`. Of several processes, the first measures its copy; sharded parameters are not supported.
     """
 
     def __init__(

@@ -22,10 +22,7 @@ nats, is 0.0012 wide in these terms, which takes more text to tell."""
 
 @dataclass(frozen=True)
 class FlatterVerdict:
-    """The second model's numbers minus the first's, on the same sentences, with errors of the differences.
-
-    Each is judged by a Student's t interval with coverage `confidence`.
-    """
+    """The second model's numbers minus the first's, each judged by its interval of this `confidence`."""
 
     first: str
     second: str
@@ -40,8 +37,8 @@ class FlatterVerdict:
     def answer(self) -> str:
         """Whether the second is flatter at the same loss: yes, no or open, or not asked.
 
-        Yes or no takes two whole intervals: the trace's beside zero, and the loss's within `SAME_LOSS`.
-        It is not asked where the losses surely differ by more, or where the traces are not comparable.
+        Yes or no takes the trace's whole interval beside zero, and the loss's within `SAME_LOSS`. It is not
+        asked where the losses surely differ by more, or where the traces are not comparable.
 
         >>> errors = dict(normalised=Estimate(-1.0, 0.1, 99), loss=Estimate(0.0, 0.001, 99))
         >>> FlatterVerdict("a", "b", trace=Estimate(-5.0, 1.0, 99), **errors, loss_of_first=2.0,
@@ -91,10 +88,9 @@ class FlatterVerdict:
 
     @property
     def sentences_needed(self) -> float:
-        """About how many decide it, if the true differences are those found: intervals fall as 1/√n.
+        """About how many decide it, if the true differences are those found; infinite if none does.
 
-        The losses come first, since the question is void where they surely differ. Infinite if a difference
-        lies where no number decides.
+        The losses come first, since the question is void where they surely differ.
 
         >>> known = dict(normalised=Estimate(-1.0, 0.1, 99), loss=Estimate(0.0, 0.001, 99))
         >>> verdict = FlatterVerdict("a", "b", trace=Estimate(-1.0, 1.0, 99), **known, loss_of_first=2.0,
@@ -161,8 +157,7 @@ def flatter_verdicts(
 ) -> list[FlatterVerdict]:
     """Compare each model after the first with the first, given traces measured on `batches`.
 
-    The losses are on the same sentences and predictions as the traces; the normalised traces are on the first
-    `FIXED_SENTENCES` of them.
+    Losses are of the same predictions; normalised traces of the first `FIXED_SENTENCES` sentences.
     """
     sentences = traces.records[0].n
     losses = measure("pretraining_loss", models, batches, Stopping(sentences=sentences), {}, progress)

@@ -33,9 +33,8 @@ from isoloss.objectives.batch import Batch, Objective
 class ForeseenCost:
     """The cost of a model's flatness on sentences of `length` tokens; bytes are of the whole process.
 
-    `process_bytes` is what the interpreter and its libraries take on this machine's processor, freed memory
-    that they keep included, and is part of `peak_bytes`; 0 for another device. `seconds_a_sentence` is of
-    this machine: None if it is not known, for the reason `untimed`.
+    `process_bytes`, a part of `peak_bytes`, is what the interpreter and its libraries take, freed memory that
+    they keep included; 0 for a device. `seconds_a_sentence` is None if not known, for the reason `untimed`.
     """
 
     architecture: str
@@ -64,9 +63,8 @@ def foreseen_cost(
     """Carry a model's measurement out on tensors without storage, and time a few of its layers.
 
     Only the folder's config.json is read. Without a `precision`, it is float32 if that fits into `budget`
-    bytes, or without one into the memory there is, and otherwise the half precision that the configuration
-    names. Raises BadInput for a folder without a configuration of a model that can be measured, and for a
-    model whose forward pass depends on its weights.
+    bytes, or else into the memory there is, and otherwise the half precision that the configuration names.
+    Raises BadInput for a model that cannot be measured, or whose forward pass depends on its weights.
     """
     config, prediction = _configuration(name, objective)
     process = _process_bytes() if device == "cpu" else 0
@@ -154,8 +152,7 @@ def timed_layers(
     """Seconds a sentence of the model whose passes are `whole`; or None, and why.
 
     The time of a pass through one layer, and what further layers add to it, multiplied by the ratio of the
-    operations that all others add. What does not grow with the layers is thus counted once, however long it
-    takes: an output layer that predicts few words has few operations, but all of its weights are read.
+    operations that all others add: what does not grow with the layers is counted once, however long it takes.
     """
     sentences = min(whole.at_once, max(1, TOKENS_TIMED // length))
 
@@ -206,8 +203,7 @@ class _Pass:
     def warm_up(self, memory_bytes: int) -> None:
         """Pass as many sentences as measurements do: one alone, all, and what is left over of a batch.
 
-        By the sizes freed, the C library learns how much to keep. Without those below 32 MiB, it would return
-        all to the system after each pass, and ask for it again.
+        By the sizes freed, the C library learns how much to keep rather than to return to the system.
         """
         at_once = len(self.batch)
         for sentences in (1, FIRST_SENTENCES % at_once, SENTENCES_A_BATCH % at_once, at_once):

@@ -22,9 +22,8 @@ CPU = torch.device("cpu")
 class Accuracy:
     """Test accuracy of one classifier per seed; `quantity` is the prefix of its records' names.
 
-    `correct[i]` is the share of the seeds' classifiers that classify test sentence i correctly, `by_seed` the
-    accuracy of each. Two checkpoints measured on the same test sentences are compared by `paired_difference`
-    of their `correct`.
+    `correct[i]` is the share of the seeds' classifiers that are right about test sentence i, `by_seed` the
+    accuracy of each. Two checkpoints are compared by `paired_difference` of their `correct`.
     """
 
     quantity: str
@@ -61,10 +60,9 @@ class Accuracy:
 class ProbeSettings:
     """How the heads are trained: the paper's settings; it does not give the minibatch size.
 
-    AdamW is torch's, with its default betas (0.9, 0.999), epsilon 1e-8 and weight decay 0.01. Features are
-    used as they are, neither centred nor scaled. `dropout` is applied to the features in training. With
-    `warm_up_steps`, the learning rate rises linearly for that many steps and then decays linearly, reaching 0
-    one step after the last; with None it is constant. See `released_probe`.
+    AdamW has torch's default betas (0.9, 0.999) and epsilon 1e-8. `dropout` is that of features in training.
+    With `warm_up_steps`, the learning rate rises linearly for that many steps and then decays linearly,
+    reaching 0 one step after the last; with None it is constant. See `released_probe`.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -127,11 +125,9 @@ def train_heads(
 ) -> Heads:
     """Train one head per seed by AdamW on the cross entropy, all heads at once as one batched problem.
 
-    Each seed has its own generator for its initial weights, uniform in ±1/√D as `torch.nn.Linear` has
-    them, and its own order of minibatches in each epoch. The heads after the last epoch are returned;
-    none is chosen on validation data. Memory: the features twice, and S minibatches of them.
-
-    Raises BadInput for a label outside 0..classes - 1 or when there are no examples.
+    Each seed draws its initial weights, uniform in ±1/√D as `torch.nn.Linear` has them, and its own order of
+    minibatches in each epoch; the heads are those after the last. Memory: the features twice, and S
+    minibatches of them. Raises BadInput for a label outside 0..classes - 1 or when there are no examples.
     """
     _check_labels(features, labels, classes)
     D = features.shape[1]
@@ -212,10 +208,7 @@ def _drop_out(x: Float[Tensor, "S b D_1"], share: float, generators: Sequence[to
 
 @dataclass(frozen=True)
 class LabelledFeatures:
-    """What heads are trained and tested on, and where; labels are numbered from 0 to `classes` - 1.
-
-    Features come from `sentence_features`, or are a lookup table's distributions. float32 is enough.
-    """
+    """What heads are trained and tested on, and where; labels are numbered from 0 to `classes` - 1."""
 
     train: Float[Tensor, "n D"]
     train_labels: Int[Tensor, " n"]
@@ -247,9 +240,8 @@ class LabelledFeatures:
 def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> list[Record]:
     """Model-free baselines and ceilings for a probe's accuracy on a test set.
 
-    `chance_accuracy`: always predicting the test set's most common label. `posterior_accuracy`: the argmax of
-    the exact posterior, the ceiling. `latent_agreement`: how often the label is the true latent symbol, i.e.
-    the mean of the largest posterior probability.
+    `chance_accuracy` is that of its most common label, `posterior_accuracy`, the ceiling, that of the exact
+    posterior's argmax, and `latent_agreement` how often the label is the true latent symbol.
     """
     posterior = test.posterior.double()
     quantities = {

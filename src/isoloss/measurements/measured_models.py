@@ -36,10 +36,9 @@ MOST_SENTENCES = 10**9
 class MeasuredModels:
     """One quantity for all models, by name: the measurements, why they stopped, and the differences.
 
-    `differences` are records of each other model minus the first. `ways` counts the first model's parameter
-    tensors by the method that computed their share. `apart` says how sentences were batched for models whose
-    scores change with padding or with the other sentences of a batch. `reading` counts what was read of the
-    corpus.
+    `differences` are records of each other model minus the first, and `reading` counts what was read. `ways`
+    counts the first model's tensors by the method that computed their share. `apart` says how sentences were
+    batched for models whose scores change with padding or with the other sentences of a batch.
     """
 
     quantity: str
@@ -88,11 +87,11 @@ def measure(
 ) -> MeasuredModels:
     """Measure each model, by name; those after the first also get their paired difference from it.
 
-    `quantity` is named as in `quantity_named`. One that `StopsAnywhere` adds sentences until every model's
-    estimate meets the stopping criterion; on a keyboard interrupt it returns the estimates on the sentences
-    seen by all models, unless these are too few for an error bar. Others are measured on a fixed set, the
-    first `stopping.sentences` or `FIXED_SENTENCES` sentences. `memory_bytes` bounds the memory of the former
-    beside the models. Raises BadInput if the quantity cannot be measured on a text, or not of a model.
+    `quantity` is named as in `quantity_named`. One that `StopsAnywhere` adds sentences, within `memory_bytes`
+    beside the models, until every model's estimate meets the stopping criterion; interrupted, it returns the
+    estimates on the sentences seen by all models, if these give an error bar. Others are measured on the
+    first `stopping.sentences` or `FIXED_SENTENCES` sentences. Raises BadInput for a quantity that cannot be
+    measured on a text, or not of a model.
     """
     found = quantity_named(quantity, stopping.sentences or FIXED_SENTENCES, batches.seed)
     name = short_name(quantity)

@@ -37,10 +37,9 @@ def load_together(
 ) -> tuple[dict[str, PreTrainedModel], Prediction | Head]:
     """The models on their device, and what they all predict; see `load_any_language_model`.
 
-    Without a `prediction`, a model with the head of a task keeps it; see `load_with_head`.
-
-    Parameters whose name the regular expression `pattern` does not match are frozen. Raises BadInput for
-    models that predict differently or have different numbers of tokens.
+    Without a `prediction`, a model with the head of a task keeps it (`load_with_head`). Parameters whose name
+    the regular expression `pattern` does not match are frozen. Raises BadInput for models that predict
+    differently or have different numbers of tokens.
     """
     models: dict[str, PreTrainedModel] = {}
     predictions: dict[str, Prediction | Head] = {}

@@ -40,8 +40,7 @@ EXAMPLES = (100, 300, 1000, 4000)
 class SampleEfficiencyQuantity:
     """A probe for each number of `examples` and each of `draws` disjoint sets of them, with one test set.
 
-    Within a draw, smaller sets are subsets of larger ones. `column` is the prefix of the accuracies' names in
-    a table, before the number of examples: `accuracy_100` for "accuracy".
+    Within a draw, smaller sets are subsets of larger ones. Columns are named such as `accuracy_100`.
     """
 
     revision: ClassVar[int] = 1
@@ -121,10 +120,9 @@ class CountErrorQuantity:
     """Squared error in g* = #⟩ - #⟨ over all 2^T strings, over its variance T, of heads fitted on n of them.
 
     As in Theorem 5.1, the features are frozen, and the head is the minimum-norm fit to the n strings: linear
-    on the contextual vector of the first bracket, as the paper's model is read at its first token. Vectors
-    are centred over all strings, which needs no labels. For each n of `samples`, this is the median over
-    `draws` samples of size n, since the errors of heads that fit exactly have rare, large outliers. Strings
-    are drawn with replacement; always predicting 0 has error 1.
+    on the contextual vector of the first bracket, centred over all strings. For each n of `samples`, this is
+    the median over `draws` samples, since the errors of heads that fit exactly have rare, large outliers.
+    Strings are drawn with replacement; always predicting 0 has error 1.
     """
 
     revision: ClassVar[int] = 1

@@ -71,8 +71,7 @@ class PartUnderChange:
     """The KL of changing one part of a model in one way, all others as they are.
 
     `from_trace` is ½ Σ E[δ²] F_ii, `quadratic` ½ δᵀFδ, `linearised` the KL with logits to first order (see
-    `predicted_kl`) and `measured` the true KL; those that were not asked for are None. `numbers` is how many
-    numbers of the part were changed.
+    `predicted_kl`) and `measured` the true KL; `numbers` is how many numbers were changed.
     """
 
     part: str
@@ -220,8 +219,8 @@ def allocated(
 ) -> AllocatedBits:
     """The bits of each part that minimise the sum of the predicted KL; see `allocate_bits`.
 
-    `found` are the parts under each of the `roundings`, which all have one group size; what a rounding leaves
-    as it is costs nothing. Raises BadInput if there are no matrices to round.
+    `found` are the parts under each of the `roundings`, all of one group size; what none changes costs
+    nothing. Raises BadInput if there are no matrices to round.
     """
     bits_of = {each.name: each.bits for each in roundings}
     matrices = [each for each in output_rows(sensitivity.model) if each.rows.ndim > 1]

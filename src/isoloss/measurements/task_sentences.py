@@ -43,10 +43,9 @@ right sides of every other symbol equally likely. Right sides, and so possible s
 class TaskSentences:
     """A task of the language by name, and the sizes of its splits; see `Examples`.
 
-    With a `shift`, as many sentences of the shifted language are for the test, none of which is among the
-    training sentences. Their labels are still the argmax of the original language's exact posterior, which
-    heads were trained on, so that an accuracy of 1 is possible. Under the shifted distribution's posterior,
-    most labels would differ if posteriors are flat (for the headline grammar 75 % with skewed roots, 58 %
+    With a `shift`, the test's sentences are of the shifted language, and none is among the training ones.
+    Their labels are still the argmax of the original language's exact posterior, so that an accuracy of 1 is
+    possible: by the shifted one's, most would differ (for the headline grammar 75 % with skewed roots, 58 %
     with uniform rules).
     """
 

@@ -117,18 +117,17 @@ def features_of_inputs(
 ) -> Float[Tensor, "n D"]:
     """The mean of the contextual vectors of each text's own tokens: D = d, or 2 d for pairs.
 
-    The paper concatenates the vectors of all positions (A.4), which needs texts of equal length and gives
-    every position its own features. Real texts have any length, so their vectors are averaged; a pair, which
-    the model reads together, is represented by the concatenated means over its first and its second text,
-    without products of the two: what a linear head cannot find in them, the model has not computed. Excluded
-    are the tokens that the tokenizer adds ([CLS] is never trained by masked pre-training, and attention rests
-    on it and on [SEP]: Clark et al. 2019, What Does BERT Look At?), and a causal model's first token, which
-    has read nothing but itself and serves as the attention sink (Xiao et al. 2024, Efficient Streaming
-    Language Models with Attention Sinks), unless it is alone.
+    The paper concatenates the vectors of all positions (A.4), which needs texts of equal length. Those of
+    real texts, which have any, are averaged; of a pair, which the model reads together, the means over its
+    first and its second text are concatenated. Excluded are the tokens that the tokenizer adds ([CLS] is
+    never trained by masked pre-training, and attention rests on it and on [SEP]: Clark et al. 2019, What Does
+    BERT Look At?), and a causal model's first token, which has read nothing but itself and serves as the
+    attention sink (Xiao et al. 2024, Efficient Streaming Language Models with Attention Sinks), unless it is
+    alone.
 
-    Vectors are the last hidden states of the model's backbone; dropout is off and the model is left as found.
-    On the CPU, float32: 4 n D bytes, beside a forward pass within `memory_bytes`. Raises BadInput
-    for a feature that is not finite, and for a model that has no vector of each token.
+    Vectors are the last hidden states of the backbone; dropout is off and the model is left as found. On the
+    CPU, float32, beside a forward pass within `memory_bytes`. Raises BadInput for a feature that is not
+    finite, and for a model that has no vector of each token.
     """
     if "input_ids" not in signature(model.base_model.forward).parameters:  # Perceiver's has latent vectors
         raise BadInput(f"{type(model).__name__} has no vector of each token to probe; leave the task out")
@@ -178,8 +177,7 @@ def scaled(
     """Features centred and scaled in place by the training texts' means and deviations.
 
     Means over tokens vary little around a large common vector, on a different scale in every model, whereas
-    the heads' learning rate is the same for all. The map is affine, so it does not change what a linear head
-    can express.
+    the heads' learning rate is the same for all.
     """
     mean, deviation = train.mean(0), train.std(0, correction=0)
     # A constant feature, such as one behind a dead unit, stays constant.

@@ -39,10 +39,9 @@ def question_about(name: str) -> Question:
 class PairVerdict:
     """The answer to a question about two checkpoints: yes, no, a name, open, or why it cannot be asked.
 
-    `measured` names the measurement (the loss, the trace, the probe, fine-tuning), and `difference` is the
-    second's number minus the first's, with its interval from `low` to `high`. The first may be `MAJORITY`.
-    `needed` is about how many units, such as sentences, would decide an open question, if the difference is
-    the one that was found; infinite if none would.
+    `difference` is the second's number of what is `measured` minus the first's (which may be `MAJORITY`),
+    with its interval from `low` to `high`. About `needed` units, such as sentences, would decide an open
+    question, if the difference is the one that was found; infinitely many if none would.
     """
 
     question: Question
@@ -62,8 +61,7 @@ def verdicts(comparison: Comparison, same_loss: float = SAME_LOSS) -> list[PairV
     Losses are the same if the whole interval of their difference lies within `same_loss` of the first's, not
     the same if none of it does, and open otherwise. One checkpoint is flatter, or better, if the whole
     interval lies on one side of zero. Each of the m intervals is a Student's t interval of confidence
-    1 - (1 - `CONFIDENCE`) / m (Bonferroni), so that all of them hold simultaneously: the more comparisons,
-    the wider they are.
+    1 - (1 - `CONFIDENCE`) / m (Bonferroni), so that all of them hold simultaneously.
     """
     asked = [*_about_pairs(comparison), *_about_majority(comparison)]
     counted = sum(each.difference is not None for each in asked)
