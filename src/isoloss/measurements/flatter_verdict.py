@@ -13,7 +13,7 @@ from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.pretrained import apart_throughout
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
-from isoloss.results.verdict import Verdict, below, within
+from isoloss.results.verdict import Region, Verdict, below, within
 
 SAME_LOSS = 0.01
 """Share of the loss by which two losses may differ and count as one. The paper's own window, 3.204 to 3.208
@@ -45,23 +45,25 @@ class FlatterVerdict:
         ...                parameters=(9, 9)).answer
         'yes'
         """
-        if self.parameters[0] != self.parameters[1] or self._losses == Verdict.NOT_SUPPORTED:
+        losses, _ = self._same_loss
+        if self.parameters[0] != self.parameters[1] or losses == Verdict.NOT_SUPPORTED:
             return "not asked"
-        if self._losses == Verdict.INCONCLUSIVE:
+        if losses == Verdict.INCONCLUSIVE:
             return "open"
-        return self._below_zero(self.trace).answer
+        return self._below_zero(self.trace)[0].answer
 
     @property
     def warnings(self) -> list[str]:
         """Why the question is open or not asked, or the answer may not be about flatness itself."""
         found = []
-        if self._losses != Verdict.SUPPORTED:
-            differ = "differ" if self._losses == Verdict.NOT_SUPPORTED else "may differ"
+        losses, _ = self._same_loss
+        if losses != Verdict.SUPPORTED:
+            differ = "differ" if losses == Verdict.NOT_SUPPORTED else "may differ"
             found.append(
                 f"the losses {differ} by more than {100 * SAME_LOSS:g} %, which alone makes a model "
                 "flatter or sharper"
             )
-        flatter = {self._below_zero(self.trace), self._below_zero(self.normalised)}
+        flatter = {self._below_zero(each)[0] for each in (self.trace, self.normalised)}
         if flatter == {Verdict.SUPPORTED, Verdict.NOT_SUPPORTED}:
             found.append(
                 "relative to the size of the weights it is the other way round, so that a rescaling may be "
@@ -98,44 +100,41 @@ class FlatterVerdict:
         >>> verdict.answer, round(verdict.sentences_needed)
         ('open', 390)
         """
-        beyond = abs(self.loss.value) - SAME_LOSS * abs(self.loss_of_first)
-        of_losses = of_trace = 0.0
-        if self._losses == Verdict.INCONCLUSIVE:
-            of_losses = self._needed(self.loss, abs(beyond))
-        if self._below_zero(self.trace) == Verdict.INCONCLUSIVE:
-            of_trace = self._needed(self.trace, abs(self.trace.value))
-        return of_losses if beyond > 0 else max(of_losses, of_trace)
-
-    def _needed(self, difference: Estimate, gap: float) -> float:
-        """For an interval whose half is at most `gap`."""
-        low, high = interval_of_difference(difference, self.confidence)
-        return units_needed(difference.n, (high - low) / 2, gap)
+        (_, of_losses), (_, of_trace) = self._same_loss, self._below_zero(self.trace)
+        apart = abs(self.loss.value) > SAME_LOSS * abs(self.loss_of_first)
+        return of_losses if apart else max(of_losses, of_trace)
 
     @property
-    def _losses(self) -> Verdict:
-        return same_loss_verdict(interval_of_difference(self.loss, self.confidence), self.loss_of_first)
+    def _same_loss(self) -> tuple[Verdict, float]:
+        interval = interval_of_difference(self.loss, self.confidence)
+        return judged(self.loss, interval, within_share(self.loss_of_first))
 
-    def _below_zero(self, difference: Estimate) -> Verdict:
-        return below(0.0).verdict(*interval_of_difference(difference, self.confidence))
+    def _below_zero(self, difference: Estimate) -> tuple[Verdict, float]:
+        return judged(difference, interval_of_difference(difference, self.confidence), below(0.0))
 
 
-def same_loss_verdict(difference: tuple[float, float], loss: float, share: float = SAME_LOSS) -> Verdict:
-    """Whether the whole interval of a difference lies within a `share` of the `loss`, some of it, or none.
-
-    >>> str(same_loss_verdict((-0.001, 0.004), loss=2.0))
-    'supported'
-    """
+def within_share(loss: float, share: float = SAME_LOSS) -> Region | None:
+    """The differences of less than a `share` of the `loss`; None where there are none."""
     margin = share * abs(loss)
-    return within(margin).verdict(*difference) if margin > 0 else Verdict.INCONCLUSIVE
+    return within(margin) if margin > 0 else None
 
 
-def units_needed(n: int, half: float, gap: float) -> float:
-    """How many make an interval whose half is `half` on n units at most as long as the gap: it falls as 1/√n.
+def judged(
+    difference: Estimate, interval: tuple[float, float], allowed: Region | None
+) -> tuple[Verdict, float]:
+    """Whether the interval of a difference lies in what is allowed, and how many units would decide that.
 
-    >>> units_needed(100, half=0.2, gap=0.1), units_needed(100, half=0.2, gap=0.0)
-    (400.0, inf)
+    Intervals fall as 1/√n. If it is decided, 0 units; if the difference lies on a bound, infinitely many.
+
+    >>> judged(Estimate(-0.1, 0.1, 100), (-0.3, 0.1), below(0.0))
+    (<Verdict.INCONCLUSIVE: 'inconclusive'>, 400.0)
     """
-    return n * (half / gap) ** 2 if gap > 0 else math.inf
+    verdict = Verdict.INCONCLUSIVE if allowed is None else allowed.verdict(*interval)
+    if verdict != Verdict.INCONCLUSIVE:
+        return verdict, 0.0
+    half = (interval[1] - interval[0]) / 2
+    gap = 0.0 if allowed is None else min(abs(difference.value - bound) for bound in allowed.bounds)
+    return verdict, difference.n * (half / gap) ** 2 if gap > 0 else math.inf
 
 
 def interval_of_difference(difference: Estimate, confidence: float) -> tuple[float, float]:

@@ -8,12 +8,7 @@ from typing import Literal
 
 from isoloss.measurements.checkpoint_comparison import Comparison
 from isoloss.measurements.compared_checkpoints import ACCURACIES, LOSS, TRACE, not_comparable
-from isoloss.measurements.flatter_verdict import (
-    SAME_LOSS,
-    interval_of_difference,
-    same_loss_verdict,
-    units_needed,
-)
+from isoloss.measurements.flatter_verdict import SAME_LOSS, interval_of_difference, judged, within_share
 from isoloss.measurements.measured_models import CONFIDENCE, about
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict, above, below
@@ -156,25 +151,16 @@ def _about_majority(comparison: Comparison) -> list[PairVerdict]:
     ]
 
 
-def _answered(asked: PairVerdict, confidence: float, loss: float, same_loss: float) -> PairVerdict:
+def _answered(asked: PairVerdict, confidence: float, loss: float, share: float) -> PairVerdict:
     if asked.difference is None:
         return asked
     interval = interval_of_accuracies if asked.question == "better" else interval_of_difference
     low, high = interval(asked.difference, confidence)
+    allowed = {"same loss": within_share(loss, share), "flatter": below(0.0), "better": above(0.0)}
+    verdict, needed = judged(asked.difference, (low, high), allowed[asked.question])
     named = {Verdict.SUPPORTED: asked.second, Verdict.NOT_SUPPORTED: asked.first, Verdict.INCONCLUSIVE: OPEN}
-    match asked.question:
-        case "same loss":
-            answer = same_loss_verdict((low, high), loss, same_loss).answer
-        case "flatter":
-            answer = named[below(0.0).verdict(low, high)]
-        case "better":
-            answer = named[above(0.0).verdict(low, high)]
-    needed = math.nan
-    if answer == OPEN:
-        bound = same_loss * abs(loss) if asked.question == "same loss" else 0.0
-        beyond = abs(asked.difference.value) - bound
-        needed = units_needed(asked.difference.n, (high - low) / 2, abs(beyond))
-    return replace(asked, answer=answer, low=low, high=high, needed=needed)
+    answer = verdict.answer if asked.question == "same loss" else named[verdict]
+    return replace(asked, answer=answer, low=low, high=high, needed=needed if answer == OPEN else math.nan)
 
 
 def interval_of_accuracies(difference: Estimate, confidence: float) -> tuple[float, float]:
