@@ -189,12 +189,12 @@ def _in_percent(share: float) -> str:
 
 def _about_the_text(reading: Reading, corpus: Corpus) -> list[str]:
     """How much of it says nothing about the model: lines without a prediction, and unknown tokens."""
-    read = len(reading.lines) + len(reading.short)
+    short, read = len(reading.short), len(reading.lines) + len(reading.short)
     shares = {
-        f"{len(reading.short):,} sentences have nothing to predict and were left out": len(reading.short)
-        / max(1, read),
-        f"{reading.unknown:,} of {reading.tokens:,} tokens are unknown to the tokenizer": reading.unknown
-        / max(1, reading.tokens),
+        f"{short:,} sentences have nothing to predict and were left out": short / max(1, read),
+        f"{reading.unknown:,} of {reading.tokens:,} tokens are unknown to the tokenizer": (
+            reading.unknown / max(1, reading.tokens)
+        ),
     }
     notes = [
         f"{'warning: ' * (share > WARNED_ABOVE)}{note} ({_in_percent(share)})"

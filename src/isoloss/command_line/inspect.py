@@ -1,7 +1,6 @@
 """`isoloss inspect`: what a model's folder contains."""
 
 import json
-import math
 import re
 import shlex
 from dataclasses import asdict, dataclass
@@ -126,9 +125,6 @@ def _as_json(model: "InspectedModel") -> dict[str, Any]:
     }
 
 
-_UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
-
-
 def bytes_in(size: str) -> int:
     """A number of bytes as people write it. Raises BadInput for anything else.
 
@@ -138,8 +134,8 @@ def bytes_in(size: str) -> int:
     found = re.fullmatch(r"\s*(\d{1,6}(?:\.\d+)?)\s*([kmgt])(i?)b?\s*", size, re.IGNORECASE)
     if found is None:
         raise BadInput(f"--for takes an amount of memory, such as 80GB or 24GiB, not {size}")
-    unit = _UNITS[found[2].lower()]
-    return int(float(found[1]) * (1024 ** round(math.log(unit, 1000)) if found[3] else unit))
+    power = "kmgt".index(found[2].lower()) + 1
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
 
 
 def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: str) -> list[str]:
