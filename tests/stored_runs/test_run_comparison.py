@@ -1,7 +1,8 @@
 """Differences between runs, on folders whose per-sentence values are drawn by hand."""
 
+import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from hand_made_runs import write_run
 from isoloss.errors import BadInput
-from isoloss.results.record import Record
+from isoloss.results.record import STRENGTHS, Record
 from isoloss.stored_runs.run_comparison import differences_at_loss, differences_at_steps, different_settings
 from isoloss.stored_runs.stored_run import measurement_key, stored_run
 
@@ -57,8 +58,21 @@ def test_without_kept_values_the_errors_are_taken_as_independent(tmp_path: Path)
 
 def test_each_strength_is_compared_with_its_own() -> None:
     record = Record("ascent_sharpness", 1.0, "nats", 0.1, 9, settings={"measured_on": "a", "radius": 0.05})
-    others = [replace(record, settings={**record.settings, key: 0.1}) for key in ("radius", "noise")]
-    assert len({measurement_key(each) for each in (record, *others)}) == 3
+    others = [replace(record, settings={**record.settings, key: 0.1}) for key in STRENGTHS]
+    assert len({measurement_key(each) for each in (record, *others)}) == 1 + len(STRENGTHS) == 6
+
+
+def test_what_several_bits_leave_is_compared_for_each(tmp_path: Path) -> None:
+    runs = []
+    for name, kl in (("first", 0.25), ("second", 0.75)):
+        folder = write_run(tmp_path, name, loss={40: [1.0, 2.0]})
+        settings = [{"step": 40, "measured_on": "on-damage", "bits": bits} for bits in (8, 4)]
+        found = [Record("kl_after_rounding", kl, "nats", 0.1, 9, settings=dict(each)) for each in settings]
+        lines = "".join(f"{json.dumps(asdict(record))}\n" for record in found)
+        (folder / "measured" / "000040" / "on-damage.jsonl").write_text(lines)
+        runs.append(stored_run(folder))
+    rounded = [each for each in differences_at_steps(*runs) if "bits" in each.record.settings]
+    assert [(each.record.settings["bits"], each.difference.value) for each in rounded] == [(8, 0.5), (4, 0.5)]
 
 
 def test_what_is_not_measured_on_one_set_is_not_compared(tmp_path: Path) -> None:

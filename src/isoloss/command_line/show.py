@@ -127,8 +127,10 @@ def quantity_in_words(record: "Record") -> str:
     >>> quantity_in_words(Record("linear_probe_accuracy", 0.9, "fraction", 0.1, 9, settings={"task": "root"}))
     'linear probe accuracy, root'
     """
+    from isoloss.results.record import STRENGTHS
+
     more = [str(record.settings[key]) for key in ("weights", "task", "group") if key in record.settings]
-    more += [f"{key} {record.settings[key]:g}" for key in ("radius", "noise") if key in record.settings]
+    more += [f"{key} {record.settings[key]:g}" for key in STRENGTHS if key in record.settings]
     return ", ".join([record.quantity.replace("_", " "), *more])
 
 

@@ -20,7 +20,7 @@ from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, paired_difference
-from isoloss.results.record import Record, Setting
+from isoloss.results.record import STRENGTHS, Record, Setting
 
 INTERRUPTED = "interrupted"
 FIXED_SENTENCES = 256
@@ -214,10 +214,6 @@ def warnings_of(records: Iterable[Record]) -> list[str]:
         for each in records
         if each.settings.get("warning")
     ]
-
-
-STRENGTHS = ("radius", "noise", "rank", "eigenvalue")
-"""Settings that tell apart records of one quantity of one model."""
 
 
 def row_title(record: Record) -> str:

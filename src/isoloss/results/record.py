@@ -18,6 +18,8 @@ from isoloss.files import file_digest, write_atomically
 from isoloss.results.store import SEAL, json_digest
 
 Setting = str | int | float | bool | None
+STRENGTHS = ("radius", "noise", "bits", "rank", "eigenvalue")
+"""Settings that tell apart records of one quantity of one model."""
 
 
 @dataclass(frozen=True)

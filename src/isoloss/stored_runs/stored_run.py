@@ -9,7 +9,7 @@ from typing import Any, Literal
 from isoloss.errors import BadInput, Damaged, did_you_mean
 from isoloss.files import is_temporary
 from isoloss.results.checkpoint import SPECIFICATION_FILE, STEPS_FOLDER
-from isoloss.results.record import Record
+from isoloss.results.record import STRENGTHS, Record
 from isoloss.results.run_folder import (
     FINISHED_FILE,
     LOCK_FILE,
@@ -30,7 +30,7 @@ REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 NAMES_FOLDER = "experiments"
 """Within a folder of results: for each experiment, its names for its runs."""
 
-IDENTIFYING = ("measured_on", "weights", "task", "group", "radius", "noise")
+IDENTIFYING = ("measured_on", "weights", "task", "group", *STRENGTHS)
 """The settings that distinguish the measurements of one quantity at one step."""
 
 State = Literal["complete", "unfinished", "out of date", "damaged"]
