@@ -124,36 +124,24 @@ def sampled_batches(
 ) -> SampledBatches:
     """What one text has for all models to predict; of a model of a task, what its table says.
 
-    Raises BadInput as `corpus_of`, `read_answers` and `predicting` do.
+    Raises BadInput as `_tokenizer_of` does for texts, and as `read_answers` and `predicting` do.
     """
+    first = next(iter(models.values()))
+    known = [longest for model in models.values() if (longest := longest_sentence(model)) is not None]
+    longest = min(known, default=None)
     corpus: Corpus
-    if prediction == "masked" or prediction == "causal":
-        assert source is not None
-        corpus = corpus_of(models, source)
-    else:
+    if prediction != "masked" and prediction != "causal":
         assert not isinstance(source, TextCorpus)
         answers = read_answers(prediction, {name: model.config for name, model in models.items()}, source)
-        corpus = answers.read_by(_tokenizer_of(models), _longest(models))
+        corpus = answers.read_by(_tokenizer_of(models), longest)
+    elif isinstance(source, TextCorpus):
+        corpus = source.read_by(_tokenizer_of(models), longest)
+    else:
+        assert source is not None
+        corpus = read_token_corpus(source, number_of_tokens(first), longest)
+        _refuse_single_sentence(corpus, source)
     predicted = predicting(models, prediction, one_mask, mask_rate, mask_token)
-    return SampledBatches(corpus, predicted, seed, pad_token_of(next(iter(models.values()))))
-
-
-def corpus_of(models: Mapping[str, PreTrainedModel], source: TextCorpus | Path) -> Corpus:
-    """The texts in the models' tokens, or a file of token numbers, as long as all models read.
-
-    Raises BadInput as `_tokenizer_of` does for texts.
-    """
-    if isinstance(source, Path):
-        numbers = read_token_corpus(source, number_of_tokens(next(iter(models.values()))), _longest(models))
-        _refuse_single_sentence(numbers, source)
-        return numbers
-    return source.read_by(_tokenizer_of(models), _longest(models))
-
-
-def _longest(models: Mapping[str, PreTrainedModel]) -> int | None:
-    """How many tokens all of the models read; None if any number."""
-    known = (longest_sentence(model) for model in models.values())
-    return min((longest for longest in known if longest is not None), default=None)
+    return SampledBatches(corpus, predicted, seed, pad_token_of(first))
 
 
 def _tokenizer_of(models: Mapping[str, PreTrainedModel]) -> Any:
