@@ -53,19 +53,17 @@ def loss(
     every, progress = models_of(models), progress or OneLine()
     sentences, seed = whole_number("the number of sentences", sentences), usable_seed(seed)
     source = _source(every, on)
-    if not isinstance(source, Language):
-        return _over_batches("loss", "nats", every, source, sentences, seed, _text_losses, progress)
     with in_one_sentence("the loss"):
+        if not isinstance(source, Language):
+            batches, on_text = _batches(every, source, sentences, seed)
+            rows = _rows("loss", every, lambda each: _text_losses(each, batches, on_text), progress)
+            return Measured("loss", "nats", seed, rows)
         objective = every[0].objective
         evaluation = EvaluationSet.draw(source, sentences, seed, progress, objective)
-        found = []
-        for number, each in enumerate(every):
-            found.append(exact_loss(each.module, objective, evaluation))
-            progress("loss", number + 1, len(every), each.label)
-    kl = Measured("KL", "nats", seed, tuple(_row(m, f.kl) for m, f in zip(every, found, strict=True)))
-    rows = tuple(_row(each, its.loss) for each, its in zip(every, found, strict=True))
+        of_kl = _rows("loss", every, lambda each: exact_loss(each.module, objective, evaluation).kl, progress)
+    rows = tuple(_row(each, evaluation.entropy + its.values) for each, its in zip(every, of_kl, strict=True))
     entropy = ("the entropy", mean_over_sentences(evaluation.entropy))
-    return Measured("loss", "nats", seed, rows, kl, (entropy,))
+    return Measured("loss", "nats", seed, rows, Measured("KL", "nats", seed, of_kl), (entropy,))
 
 
 def trace(
@@ -84,7 +82,10 @@ def trace(
     every, progress = models_of(models), progress or OneLine()
     sentences, seed = whole_number("the number of sentences", sentences), usable_seed(seed)
     source = _source(every, on)
-    return _over_batches("trace", TRACE_UNIT, every, source, sentences, seed, _traces, progress)
+    with in_one_sentence("the trace"):
+        batches, objective = _batches(every, source, sentences, seed)
+        rows = _rows("trace", every, lambda each: _traces(each, batches, objective, seed), progress)
+    return Measured("trace", TRACE_UNIT, seed, rows)
 
 
 def probe(
@@ -111,12 +112,8 @@ def probe(
         raise BadInput(f"a task has a name, such as 'prefix-8', not {task!r:.60}")
     with in_one_sentence("the probe"):
         splits = task_splits(named_task(language, task), examples, 0, examples, seed)
-        rows = []
-        for number, each in enumerate(every):
-            found = features_of_splits(each.module, splits).probed(ProbeSettings())
-            rows.append(_row(each, found.correct))
-            progress("probe", number + 1, len(every), each.label)
-    return Measured("accuracy", f"of {task}", seed, tuple(rows), beside=_without_a_model(language, splits))
+        rows = _rows("probe", every, lambda each: _correct(each, splits), progress)
+    return Measured("accuracy", f"of {task}", seed, rows, beside=_without_a_model(language, splits))
 
 
 def _without_a_model(language: Language, splits: TaskSplits) -> tuple[tuple[str, Estimate], ...]:
@@ -126,50 +123,38 @@ def _without_a_model(language: Language, splits: TaskSplits) -> tuple[tuple[str,
     return (("the most common label", mean_over_sentences(most)), ("the words alone", alone.estimate))
 
 
-OverBatches = Callable[[Model, Sequence[Batch], Objective, int], Float[Tensor, " n"]]
+def _correct(found: Model, splits: TaskSplits) -> Float[Tensor, " n"]:
+    return features_of_splits(found.module, splits).probed(ProbeSettings()).correct
 
 
 def _traces(found: Model, batches: Sequence[Batch], objective: Objective, seed: int) -> Float[Tensor, " n"]:
     return fisher_trace(found.module, batches, objective, seed=seed).values
 
 
-def _text_losses(
-    found: Model,
-    batches: Sequence[Batch],
-    objective: Objective,
-    seed: int,  # noqa: ARG001 - nothing else is random
-) -> Float[Tensor, " n"]:
+def _text_losses(found: Model, batches: Sequence[Batch], objective: Objective) -> Float[Tensor, " n"]:
     running = RunningSentenceLosses(found.module, objective)
     for batch in batches:
         running.add(batch)
     return running.result().values
 
 
-def _over_batches(
-    quantity: str,
-    unit: str,
-    every: Sequence[Model],
-    source: Language | TextCorpus,
-    sentences: int,
-    seed: int,
-    values: OverBatches,
-    progress: Progress,
-) -> Measured:
-    """The quantity of each model on the same batches, of a language or of a text."""
+def _rows(
+    task: str, every: Sequence[Model], values: Callable[[Model], Float[Tensor, " n"]], progress: Progress
+) -> tuple[Row, ...]:
+    """Each model's number, the mean of its values."""
     rows = []
-    if sentences < 2:
-        raise BadInput(f"{sentences} sentences have no error bar; measure on at least 2")
-    with in_one_sentence(f"the {quantity}"):
-        batches, objective = _batches(every, source, sentences, seed)
-        for number, each in enumerate(every):
-            rows.append(_row(each, values(each, batches, objective, seed)))
-            progress(quantity, number + 1, len(every), each.label)
-    return Measured(quantity, unit, seed, tuple(rows))
+    for number, each in enumerate(every, start=1):
+        rows.append(_row(each, values(each)))
+        progress(task, number, len(every), each.label)
+    return tuple(rows)
 
 
 def _batches(
     every: Sequence[Model], source: Language | TextCorpus, sentences: int, seed: int
 ) -> tuple[list[Batch], Objective]:
+    """What all models are measured on, of a language or of a text."""
+    if sentences < 2:
+        raise BadInput(f"{sentences} sentences have no error bar; measure on at least 2")
     if isinstance(source, Language):
         generator, objective = torch.Generator().manual_seed(seed), every[0].objective
         return [objective.draw(source.sample(sentences, generator), generator)], objective

@@ -162,7 +162,8 @@ def polish(
     rule = Polished(to, descent, held_out=HELD_OUT)
     ready = _ready(start, known, lasting.seed)
     polished = _run(ready, known, True, rule, lasting, called, None, progress).last
-    reached = _divergence(polished, known, lasting.seed)
+    evaluation = EvaluationSet.draw(known, HELD_OUT, lasting.seed, objective=polished.objective)
+    reached = float(exact_loss(polished.module, polished.objective, evaluation).kl.mean())
     if reached > FAR * to:
         warnings.warn(
             f"{called} came to {reached:.2g} nats of KL, not {to:.2g}, in {lasting.steps:,} steps; give more",
@@ -216,7 +217,7 @@ def _lasting(
     if not isinstance(at, Iterable | None):
         raise BadInput(f"the steps to keep models at are a list; give [{at!r}], not {at!r}")
     places = (
-        _doubling(number)
+        log_spaced_steps(max(1, number // 32), max(1, number))
         if at is None
         else tuple(whole_number("a step to keep a model at", each) for each in at)
     )
@@ -269,10 +270,6 @@ def _run(
     return Run(name, tuple(models))
 
 
-def _doubling(steps: int) -> tuple[int, ...]:
-    return log_spaced_steps(max(1, steps // 32), max(1, steps))
-
-
 def _with_language(of: OneModel, language: Language | None) -> tuple[Model, Language]:
     start = model(of)
     known = language or start.language
@@ -290,9 +287,3 @@ def _ready(of: OneModel, language: Language, seed: int) -> Model:
             f"{start.label} was trained with seed {seed} on the sentences that would be drawn; give another"
         )
     return start
-
-
-def _divergence(found: Model, language: Language, seed: int) -> float:
-    objective = found.objective
-    evaluation = EvaluationSet.draw(language, HELD_OUT, seed, objective=objective)
-    return float(exact_loss(found.module, objective, evaluation).kl.mean())

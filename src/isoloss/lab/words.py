@@ -2,8 +2,6 @@
 
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from operator import index
 from typing import SupportsIndex
 
@@ -15,23 +13,11 @@ from isoloss.languages.language import SentenceSource
 SECONDS_BETWEEN_LINES = 0.5
 
 
-@dataclass(frozen=True, repr=False)
-class Words:
+class Words(tuple[str, ...]):
     """Sentences as strings of words separated by blanks; one a line where they are printed."""
 
-    lines: tuple[str, ...]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.lines)
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def __getitem__(self, number: int) -> str:
-        return self.lines[number]
-
     def __repr__(self) -> str:
-        return "\n".join(self.lines)
+        return "\n".join(self)
 
 
 def sentences(language: SentenceSource, n: SupportsIndex, *, seed: SupportsIndex) -> Words:
