@@ -130,10 +130,6 @@ def carries_digests(path: Path) -> bool:
         return f'"{SEAL}": "'.encode() in file.readline()
 
 
-Marks = tuple[Setting, Setting]
-"""What a line has beside its record: the digest of those that it was written with, and of their values."""
-
-
 def _lines(records: Sequence[Record], name: str, beside: dict[str, str]) -> list[str]:
     """The records as lines of JSON with their digest."""
     for record in records:
@@ -164,7 +160,8 @@ def _refuse_unwritable(record: Record) -> None:
         )
 
 
-def _parse(line: bytes, number: int, path: Path) -> tuple[Record, Marks]:
+def _parse(line: bytes, number: int, path: Path) -> tuple[Record, tuple[Setting, Setting]]:
+    """A line's record, the digest of those that it was written with, and that of their values."""
     try:
         content = json.loads(line)
         marks = content.pop(SEAL, None), content.pop(VALUES, None)
