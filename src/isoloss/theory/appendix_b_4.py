@@ -28,7 +28,7 @@ from isoloss.theory.enlarged_identities import (
     widened,
     with_epsilon,
 )
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated, vanishing
 
 ARCHITECTURES: dict[str, Callable[[Shape], Architecture]] = {
     "post-LN": PostLayerNormTransformer,
@@ -185,8 +185,7 @@ def trace_findings(traces: pl.DataFrame) -> tuple[Finding, Finding]:
 def _unchanged(
     name: str, sentence: str, source: str, changes: Sequence[float], tolerance: float, paper: str = ""
 ) -> Finding:
-    sentence, largest, n = f"{sentence} (largest relative change).", max(changes), len(changes)
-    return Finding(name, sentence, source, largest, "equal to", 0.0, n=n, tolerance=tolerance, paper=paper)
+    return vanishing(name, f"{sentence} (largest relative change).", source, changes, tolerance, paper=paper)
 
 
 Row = dict[str, str | float]

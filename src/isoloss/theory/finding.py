@@ -1,7 +1,7 @@
 """A number predicted by a statement, the number computed, and the verdict."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -106,6 +106,23 @@ def estimated(
         unit=unit,
         tolerance=tolerance,
         paper=paper,
+    )
+
+
+def vanishing(
+    name: str,
+    sentence: str,
+    source: str,
+    gaps: Sequence[float],
+    tolerance: float,
+    *,
+    unit: str = "",
+    paper: str = "",
+) -> Finding:
+    """The finding that the largest of several numbers, none of them negative, is 0 without sampling error."""
+    largest, n = max(gaps), len(gaps)
+    return Finding(
+        name, sentence, source, largest, "equal to", 0.0, n=n, unit=unit, tolerance=tolerance, paper=paper
     )
 
 

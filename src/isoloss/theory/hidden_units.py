@@ -13,12 +13,11 @@ from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Dots, Landscape, Panel
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import mean_over_sentences
-from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
+from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated, vanishing
 from isoloss.theory.one_layer_transformer import (
     BracketStrings,
     OneLayerTransformer,
     all_strings,
-    farthest_output,
     masked_strings,
     zero_loss_trace,
 )
@@ -131,12 +130,9 @@ def solution_findings(
 
 
 def _fit_finding(name: str, model: OneLayerTransformer, strings: BracketStrings) -> Finding:
-    sentence, miss = (
-        f"{name.capitalize()} predicts the bracket of every masked string (largest error).",
-        farthest_output(model, strings),
-    )
-    name = f"farthest output, {name}"
-    return Finding(name, sentence, SOURCE, miss, "equal to", 0.0, n=len(strings), tolerance=1e-6)
+    sentence = f"{name.capitalize()} predicts the bracket of every masked string (largest error)."
+    misses = (model.outputs(strings.tokens) - strings.target).abs().tolist()
+    return vanishing(f"farthest output, {name}", sentence, SOURCE, misses, 1e-6)
 
 
 def unit_findings(

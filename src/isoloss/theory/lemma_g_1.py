@@ -8,7 +8,7 @@ import torch
 
 from isoloss.panels import Axis, Categories, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated, vanishing
 from isoloss.theory.flattest_solution import flattest_from
 from isoloss.theory.one_layer_transformer import (
     BracketStrings,
@@ -121,24 +121,14 @@ def bound_finding(found: pl.DataFrame, tolerance: float) -> Finding:
 
 def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding, ...]:
     """Whether the two-neuron solution attains the bound, for each m; one row each, with both bounds."""
-    last, n = flattest.row(-1, named=True), len(flattest)
-    off = float(((flattest["trace"] / flattest["corrected"]) - 1).abs().to_numpy().max())
+    last = flattest.row(-1, named=True)
+    off = (flattest["trace"] / flattest["corrected"] - 1).abs().to_list()
     paper, m = last["paper"], last["neurons"]
     printed = f"√(4/T) = {paper:.4g}, {paper / last['corrected']:.3g} times as large for m = {m}"
     attained = "The two-neuron solution's trace is 4/(m √T) (largest relative difference over m)."
     too_high = f"For m = {m}, the two-neuron solution's trace is at least √(4/T), the bound as printed."
     return (
-        Finding(
-            "flattest_trace_off_bound",
-            attained,
-            SOURCE,
-            off,
-            "equal to",
-            0.0,
-            n=n,
-            tolerance=tolerance,
-            paper=printed,
-        ),
+        vanishing("flattest_trace_off_bound", attained, SOURCE, off, tolerance, paper=printed),
         Finding("paper_bound", too_high, SOURCE, last["trace"], "at least", paper, n=1, tolerance=tolerance),
     )
 
@@ -146,8 +136,7 @@ def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding
 def equality_finding(gaps: EqualityGaps) -> Finding:
     """The largest of the three conditions' gaps; 1e-9 is a thousand times their rounding error."""
     sentence = "The two-neuron solution meets conditions (3), (4) and (5) (largest violation)."
-    worst = gaps.largest
-    return Finding("equality_conditions_gap", sentence, SOURCE, worst, "equal to", 0.0, n=3, tolerance=1e-9)
+    return vanishing("equality_conditions_gap", sentence, SOURCE, gaps.sizes, 1e-9)
 
 
 def _solutions(

@@ -9,7 +9,7 @@ from torch.func import grad, jacrev
 
 from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.progress import Progress, silent
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated, vanishing
 from isoloss.theory.one_layer_transformer import (
     SECOND_DERIVATIVE,
     BracketStrings,
@@ -111,12 +111,11 @@ def identity_finding(factors: Sequence[float], tolerance: float) -> Finding:
 
 def closed_form_finding(away: pl.DataFrame, tolerance: float) -> Finding:
     """Columns `dense` and `closed_form` of traces at any loss."""
-    off = float((away["closed_form"] / away["dense"] - 1).abs().to_numpy().max())
-    name = "closed_form_off_dense_trace"
+    off = (away["closed_form"] / away["dense"] - 1).abs().to_list()
     sentence = (
         "At any loss, the closed form equals the trace of the dense Hessian (largest relative difference)."
     )
-    return Finding(name, sentence, "Section 5", off, "equal to", 0.0, n=len(away), tolerance=tolerance)
+    return vanishing("closed_form_off_dense_trace", sentence, "Section 5", off, tolerance)
 
 
 def _searched_factors(settings: LemmaG4Settings, strings: BracketStrings, seed: int) -> list[float]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated, vanishing
 from isoloss.theory.minimisers import BiasedCoin, trace_flow
 
 SOURCE = "Figure 11, right; B.4"
@@ -96,19 +96,7 @@ def _findings(settings: NestedSettings, coin: BiasedCoin, traces: Traces) -> tup
     small = [coin.minimiser(d) for d in settings.differences]
     apart = [abs(minimisers.trace(_embedded(at, settings.pairs)) - minimisers.trace(at)) for at in small]
     sentence = "A minimiser of the small model is one of the large model, with the same trace (difference)."
-    findings = [
-        Finding(
-            "embedding",
-            sentence,
-            SOURCE,
-            max(apart),
-            "equal to",
-            0.0,
-            n=len(apart),
-            unit="nats",
-            tolerance=1e-12,
-        )
-    ]
+    findings = [vanishing("embedding", sentence, SOURCE, apart, 1e-12, unit="nats")]
     for pairs in (1, settings.pairs):
         ends = [flow[-1][1] for of, _, flow in traces if of == pairs]
         findings.append(

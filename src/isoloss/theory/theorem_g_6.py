@@ -8,7 +8,7 @@ import torch
 
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated, vanishing
 from isoloss.theory.one_layer_transformer import BracketStrings, farthest_output, masked_strings
 from isoloss.theory.zero_loss_solutions import random_features, rebalanced, trace_over_bound
 
@@ -83,11 +83,10 @@ def limiting_norm(strings: BracketStrings) -> float:
 
 def fit_finding(found: pl.DataFrame) -> Finding:
     """1e-6 is the loss 1e-12: the accuracy of linear systems with condition numbers up to 1e9 in float64."""
-    name, miss = "random_features_miss", float(found["miss"].to_numpy().max())
     sentence = (
         "With as many random neurons as strings or more, every masked bracket is predicted (largest error)."
     )
-    return Finding(name, sentence, SOURCE, miss, "equal to", 0.0, n=len(found), tolerance=1e-6)
+    return vanishing("random_features_miss", sentence, SOURCE, found["miss"].to_list(), 1e-6)
 
 
 def limit_finding(length: int, limit: float) -> Finding:

@@ -196,9 +196,9 @@ class EqualityGaps:
     attention: float
 
     @property
-    def largest(self) -> float:
-        """The largest of the three, whatever its sign."""
-        return max(abs(self.balance), abs(self.cancellation), self.attention)
+    def sizes(self) -> tuple[float, float, float]:
+        """The three without their signs."""
+        return abs(self.balance), abs(self.cancellation), self.attention
 
 
 def equality_gaps(model: OneLayerTransformer, strings: BracketStrings) -> EqualityGaps:
