@@ -121,12 +121,10 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
         progress("writing the site", done, len(pages), page.name)
         write_page(page, folder, frame)
     files = folder / frame.files
-    for result in site.results:
-        content = json.dumps(result_as_json(result), indent=2, allow_nan=False)
-        write_atomically(files / f"{result.experiment.name}.json", content)
-    for statement in site.statements:
-        content = json.dumps(statement_content(statement), indent=2, allow_nan=False)
-        write_atomically(files / f"{statement_page_name(statement)}.json", content)
+    numbers = {result.experiment.name: result_as_json(result) for result in site.results}
+    numbers |= {statement_page_name(each): statement_content(each) for each in site.statements}
+    for name, content in numbers.items():
+        write_atomically(files / f"{name}.json", json.dumps(content, indent=2, allow_nan=False))
     for run in shared(run for result in site.results for run in result.experiment.runs):
         write_run_files(run, site.output, folder)
     if tables := [claims_as_latex(page.judgements, page.name) for page in experiments if page.judgements]:
