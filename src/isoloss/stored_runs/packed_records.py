@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 import isoloss
@@ -160,22 +159,19 @@ def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
         for name in measurements.names():
             values = measurements.values(name)
             for record in measurements.records(name):
+                found = values.get(value_name(record))
                 yield {
                     "run": run.run,
                     "step": checkpoint.step,
                     "measurement": name,
                     **{name: getattr(record, name) for name in _PLAIN},
                     "settings": json.dumps(record.settings),
-                    "sentence_values": _few(values.get(value_name(record)), most_values),
+                    "sentence_values": None if found is None or len(found) > most_values else found.tolist(),
                     **of_run,
                 }
 
 
 _PLAIN = ("quantity", "value", "unit", "standard_error", "n", "seed", "checkpoint")
-
-
-def _few(values: np.ndarray | None, most: int) -> list[float] | None:
-    return None if values is None or len(values) > most else values.tolist()
 
 
 def _write_run(rows: list[Row], folder: Path, name: str) -> None:
