@@ -6,6 +6,7 @@ table's minimisers are a manifold of known codimension. One coin, with the flow 
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -30,6 +31,7 @@ from isoloss.theory.optimiser_paths import (
 )
 
 SOURCE = "Theorem 3.3 and equation (1)"
+_float64 = partial(torch.tensor, dtype=torch.float64)
 SINGLE_RUNS = 20
 """The number of runs drawn one by one: few enough that the cloud can be read."""
 
@@ -116,10 +118,10 @@ def flow_against_sgd(
         traces, ends = [], start[None]
         for ends in sgd_paths(minimisers, start, sgd, times, progress):
             traces.append([minimisers.trace(at) for at in ends])
-        below = torch.tensor([minimisers.trace(minimisers.reach(at)) for at in ends])
+        below = _float64([minimisers.trace(minimisers.reach(at)) for at in ends])
         distances = (ends - flow[-1]).norm(dim=1)
-        runs.append(RunsAtOneRate(sgd.learning_rate, torch.tensor(traces), below, distances))
-    traces_of_flow = torch.tensor([minimisers.trace(at) for at in flow])
+        runs.append(RunsAtOneRate(sgd.learning_rate, _float64(traces), below, distances))
+    traces_of_flow = _float64([minimisers.trace(at) for at in flow])
     codimensions = tuple(minimisers.codimension(at) for at in flow)
     return FlowAgainstSGD(tuple(times), traces_of_flow, codimensions, tuple(runs))
 
