@@ -49,6 +49,16 @@ def test_a_line_has_mark_name_number_and_the_shipped_verdict() -> None:
     assert counted(RESULT.judgements) == ["3 effects: 1 ✓ supported, 1 ✗ not supported, 1 ? inconclusive"]
 
 
+@pytest.mark.parametrize(
+    ("error", "says"), [(0.4, "1.1 (-0.16 to 2.4)"), (0.012, "1.11 (1.07 to 1.15)"), (0.0, "(– to –)")]
+)
+def test_the_ends_of_an_interval_differ_in_what_is_shown_of_them(error: float, says: str) -> None:
+    rises = RESULT.judgements[0]
+    judged = replace(rises, estimate=Estimate(1.11, error, 4), confidence=0.95)
+    _, line = claim_lines(replace(RESULT, judgements=(judged,)), None, None, judged=True)
+    assert says in line
+
+
 @pytest.mark.parametrize(("width", "most_cut"), [(80, 6), (120, 0)])
 def test_no_line_of_any_claim_is_wider_than_asked_and_hardly_a_name_is_cut(width: int, most_cut: int) -> None:
     """Six names of over forty characters do not fit beside their numbers."""

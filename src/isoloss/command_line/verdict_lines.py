@@ -92,8 +92,11 @@ def _line(each: Judgement, beside: BesideShipped | None, *, judged: bool) -> Cla
 
 
 def _number(judged: Judgement) -> str:
+    """With its interval, in two digits, or in three where the ends would be the same in two."""
     read = judged.claim.reading
-    value, low, high = (_digits(read.factor * number) for number in (judged.effect, judged.low, judged.high))
+    numbers = [read.factor * number for number in (judged.effect, judged.low, judged.high)]
+    digits = 2 if f"{numbers[1]:.2g}" != f"{numbers[2]:.2g}" else 3
+    value, low, high = (f"{number:.{digits}g}" if number == number else ABSENT for number in numbers)
     return f"{value}{read.sign} ({low} to {high})"
 
 
@@ -122,10 +125,6 @@ def _written(line: ClaimLine, longest: int, numbers: int, verdicts: int, width: 
 
 def _cut(text: str, width: int | None) -> str:
     return text if width is None or len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.2g}" if value == value else ABSENT
 
 
 RELATIONS = {"equal to": "", "at least": "≥ ", "at most": "≤ "}
