@@ -22,15 +22,13 @@ from isoloss.corpora.token_sentences import read_text_corpus
 from isoloss.curvature.predicted_kl import measured_kl
 from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.experiments.languages import second_grammar
-from isoloss.measurements.models_together import corpus_of, load_together, pad_token_of, predicting
-from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.measurements.models_together import load_together, sampled_batches
 from isoloss.measurements.sensitivity import (
     WHOLE,
     PartUnderChange,
     Sensitivity,
     allocated,
     layer_of,
-    tensor_of,
 )
 from isoloss.models.transformers import (
     GPT2Transformer,
@@ -86,9 +84,7 @@ def in_folder(folder: str, text: Path, sentences: int) -> Case:
     """A published model, and a text for it."""
     models, prediction = load_together([folder], None, torch.float32, "cpu", None)
     (model,) = models.values()
-    corpus = corpus_of(models, read_text_corpus(text))
-    predicted = predicting(models, prediction, False, None, None)
-    sampled = SampledBatches(corpus, predicted, 0, pad_token=pad_token_of(model))
+    sampled = sampled_batches(models, prediction, read_text_corpus(text), seed=0)
     batches = sampled.first(2 * sentences)
     pieces = [
         each.part(start, min(start + 8, len(each))) for each in batches for start in range(0, len(each), 8)
@@ -124,10 +120,10 @@ def saved_by_allocation(
     """
     roundings = [Rounding(bits) for bits in BITS]
     of_trace = replace(engine, of_errors=False, check=False)
-    of_tensors = of_trace.under(roundings, tensor_of)
+    of_tensors = of_trace.under(roundings, str)
     for mean in MEANS:
         for_layers = allocated(of_trace, cells, roundings, layer_of, mean)
-        for_tensors = allocated(of_trace, of_tensors, roundings, tensor_of, mean)
+        for_tensors = allocated(of_trace, of_tensors, roundings, str, mean)
         changes = {
             "layers": for_layers.rounding,
             "tensors": for_tensors.rounding,

@@ -1,8 +1,11 @@
 """The files by which others join: what they call is there."""
 
+import ast
 import re
 import tomllib
+from pathlib import Path
 
+import pytest
 import yaml
 
 from page_blocks import ROOT, links
@@ -19,6 +22,16 @@ def test_the_workflow_calls_what_a_change_must_pass() -> None:
     called = [step["run"] for step in job["steps"] if "run" in step]
     assert [each.split()[1] for each in called] == ["install", "${{"]
     assert {"test", "docs"} <= set(job["strategy"]["matrix"]["command"]) <= TARGETS
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda file: file.stem)
+def test_what_a_benchmark_imports_is_there(file: Path) -> None:
+    """Its peers, which it imports too, need not be installed."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("isoloss"):
+            names = [each.name for each in node.names]
+            module = __import__(node.module, fromlist=names)
+            assert not [name for name in names if not hasattr(module, name)]
 
 
 def test_the_image_installs_and_reproduces() -> None:

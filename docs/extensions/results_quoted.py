@@ -63,12 +63,12 @@ FINDINGS = (
         ("trace-falls", "one-clock"),
         ("Yes", "Yes"),
         "**SGD keeps moving to flatter models, by one clock**: a run goes through {0}, and learning rate η, "
-        "batch size B and steps k matter only through τ = η²k / 4B, by which any two schedules are at most "
-        "{1}",
+        "batch size B and steps k matter nearly only through τ = η²k / 4B, by which any two schedules are at "
+        "most {1}",
         "The clock",
         (
             "Does the trace keep falling under SGD?",
-            "Do learning rate η, batch size B and steps k matter only through τ = η²k / 4B?",
+            "Do learning rate η, batch size B and steps k matter nearly only through τ = η²k / 4B?",
         ),
     ),
 )

@@ -99,7 +99,7 @@ MISTAKES = (
         "compare one two --text none.txt",
         "there is no file none.txt; name a file that holds what to measure on",
     ),
-    ("compare one two --task src", "src is a folder; name the file that holds what to measure on"),
+    ("compare one two --task src", "src is a folder; name the file that holds rows of a text and a label"),
     ("compare one two --text pyproject.toml --sentences 1", "--sentences must be at least 2, not 1"),
     ("inspect src --text none.txt", "there is no file none.txt; name a file that holds what to measure on"),
     ("task sst2-form --examples -1", "--examples must be at least 0, not -1"),

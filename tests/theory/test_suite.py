@@ -1,4 +1,5 @@
 import json
+import math
 from dataclasses import replace
 
 import polars as pl
@@ -8,8 +9,9 @@ from polars.testing import assert_frame_equal
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Categories, Colour, Dots, Landscape, Lines, Mark, Panel, Table
 from isoloss.progress import silent
+from isoloss.results.verdict import Verdict
 from isoloss.theory import STATEMENTS
-from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.finding import Finding, Statement, vanishing
 from isoloss.theory.suite import (
     SUITE,
     PlannedStatement,
@@ -65,6 +67,13 @@ def test_a_statement_is_read_back_as_it_was(tmp_path):
     assert replace(read, panels=(), findings=()) == replace(written, panels=(), findings=())
     content = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
     assert [finding["verdict"] for finding in content["findings"]] == ["not supported", "supported"]
+
+
+@pytest.mark.parametrize("gaps", [[math.nan, 0.0], [0.0, math.nan, 1e-12]])
+def test_numbers_of_which_one_is_undefined_do_not_vanish(gaps):
+    assert vanishing("gap", "It vanishes.", "", gaps, tolerance=1e-9).verdict == Verdict.NOT_SUPPORTED
+    defined = [gap for gap in gaps if not math.isnan(gap)]
+    assert vanishing("gap", "It vanishes.", "", defined, tolerance=1e-9).verdict == Verdict.SUPPORTED
 
 
 def test_the_names_that_are_told_without_the_programs_are_theirs():

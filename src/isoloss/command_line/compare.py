@@ -163,7 +163,8 @@ def _check(options: CompareOptions) -> None:
             "two runs of a results folder are compared by `isoloss compare-runs`"
         )
     _refuse_options_of_nothing(options)
-    refuse_no_file(options.text, options.task, options.task_test)
+    refuse_no_file(options.text)
+    refuse_no_file(options.task, options.task_test, holds="rows of a text and a label")
     usable_seed(options.seed)
     refuse_unusable_limits(options.relative_error, options.sentences, options.seconds)
     usable_mask_rate(options.mask_rate)

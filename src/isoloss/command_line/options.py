@@ -121,16 +121,16 @@ def _refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: 
     refuse_no_file(text, token_ids)
 
 
-def refuse_no_file(*paths: Path | None) -> None:
-    """Raise BadInput where a path, if there is one, is that of no file with an end."""
+def refuse_no_file(*paths: Path | None, holds: str = "what to measure on") -> None:
+    """Raise BadInput where a path, if given, is not that of a file with an end; say what it `holds`."""
     from isoloss.files import refuse_endless
 
     for path in filter(None, paths):
         if path.is_dir():
-            raise BadInput(f"{path} is a folder; name the file that holds what to measure on")
-        refuse_endless(path, "what to measure on")
+            raise BadInput(f"{path} is a folder; name the file that holds {holds}")
+        refuse_endless(path, holds)
         if not path.is_file():
-            raise BadInput(f"there is no file {path}; name a file that holds what to measure on")
+            raise BadInput(f"there is no file {path}; name a file that holds {holds}")
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -81,18 +81,18 @@ class MatchedCheckpoint:
 
 @dataclass(frozen=True)
 class MatchedLosses:
-    """One point of each run, and whether their losses are the same to within `threshold` nats.
-
-    The error of the spread treats the two runs' errors as independent, which overestimates it for runs
-    measured on the same evaluation set; there, `paired_difference` of the two losses is more powerful.
-    """
+    """One point of each run, and whether their losses are the same to within `threshold` nats."""
 
     points: tuple[MatchedCheckpoint, ...]
     threshold: float
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the losses are the same: the spread is below the threshold, by its 95 % interval."""
+        """Whether the spread, largest minus smallest loss, is below the threshold, by its 95 % interval.
+
+        The error of the spread treats the two runs' errors as independent, which overestimates it for runs
+        measured on the same evaluation set; there, `paired_difference` of the two losses is more powerful.
+        """
         lowest, *_, highest = sorted((point.loss for point in self.points), key=lambda loss: loss.value)
         error = math.hypot(highest.standard_error, lowest.standard_error)
         spread = Estimate(highest.value - lowest.value, error, min(point.loss.n for point in self.points))

@@ -97,7 +97,8 @@ def _texts(text: Path | None, dataset: str | None) -> TextCorpus:
     else:
         from isoloss.corpora.data_sets import read_data_set  # most calls need not wait for this
 
-        assert dataset is not None
+        if dataset is None:
+            raise BadInput("there is nothing to measure on; name a text, token numbers or a data set")
         corpus = read_data_set(dataset)
     _refuse_single_sentence(corpus, text or dataset)
     return corpus
@@ -124,7 +125,8 @@ def sampled_batches(
 ) -> SampledBatches:
     """What one text has for all models to predict; of a model of a task, what its table says.
 
-    Raises BadInput as `_tokenizer_of` does for texts, and as `read_answers` and `predicting` do.
+    Raises BadInput as `_tokenizer_of` does for texts, as `read_answers` and `predicting` do, and for token
+    numbers that cannot be read, or are those of a single sentence.
     """
     first = next(iter(models.values()))
     known = [longest for model in models.values() if (longest := longest_sentence(model)) is not None]

@@ -219,8 +219,8 @@ def allocated(
 ) -> AllocatedBits:
     """The bits of each part that minimise the sum of the predicted KL; see `allocate_bits`.
 
-    `found` are the parts under each of the `roundings`, all of one group size; what none changes costs
-    nothing. Raises BadInput if there are no matrices to round.
+    `found` are the parts under each of the `roundings`, all of one group size; what a rounding leaves
+    as it is costs nothing. Raises BadInput if there are no matrices to round.
     """
     bits_of = {each.name: each.bits for each in roundings}
     matrices = [each for each in output_rows(sensitivity.model) if each.rows.ndim > 1]

@@ -224,7 +224,8 @@ class StudentTaskTexts:
     ) -> LabelledFeatures:
         """Averages over a text's tokens, or over each of a pair's, scaled."""
         classes = int(drawn.train.labels.max()) + 1
-        return labelled_features(model, drawn.train, drawn.test, classes, progress)
+        pairs = bool((drawn.train.parts == 1).any())
+        return labelled_features(model, drawn.train, drawn.test, classes, progress, pairs=pairs)
 
     def fine_tuned(
         self,

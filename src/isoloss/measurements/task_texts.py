@@ -197,14 +197,20 @@ def task_features(
     Nothing is chosen on validation texts, which are not used. Raises BadInput as that and `text_inputs` do.
     """
     train, test = (text_inputs(model, tokenizer, part, longest) for part in (task.train, task.test))
-    return labelled_features(model, train, test, len(task.classes), progress)
+    pairs = task.train.seconds is not None
+    return labelled_features(model, train, test, len(task.classes), progress, pairs=pairs)
 
 
 def labelled_features(
-    model: PreTrainedModel, train: TextInputs, test: TextInputs, classes: int, progress: Progress
+    model: PreTrainedModel,
+    train: TextInputs,
+    test: TextInputs,
+    classes: int,
+    progress: Progress,
+    *,
+    pairs: bool,
 ) -> LabelledFeatures:
-    """The `scaled` features of training and test inputs, with their labels."""
-    pairs = bool((train.parts == 1).any())
+    """The `scaled` features of training and test inputs, of both texts of each if in `pairs`; with labels."""
     read = (features_of_inputs(model, part, pairs=pairs, progress=progress) for part in (train, test))
     of_train, of_test = scaled(*read)
     return LabelledFeatures(of_train, train.labels, of_test, test.labels, classes, device_of(model))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from isoloss.panels import Panel
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
@@ -120,7 +122,7 @@ def vanishing(
     paper: str = "",
 ) -> Finding:
     """The finding that the largest of several numbers, none of them negative, is 0 without sampling error."""
-    largest, n = max(gaps), len(gaps)
+    largest, n = float(np.max(gaps)), len(gaps)  # nan, if any of them is
     return Finding(
         name, sentence, source, largest, "equal to", 0.0, n=n, unit=unit, tolerance=tolerance, paper=paper
     )

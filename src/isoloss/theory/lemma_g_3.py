@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 import torch
 
@@ -90,7 +91,7 @@ def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings)
     1e-9 is a thousand times the rounding error; 1e-3 is the sine of an angle that no rounding produces.
     """
     ratio = float(hessian_trace(model, strings)) / corrected_bound(model.neurons, strings.length)
-    worst = max(abs(ratio - 1), *equality_gaps(model, strings).sizes)
+    worst = float(np.max([abs(ratio - 1), *equality_gaps(model, strings).sizes]))
     attained = "With derivative 0 at kinks, split neurons attain the bound and meet (3) to (5) (largest gap)."
     even = (
         "As printed: weights that meet the conditions read all brackets evenly, even at kinks (unevenness)."

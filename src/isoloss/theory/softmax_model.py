@@ -121,10 +121,10 @@ class LogitTable:
 
 @dataclass(frozen=True)
 class FactorTable:
-    """Logits U Vᵀ, U [C, r] before V [V, r] in the parameters: a table of more parameters than words.
+    """Logits U Wᵀ, U [C, r] before W [V, r] in the parameters: more of them than the loss determines.
 
-    With r >= words - 1 and V of full rank, U alone moves every logit, so the minimisers are a manifold of
-    codimension C (words - 1).
+    With r >= V - 1 and W of full rank, U alone moves every logit, so the minimisers are a manifold of
+    codimension C (V - 1).
     """
 
     contexts: int

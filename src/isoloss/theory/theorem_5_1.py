@@ -103,9 +103,10 @@ def simulated_failure(model: OneLayerTransformer, samples: int, repetitions: int
     order of all brackets but the first. The standard error is Agresti and Coull's, p̃ = (k + 2) / (r + 4),
     which is not zero if no sample, or every one, failed; `n` counts the repetitions.
     """
+    length = model.value.shape[1] // 2
+    refuse_impossible(length, samples)
     if repetitions < 1:
         raise BadInput(f"{repetitions} repetitions simulate nothing; give at least 1")
-    length = model.value.shape[1] // 2
     strings = string_classes(length)
     features = model.features(strings.tokens)
     failures = 0

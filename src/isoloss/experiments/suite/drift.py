@@ -278,6 +278,6 @@ EXPERIMENT = Design(
         "night": (tuple(range(241, 251)), tuple(range(251, 261))),
     },
     takes_a_language=True,
-    picture=Picture("clock-grammar-32", "Trace of the Hessian and accuracy over the drift's time"),
+    picture=Picture("clock-grammar-32", "Trace of the Hessian over the drift's time"),
     headline="one-clock",
 )
