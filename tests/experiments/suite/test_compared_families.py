@@ -8,7 +8,6 @@ import pytest
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
-from isoloss.experiments.scale import Scale
 from isoloss.experiments.suite.flatness_measures import FlatnessSettings, flatness_measures
 from isoloss.experiments.suite.longer_training import AT, longer_training
 from isoloss.experiments.suite.table_1 import TASK_A
@@ -20,16 +19,9 @@ from tiny_scale import tiny_scale
 pytestmark = pytest.mark.slow
 
 
-def tiny() -> Scale:
-    """One rule beyond the adversary, and a few sentences for every measure."""
-    scale = tiny_scale()
-    compared = replace(scale.compared, peers=scale.compared.peers[-1:])
-    return replace(scale, compared=compared)
-
-
 @pytest.fixture(scope="module")
 def carried_out(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    scale, output = tiny(), tmp_path_factory.mktemp("results")
+    scale, output = tiny_scale(), tmp_path_factory.mktemp("results")
     planned = [
         builtin_designs()[name].at(scale)
         for name in ("table-1", "table-2", "update-rules", "causal-objective", "figure-5")
