@@ -17,6 +17,7 @@ from isoloss.experiments.design import builtin_designs, every_experiment
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import packed_results, shipped_results
 from isoloss.files import write_atomically
+from isoloss.results.record import digits_that_tell
 from isoloss.results.verdict import Region
 from isoloss.stored_runs.stored_run import stored_run
 
@@ -174,7 +175,9 @@ def in_words(claim: dict[str, Any]) -> ClaimInWords:
     if None in numbers:
         measured = "undefined on some runs"
     else:
-        effect, least, most = _in_few_digits([read.factor * number for number in numbers])
+        found = [read.factor * number for number in numbers]
+        digits = digits_that_tell(*found[1:])
+        effect, least, most = (_in_digits(number, digits) for number in found)
         measured = f"{effect}{read.sign} {read.unit}".rstrip() + f" ({least} to {most})"
     low, high = claim["claimed"]["above"], claim["claimed"]["below"]
     region = Region(-math.inf if low is None else low, math.inf if high is None else high)
@@ -190,16 +193,9 @@ def in_words(claim: dict[str, Any]) -> ClaimInWords:
     )
 
 
-def _in_few_digits(effect_and_ends: Sequence[float]) -> list[str]:
-    """Two digits, or three if the ends are the same in two: also of 1.0, which would look like a count.
-
-    Whole numbers from 100 on.
-    """
-    for digits in (2, 3):
-        found = [f"{x:.0f}" if abs(x) >= 99.5 else f"{x:#.{digits}g}".rstrip(".") for x in effect_and_ends]
-        if found[1] != found[2]:
-            break
-    return found
+def _in_digits(number: float, digits: int) -> str:
+    """All of them, also of 1.0, which would otherwise look like a count; whole numbers from 100 on."""
+    return f"{number:.0f}" if abs(number) >= 99.5 else f"{number:#.{digits}g}".rstrip(".")
 
 
 def _what_would_decide(claim: dict[str, Any]) -> str:

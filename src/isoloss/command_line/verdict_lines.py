@@ -14,7 +14,7 @@ from isoloss.experiments.claims import Judgement, Role
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.shipped_results import BesideShipped
 from isoloss.report.page import spoken
-from isoloss.results.record import ABSENT, Record, Setting, as_text
+from isoloss.results.record import ABSENT, Record, Setting, as_text, digits_that_tell
 from isoloss.results.verdict import Verdict, counts
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.suite import statement_content
@@ -92,10 +92,9 @@ def _line(each: Judgement, beside: BesideShipped | None, *, judged: bool) -> Cla
 
 
 def _number(judged: Judgement) -> str:
-    """With its interval, in two digits, or in three where the ends would be the same in two."""
     read = judged.claim.reading
     numbers = [read.factor * number for number in (judged.effect, judged.low, judged.high)]
-    digits = 2 if f"{numbers[1]:.2g}" != f"{numbers[2]:.2g}" else 3
+    digits = digits_that_tell(*numbers[1:])
     value, low, high = (f"{number:.{digits}g}" if number == number else ABSENT for number in numbers)
     return f"{value}{read.sign} ({low} to {high})"
 

@@ -222,6 +222,15 @@ def as_text(value: object, error: float | None = None) -> str:
             return str(value)
 
 
+def digits_that_tell(low: float, high: float) -> int:
+    """How many digits an interval is written with in brief: two, or three if its ends are the same in two.
+
+    >>> digits_that_tell(0.89, 1.4), digits_that_tell(1.07, 1.14)
+    (2, 3)
+    """
+    return 2 if f"{low:.2g}" != f"{high:.2g}" else 3
+
+
 def _with_error(value: float, error: float | None) -> str:
     if error is None or not math.isfinite(error):
         return _four_digits(value)
