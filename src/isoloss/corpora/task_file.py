@@ -133,12 +133,11 @@ def read_table(path: Path, kind: str) -> pl.DataFrame:
             case ".jsonl" | ".ndjson" | ".json":
                 return _json_objects(path, kind)
             case ".csv":
-                table = pl.read_csv(io.StringIO(read_text(path, kind)), infer_schema=False)
-                return _separated(table, path, ";", "\t")
+                text = _separated(read_text(path, kind), path, ",", ";", "\t")
+                return pl.read_csv(io.StringIO(text), infer_schema=False)
             case ".tsv":
-                text = io.StringIO(read_text(path, kind))
-                table = pl.read_csv(text, infer_schema=False, separator="\t", quote_char=None)
-                return _separated(table, path, ";", ",")
+                text = _separated(read_text(path, kind), path, "\t", ";", ",")
+                return pl.read_csv(io.StringIO(text), infer_schema=False, separator="\t", quote_char=None)
             case ".parquet":
                 if not path.is_file():
                     raise BadInput(f"there is no file {path}; name a file that holds {kind}")
@@ -151,12 +150,13 @@ def read_table(path: Path, kind: str) -> pl.DataFrame:
     )
 
 
-def _separated(table: pl.DataFrame, path: Path, *others: str) -> pl.DataFrame:
-    """The table. Raises BadInput if it has one column, named as several are that other characters part."""
-    found = [each for each in others if len(table.columns) == 1 and each in table.columns[0]]
+def _separated(text: str, path: Path, separator: str, *others: str) -> str:
+    """The text. Raises BadInput if only another character parts the names in its first line."""
+    names = text.split("\n", 1)[0]
+    found = [each for each in others if each in names and separator not in names]
     if found:
         raise BadInput(f"{path} parts its columns by {found[0]!r}; save it with commas as .csv, or as .jsonl")
-    return table
+    return text
 
 
 def _json_objects(path: Path, kind: str) -> pl.DataFrame:
