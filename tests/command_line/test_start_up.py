@@ -1,10 +1,7 @@
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 import isoloss
 from isoloss.command_line.commands import COMMANDS, GROUPS
@@ -44,20 +41,6 @@ def test_help_imports_nothing_that_takes_long() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr.split() == []
     assert all(f"\n{title}\n" in done.stdout for title in GROUPS)
-
-
-@pytest.mark.parametrize("asked", [[], ["reproduce"]])
-def test_help_takes_half_a_second_at_most(asked: list[str]) -> None:
-    # Once in three times, since a busy machine adds the time of others.
-    assert any(_seconds_of_help(asked) < 0.5 for _ in range(3))
-
-
-def _seconds_of_help(asked: list[str]) -> float:
-    """In seconds of one core."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert _python("-m", "isoloss", *asked, "--help").returncode == 0
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def test_a_command_that_imports_for_long_says_so_on_stderr_alone(tmp_path: Path) -> None:

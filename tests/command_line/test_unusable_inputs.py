@@ -2,7 +2,6 @@
 
 import json
 import resource
-import time
 from pathlib import Path
 
 import pytest
@@ -64,11 +63,10 @@ def test_what_cannot_be_done_is_said_at_once(
         write_atomically(tmp_path / name, content)
     write_run(tmp_path / "results", "aaaa1111")
     monkeypatch.chdir(tmp_path)
-    memory, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     told = refused(capsys, *arguments)
     assert says in told
     assert len(told) < 2100
-    assert time.process_time() - began < 15
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 2e6  # kilobytes
 
 

