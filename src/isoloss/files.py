@@ -191,7 +191,7 @@ def refuse_file_as_folder(folder: Path) -> None:
 
 
 _held_here: set[Path] = set()
-"""Record locks do not tell a process's own threads apart, so each process keeps its own list."""
+"""Record locks do not tell a process's own threads apart, so each process keeps a list."""
 
 
 @contextmanager
@@ -245,7 +245,7 @@ def _is_still(path: Path, handle: int) -> bool:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """`only_process_in`, or the caller's own lock if it already holds `folder`."""
+    """`only_process_in`, or the caller's lock if it already holds `folder`."""
     with nullcontext() if folder.resolve() in _held_here else only_process_in(folder):
         yield
 

@@ -22,7 +22,7 @@ SETTINGS = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.O
 POSITIONAL = get_args(tyro.conf.Positional[int])[1:]
 ASKING = ("-h", "--help")
 COMPLETION = "--tyro-"
-"""The prefixes of tyro's own options, which write completions for shells."""
+"""The prefixes of tyro's options, which write completions for shells."""
 
 WIDE = "1000"
 """Columns, so that tyro breaks no line of a box."""

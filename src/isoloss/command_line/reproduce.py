@@ -168,7 +168,7 @@ def _check_language(options: ReproduceOptions) -> None:
     """Raise BadInput for a language that cannot be read, and for a task that it cannot have."""
     if options.language is None:
         if options.maximum_length is not None:
-            raise BadInput("--maximum-length needs --language; the scale's own language has a fixed length")
+            raise BadInput("--maximum-length needs --language; the scale's language has a fixed length")
         if options.task is not None:
             refuse_unknown_prefix(options.task, prefixes_of_scale(options.scale))
         return

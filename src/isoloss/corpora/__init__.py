@@ -1,1 +1,1 @@
-"""Real text, on which users' own models are measured."""
+"""Real text, on which users' models are measured."""

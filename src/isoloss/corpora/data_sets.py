@@ -1,4 +1,4 @@
-"""Hugging Face data sets: as corpora, and GLUE's own tasks, if a hub or its cache has them."""
+"""Hugging Face data sets: as corpora, and GLUE's tasks, if a hub or its cache has them."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -140,7 +140,7 @@ class HubDataSet:
     """A `DocumentSource`: the rows of a data set that `datasets.load_dataset` reads, one document each.
 
     `name` is that of a hub's data set or a folder, and may end in ":CONFIGURATION". Downloads are kept in the
-    hub's own cache, and interrupted ones resume there; with `streaming`, only what is made of the data is
+    hub's cache, and interrupted ones resume there; with `streaming`, only what is made of the data is
     kept, and an interrupted preparation reads from the first row again. A row's text is in `column`.
     BookCorpus's rows are sentences: pack them across documents. `revision` is the hub's name of a version,
     such as `PARQUET`; rows are read from the commit that it stands for when first asked (`commit`).

@@ -41,7 +41,7 @@ class FetchedPackage:
 
     `what` names them in sentences; `digest` is the SHA-256 of their contents, concatenated in order of file
     name; `megabytes` is the size of the download. If only the source distribution contains them, `source` is
-    that archive's SHA-256: it is downloaded from the index directly, since pip would run the package's own
+    that archive's SHA-256: it is downloaded from the index directly, since pip would run the package's
     script, and read without being unpacked.
     """
 
@@ -121,7 +121,7 @@ def _index() -> str:
     except (ImportError, AttributeError) as error:
         raise OSError("this environment has no pip, which knows where packages are listed") from error
     except SystemExit as error:
-        raise OSError("pip cannot read its own settings") from error
+        raise OSError("pip cannot read its settings") from error
 
 
 def _address(package: str, digest: str) -> "_Address":
@@ -265,7 +265,7 @@ class Books:
 class Reviews:
     """For OpenWebText: 25,000 film reviews from the web, the training set of Maas et al. 2011, 33 MB.
 
-    The package that carries them is under the MIT licence; the licence of the reviews' own authors is
+    The package that carries them is under the MIT licence; the licence of the reviews' authors is
     unknown: for research on one's own machine, not to be passed on. Excludes the package's sentences from
     Rotten Tomatoes, which are for tasks.
     """

@@ -177,7 +177,7 @@ def split_by_hash(
 ) -> TextTask:
     """Distinct examples in three parts; those of one group (an article, a claim) are in the same part.
 
-    A group's hash decides, by default the example's own, regardless of the other examples and their order.
+    A group's hash decides, by default the example's, regardless of the other examples and their order.
 
     >>> texts = tuple(str(number) for number in range(1000))
     >>> task = split_by_hash("n", ("a", "b"), LabelledTexts(texts, None, (0,) * 1000), Shares(0.1, 0.2))

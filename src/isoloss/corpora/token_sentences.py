@@ -55,7 +55,7 @@ class Corpus(Protocol):
 class TextCorpus:
     """Texts that a Hugging Face tokenizer encodes on demand; its special tokens are never masked.
 
-    A text is truncated to `longest` tokens (None: never). `lines` are the texts' own line numbers. With
+    A text is truncated to `longest` tokens (None: never). `lines` are the texts' line numbers. With
     `seconds`, of as many texts, each text is the first of a pair, and the longer of the two is truncated.
     """
 

@@ -1,4 +1,4 @@
-"""A corpus's tokenizer: an existing one, or a word-piece vocabulary of the corpus's own."""
+"""A corpus's tokenizer: an existing one, or a word-piece vocabulary made of the corpus."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ class TokenizerChoice(Protocol):
         ...
 
     def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:
-        """The tokenizer, with its own token numbers."""
+        """The tokenizer, with its token numbers."""
         ...
 
 

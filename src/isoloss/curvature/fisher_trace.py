@@ -146,7 +146,7 @@ def fisher_trace(
 ) -> FisherTrace:
     """Tr F = E_{t, x_{-t}} E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1), over θ that require a gradient.
 
-    Labels come from the model's own distribution and never from the data. Instead of sampling them, one draw
+    Labels come from the model's distribution and never from the data. Instead of sampling them, one draw
     of random signs per sentence gives a value with the same mean and bounded variance (`fisher_directions`).
     The loss averages over a sentence's M predictions, and so does the trace: since the signs of different
     predictions are independent with mean zero, a single draw for all M predictions has the sum of their
@@ -190,7 +190,7 @@ class NormalisedTrace:
     Petzka et al. 2019 ("A Reparameterization-Invariant Flatness Measure for Deep Neural Networks"), and an
     upper bound on that of Petzka et al. 2021 ("Relative Flatness and Generalization"), Σ_{s,s'} (w_s·w_s') Tr
     H_{ss'} over a layer's neurons. Both are measures of one layer. After division by |W|, they can be summed
-    over layers: σ²/2 times the sum is the rise of the loss under noise of σ times the weights' own size
+    over layers: σ²/2 times the sum is the rise of the loss under noise of σ times the weights' size
     (`noise_sensitivity`), to second order and at saturation, where F is the Hessian. Zero tensors do not
     contribute.
 

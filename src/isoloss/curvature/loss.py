@@ -29,7 +29,7 @@ AT_ONCE = 32
 """Sentences that are differentiated at once where no error bar is needed, which bounds the memory."""
 
 LabelDistribution = Callable[[Batch], Tensor]
-"""The probabilities [m, v] of each prediction's true labels; see `data_labels` for the data's own."""
+"""The probabilities [m, v] of each prediction's true labels; see `data_labels` for the data's."""
 
 
 def data_labels(batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:

@@ -26,7 +26,7 @@ from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sent
 
 ASCENT = "ascent sharpness"
 RADII = (0.01, 0.05, 0.2)
-"""SAM's own radius 0.05 (Foret et al. 2021; paper A.5), and about a quarter and four times of it."""
+"""SAM's radius 0.05 (Foret et al. 2021; paper A.5), and about a quarter and four times of it."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def ascent_sharpness(
 ) -> AscentSharpness:
     """The rise of the sentence-averaged loss at distance ρ along its gradient, for each ρ in `radii`.
 
-    A single ascent step is SAM's own approximation of max L(θ + ε) - L(θ) over ||ε|| <= ρ, with the norm
+    A single ascent step is SAM's approximation of max L(θ + ε) - L(θ) over ||ε|| <= ρ, with the norm
     taken over all trainable parameters together. To second order it equals ρ ||g|| + (ρ²/2) ĝ·Hĝ. If the
     gradient is exactly zero, there is no direction and the rise is zero. Labels are the data's, or those of
     `distribution`.

@@ -55,7 +55,7 @@ class WeightChange(Protocol):
         ...
 
     def mean_square(self, name: str, weight: Tensor) -> float:
-        """The mean over the tensor's numbers of E[δ²], over the change's own draws if it has any."""
+        """The mean over the tensor's numbers of E[δ²], over the change's draws if it has any."""
         ...
 
 
@@ -283,7 +283,7 @@ class OutputRows:
         return viewed.mT if self.turned else viewed
 
     def stored(self, rows: Tensor) -> Tensor:
-        """What is laid out so, in the parameter's own shape."""
+        """What is laid out so, in the parameter's shape."""
         return (rows.mT if self.turned else rows).reshape(self.weight.shape)
 
 

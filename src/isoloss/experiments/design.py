@@ -102,7 +102,7 @@ class Design:
 
 
 def read_design(path: Path) -> Design:
-    """The design in a user's own Python file, which is imported under its own name, as its workers do.
+    """The design in a user's Python file, which is imported under its own name, as its workers do.
 
     Raises BadInput if it fails, now or when it plans, or if it does not export a `Design`.
     """
@@ -152,7 +152,7 @@ def _file_of(module: str) -> str | None:
 
 @contextmanager
 def _failures_named(path: Path) -> Iterator[None]:
-    """Turn an error of the file's own code into BadInput with its line."""
+    """Turn an error of the file's code into BadInput with its line."""
     try:
         yield
     except BadInput as error:

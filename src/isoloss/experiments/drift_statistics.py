@@ -23,7 +23,7 @@ AnyClock = Callable[[float, int], Clock]
 """From the columns `learning_rate` and `batch_size` to the clock that applies to a table's runs."""
 
 Rated = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
-"""From runs to the checkpoints of all schedules, with SGD's own η as `learning_rate`."""
+"""From runs to the checkpoints of all schedules, with SGD's η as `learning_rate`."""
 
 
 @dataclass(frozen=True)

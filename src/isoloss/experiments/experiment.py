@@ -166,11 +166,11 @@ def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]
 MOST_LISTED = 12
 TASK = "downstream task"
 PARTS = ("shape", "settings", "probe", "sizes")
-"""Fields of settings whose own name says nothing beside those of their fields."""
+"""Fields of settings whose name says nothing beside those of their fields."""
 
 
 def facts_of(experiment: Experiment) -> Facts:
-    """Its models, training, tasks and measurements, then the experiment's own settings."""
+    """Its models, training, tasks and measurements, then the experiment's settings."""
     quantities = [each.quantity for run in experiment.runs for each in run.measured]
     found = (
         ("models", [in_words(run.architecture) for run in experiment.runs]),

@@ -106,7 +106,7 @@ def shared(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
 def job_names(experiments: Sequence[Experiment], runs: Sequence[PlannedRun]) -> dict[str, str]:
     """The name of each run's job, by digest: the first experiment that plans it, and its name there.
 
-    A run that no experiment plans, but that a planned run continues, is named by its own name and digest.
+    A run that no experiment plans, but that a planned run continues, is named by its name and digest.
     """
     names = {run.digest: f"{run.name} {run.digest[:8]}" for run in runs}
     for experiment in reversed(experiments):

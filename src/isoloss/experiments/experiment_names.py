@@ -73,7 +73,7 @@ def refuse_unseeded_runs(experiment: str, runs: Sequence[str]) -> None:
 
 
 def run_names(experiment: str, scale: str) -> list[str]:
-    """The names of a built-in experiment's runs at a scale, on the scale's own language.
+    """The names of a built-in experiment's runs at a scale, on the scale's language.
 
     >>> run_names("figure-1", "smoke")
     ['width-16-seed-1', 'width-16-seed-2', 'width-32-seed-1', 'width-32-seed-2']

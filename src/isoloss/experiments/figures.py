@@ -188,7 +188,7 @@ class ShownTask:
         )
 
     def labelled(self, runs: Sequence[PlannedRun]) -> tuple[PlannedRun, ...]:
-        """The runs under the panel's own names: another panel may show the same ones for its task."""
+        """The runs under the panel's names: another panel may show the same ones for its task."""
         return tuple(
             replace(run, name=f"{self.key}-{run.name}", labels=(*self.labels, *run.labels)) for run in runs
         )
@@ -210,7 +210,7 @@ class ShownTask:
         return rows if rows.is_empty() else rows.filter(pl.col("step") == self.runs.steps)
 
     def statistic(self, statistic: Statistic) -> Statistic:
-        """A claim's statistic on the panel's own runs; nan if there are none."""
+        """A claim's statistic on the panel's runs; nan if there are none."""
 
         def of_panel(runs: Sequence[pl.DataFrame]) -> float:
             shown = [run for run in runs if run[PANEL][0] == self.key]

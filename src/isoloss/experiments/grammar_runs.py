@@ -23,7 +23,7 @@ PART, START, DRIFT, CONTROL, VARIANT = "drift", "start", "drift", "control", "ar
 have no noise, and which differ in what the law says nothing of."""
 
 HEADLINE = "grammar"
-"""The name of the scale's own grammar when there are several languages."""
+"""The name of the scale's grammar when there are several languages."""
 
 VARIED = "varied"
 """The column with the setting in which a variant differs, such as its momentum."""
@@ -68,7 +68,7 @@ class Branch:
     """A continuation from every start: a rule with batches and steps, and the clock of its time.
 
     New sentences, masked words drawn as labels (also where the start had soft ones), no dropout by default,
-    and weights averaged over the clock's horizon. `schedule` gives the clock and the batch; if the rule's own
+    and weights averaged over the clock's horizon. `schedule` gives the clock and the batch; if the rule's
     rate is not the effective one, the clock's is. `variant` names it in words and `key` without spaces;
     `varied` is the setting in which it differs, if the law says nothing about that.
     """
@@ -120,7 +120,7 @@ def branched_runs(
 ) -> tuple[PlannedRun, ...]:
     """The starts and every continuation of each, on one language, with all `quantities` at every checkpoint.
 
-    Those in `raw` are of the rule's own weights, not averaged. Raises BadInput as `starts`.
+    Those in `raw` are of the rule's weights, not averaged. Raises BadInput as `starts`.
     """
     origins = starts(runs, widths, seeds, quantities)
 
@@ -133,7 +133,7 @@ def branched_runs(
 
 
 def of_language(run: PlannedRun, language: str) -> PlannedRun:
-    """The run with the name of its language, which its own name includes unless it is the headline's."""
+    """The run with the name of its language, which its name includes unless it is the headline's."""
     name = run.name if language == HEADLINE else f"{language.replace(' ', '-')}-{run.name}"
     return replace(run, name=name, labels=(("language", language), *run.labels))
 

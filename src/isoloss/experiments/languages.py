@@ -56,7 +56,7 @@ class ReadyLanguage:
 
     @cached_property
     def digest(self) -> str:
-        """See `LanguagePlan`: the language's own, which takes milliseconds and names every run and file."""
+        """See `LanguagePlan`: the language's, which takes milliseconds and names every run and file."""
         return self.ready.digest
 
     @property

@@ -102,7 +102,7 @@ class Scale:
     """What experiments share: seconds, minutes or a night on a laptop, one GPU's hours, or the paper's own.
 
     `pilot_seeds` were used to choose it and are not among `seeds`. `language_given` says that the grammar's
-    language is a user's, in place of the scale's own. `compute` is how its runs are trained, unless asked
+    language is a user's, in place of the scale's. `compute` is how its runs are trained, unless asked
     otherwise.
     """
 

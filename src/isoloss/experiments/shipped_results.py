@@ -115,7 +115,7 @@ def _number(value: float | None) -> float:
 
 @dataclass(frozen=True)
 class BesideShipped:
-    """A user's own result beside the shipped one.
+    """A user's result beside the shipped one.
 
     Runs are identified by their digests, which cover all their settings. Of the `shipped_runs`, `here` is the
     number of which something exists here, `same` the number of these with every shipped number to the last
@@ -151,7 +151,7 @@ class BesideShipped:
 def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None:
     """The result beside the shipped one; None where nothing is shipped of it, or no run of it is here.
 
-    Hence results with the user's own language or settings, which have other runs, are not compared; nor is
+    Hence results with the user's language or settings, which have other runs, are not compared; nor is
     another task, which is not part of the runs' digests.
     """
     shipped = shipped_result(result.experiment.name, scale)

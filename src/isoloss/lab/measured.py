@@ -35,7 +35,7 @@ class Row:
 class Measured:
     """A quantity of several models on the same `n` sentences; prints as a table.
 
-    `kl` is, of an exact loss, what of it is the model's own: KL(distribution || model). `beside` are numbers
+    `kl` is, of an exact loss, what of it is the model's: KL(distribution || model). `beside` are numbers
     of no model: the entropy, below which no loss can be, or a probe's accuracy without a model.
     """
 
@@ -96,7 +96,7 @@ def plot(*measured: Measured, against: Measured | None = None) -> alt.VConcatCha
     """A chart for each quantity: over the steps of the runs, or `against` another quantity of the models.
 
     Bars are one standard error; those of an exact loss are of KL alone, since all models share the entropy's.
-    Axes show the range of what was measured, not zero. The chart's own `save` writes PNG, SVG, PDF or HTML.
+    Axes show the range of what was measured, not zero. The chart's `save` writes PNG, SVG, PDF or HTML.
     Raises BadInput where nothing can be plotted.
     """
     if not measured:

@@ -43,7 +43,7 @@ class CausalLM:
     `models.causal_language`. Working memory is about `memory_bytes` beside the results, but never below what
     one sentence needs.
 
-    Distributions are sums of float64 logarithms of the model's own scores: they are exact for the model in
+    Distributions are sums of float64 logarithms of the model's scores: they are exact for the model in
     its own precision, and agree with full forward passes to 1e-5 in float32 and 1e-10 in float64.
     """
 

@@ -142,7 +142,7 @@ def with_independent_halves(grammar: Grammar, dependence: float) -> Grammar:
     The roots' pairs have a joint distribution J(a, b), their probabilities times their roots'. It is mixed
     with the product of its two marginals: `dependence` · J + (1 - `dependence`) · J(a) J(b). At 1 nothing
     changes. At 0 the halves are independent, and no word of one says anything of the other: a root that both
-    determine costs no loss to ignore (its price is 0), while the words, the halves' own distributions and,
+    determine costs no loss to ignore (its price is 0), while the words, the halves' distributions and,
     where each pair has one root, the labels stay what they are. Raises BadInput unless each pair of symbols
     below the roots is one's right side, as in a `random_hierarchy_grammar` that uses all pairs.
     """

@@ -64,7 +64,7 @@ def alias_tables(choices: list[list[int]], weights: NDArray[np.float64]) -> Alia
 def _alias_table(
     weights: NDArray[np.float64], columns: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """For each column the share of its own outcome, that outcome, and the other one (Vose 1991)."""
+    """For each column the share of its outcome, that outcome, and the other one (Vose 1991)."""
     total = weights.sum()
     share = np.zeros(columns)
     share[: len(weights)] = weights * (columns / total) if total > 0 else columns / len(weights)

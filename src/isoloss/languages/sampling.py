@@ -1,4 +1,4 @@
-"""Sentences and derivation trees drawn from a grammar's own rules, a whole batch at once; HMMs' too.
+"""Sentences and derivation trees drawn from a grammar's rules, a whole batch at once; HMMs' too.
 
 Every sentence has a key, and is a function of its key alone: its derivation is drawn leftmost first, step
 k from the k-th number of the key's SplitMix64 stream (Steele, Lea and Flood 2014), and its words, all at

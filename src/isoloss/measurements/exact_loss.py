@@ -28,7 +28,7 @@ class EvaluationSet:
     """Fixed sentences and the exact distributions of their m predictions, computed once for one objective.
 
     `log_probabilities` is in nats, float64, with one row per prediction, ordered by sentence and then
-    position, and one column per outcome; it takes 8 m k bytes. `entropy` is each sentence's mean over its own
+    position, and one column per outcome; it takes 8 m k bytes. `entropy` is each sentence's mean over its
     predictions of the distribution's entropy, in nats.
     """
 

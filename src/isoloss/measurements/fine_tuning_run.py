@@ -68,7 +68,7 @@ Classifier: TypeAlias = PreTrainedModel | WordsClassifier
 
 
 def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTrainedModel:
-    """The backbone of a checkpoint folder under `transformers`' own classification head, on the CPU, float32.
+    """The backbone of a checkpoint folder under `transformers`' classification head, on the CPU, float32.
 
     The head (for BERT: [CLS]'s vector, a pooler with tanh, dropout, a linear layer) is initialised as in
     `transformers`, from `seed` alone. Raises BadInput if `AutoModelForSequenceClassification` can load no
@@ -108,7 +108,7 @@ def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTra
 def classifier_of(
     model: PreTrainedModel, classes: tuple[str, ...], seed: int, padding: int
 ) -> PreTrainedModel:
-    """A copy of a language model's backbone under `transformers`' own classification head, in float32.
+    """A copy of a language model's backbone under `transformers`' classification head, in float32.
 
     A masked model's head reads the vector of the first token, [CLS], as in `load_classifier`; a causal
     model's that of the last token that is not `padding`, the only one that has seen the whole text. Raises

@@ -186,7 +186,7 @@ class ExactLabelDistribution:
         chosen = [places[key] for key in zip(rows.tolist(), positions.tolist(), strict=True)]
         distribution = self.objective.log_probabilities(self.language, sentences)[chosen].exp()
         whole = torch.zeros(len(chosen), self.tokens, dtype=torch.float64)
-        # Which token stands for which outcome, found by passing in the tokens' own numbers.
+        # Which token stands for which outcome, found by passing in the tokens' numbers.
         outcomes = self.objective.outcomes(torch.arange(self.tokens).double().expand(len(chosen), -1)).long()
         return whole.scatter(1, outcomes, distribution).to(batch.rows.device)
 

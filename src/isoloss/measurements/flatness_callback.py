@@ -14,7 +14,7 @@ from isoloss.objectives.batch import Batch, Objective
 class FlatnessCallback(TrainerCallback):
     """Logs `fisher_trace` and `fisher_trace_standard_error` on fixed batches, to the configured tracker.
 
-    It runs at every `every`-th evaluation, or step, with the same signs. `log` is the trainer's own method,
+    It runs at every `every`-th evaluation, or step, with the same signs. `log` is the trainer's method,
     so add the callback after creating it: `trainer.add_callback(FlatnessCallback(trainer.log, batches,
     objective))`. Of several processes, the first measures its copy; sharded parameters are not supported.
     """

@@ -16,7 +16,7 @@ from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Region, Verdict, below, within
 
 SAME_LOSS = 0.01
-"""Share of the loss by which two losses may differ and count as one. The paper's own window, 3.204 to 3.208
+"""Share of the loss by which two losses may differ and count as one. The paper's window, 3.204 to 3.208
 nats, is 0.0012 wide in these terms, which takes more text to tell."""
 
 

@@ -44,7 +44,7 @@ class Subject(Generic[Source]):
     def record(
         self, quantity: str, estimate: Estimate, unit: str, seed: int | None, **more: Setting
     ) -> Record:
-        """An estimate as a record, with settings `more` in addition to the subject's own."""
+        """An estimate as a record, with settings `more` in addition to the subject's."""
         return estimate.record(quantity, unit, seed, self.checkpoint, {**self.settings, **more})
 
     def group_records(

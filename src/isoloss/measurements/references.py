@@ -50,7 +50,7 @@ class Untrained:
 
 @dataclass(frozen=True)
 class BeforeTraining:
-    """The run's own model before its first step, which shows what a larger one gains from its size alone."""
+    """The run's model before its first step, which shows what a larger one gains from its size alone."""
 
 
 Control = Words | Untrained | BeforeTraining
@@ -134,7 +134,7 @@ class ControlQuantity:
 
 @dataclass(frozen=True)
 class TaskReference:
-    """Chance and ceiling for an accuracy of a language's task, on its own test sentences."""
+    """Chance and ceiling for an accuracy of a language's task, on its test sentences."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)

@@ -115,7 +115,7 @@ def features_of_inputs(
     memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> Float[Tensor, "n D"]:
-    """The mean of the contextual vectors of each text's own tokens: D = d, or 2 d for pairs.
+    """The mean of the contextual vectors of each text's tokens: D = d, or 2 d for pairs.
 
     The paper concatenates the vectors of all positions (A.4), which needs texts of equal length. Those of
     real texts, which have any, are averaged; of a pair, which the model reads together, the means over its

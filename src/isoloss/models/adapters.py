@@ -44,7 +44,7 @@ _OF_HEADS = {
 def base_of_adapter(name: str) -> str | None:
     """The folder or the hub's name of the model that an adapter is added to; None if it is no adapter.
 
-    A folder may also be named relative to the adapter's own. Raises BadInput if the adapter names none, or if
+    A folder may also be named relative to the adapter's. Raises BadInput if the adapter names none, or if
     it is of a kind that cannot be measured.
 
     >>> import tempfile

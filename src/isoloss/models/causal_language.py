@@ -53,7 +53,7 @@ class SharedPrefix:
 
 
 class _SharedLayer(DynamicLayer):
-    """One layer's prefix, returned along with a pass's own keys and values, which are not stored.
+    """One layer's prefix, returned along with a pass's keys and values, which are not stored.
 
     The prefix is thus expanded over rows for one layer at a time, never for all layers at once.
     """
@@ -222,7 +222,7 @@ def causal_language(
     seed: int = 0,
     progress: Progress = silent,
 ) -> CausalLM:
-    """The language of the model's `words` most frequent tokens, in the model's own precision.
+    """The language of the model's `words` most frequent tokens, in the model's precision.
 
     A token's frequency is its mean probability over the positions of 256 sentences of `length` tokens that
     the model generates after its bos token with `seed`, without special tokens (`expected_frequencies`).

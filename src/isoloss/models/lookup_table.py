@@ -1,4 +1,4 @@
-"""What models are compared with: the language's own distribution (Section 2.2, A.5), and words alone."""
+"""What models are compared with: the language's distribution (Section 2.2, A.5), and words alone."""
 
 import torch
 from jaxtyping import Float

@@ -100,7 +100,7 @@ Attention = Literal["sdpa", "eager"]
 differentiated twice on a CPU. The mathematics is the same."""
 WHOLE_TOKENIZER = 30_522
 """The tokens of BERT's uncased tokenizer (Devlin et al. 2019), by which the paper counts its models' sizes:
-what `tokens` of an architecture may be beside None, which stands for the language's own words."""
+what `tokens` of an architecture may be beside None, which stands for the language's words."""
 BERTS_DEVIATION = 0.02
 
 

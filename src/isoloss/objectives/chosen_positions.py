@@ -85,7 +85,7 @@ def last_block_at(model: nn.Module, positions: Int[Tensor, " n"], states: States
     try:
         yield
     finally:
-        del backbone.forward  # the class's own method is visible again
+        del backbone.forward  # the class's method is visible again
 
 
 def _forward(

@@ -97,7 +97,7 @@ def displaced(weights: list[Tensor], by: list[Tensor], times: float = 1.0) -> It
     """
     with torch.no_grad():
         found = [weight.clone() for weight in weights]
-        # One call for all, as in torch's own optimisers: for small weights, the calls dominate the cost.
+        # One call for all, as in torch's optimisers: for small weights, the calls dominate the cost.
         torch._foreach_add_(weights, by, alpha=times)
     try:
         yield
@@ -109,7 +109,7 @@ def displaced(weights: list[Tensor], by: list[Tensor], times: float = 1.0) -> It
 def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch) -> None:
     """Raise BadInput if the batch's shortest sentence, alone, cannot be run forward and backward.
 
-    Any exception from the model's own code becomes a one-sentence BadInput, except running out of memory;
+    Any exception from the model's code becomes a one-sentence BadInput, except running out of memory;
     gradients that are not finite are refused too.
 
     >>> from isoloss.objectives.pretrained import PretrainedMasked

@@ -56,7 +56,7 @@ class MaskedObjective:
         return scores[:, FIRST_WORD:]
 
     def mask_one(self, sentences: Sentences, generator: torch.Generator) -> Batch:
-        """Mask one word of every sentence, uniform over the sentence's own positions.
+        """Mask one word of every sentence, uniform over the sentence's positions.
 
         Row i of the batch is sentence i. Raises BadInput when a sentence has no words.
         """
@@ -200,7 +200,7 @@ class BertReplacement:
         if len(tokens) and int(tokens.max()) >= self.words + FIRST_WORD:
             raise BadInput(
                 f"there is a word number {int(tokens.max()) - FIRST_WORD}, but the objective was made for "
-                f"{self.words} words; make it for the language's own number"
+                f"{self.words} words; make it for the language's number"
             )
         uniform = torch.rand(len(tokens), generator=generator, dtype=torch.float64)
         words = torch.randint(self.words, (len(tokens),), generator=generator) + FIRST_WORD

@@ -153,7 +153,7 @@ class AdversarialRule:
         return whole
 
     def head_validation_loss(self, step: int) -> Float[Tensor, ""]:
-        """V(ψ) on step `step`'s own D1 and D2, float64."""
+        """V(ψ) on step `step`'s D1 and D2, float64."""
         splits = self.examples(step)
         model, classes = self.training.model, len(self.tasks[step % len(self.tasks)].classes)
         with evaluation_mode(model):

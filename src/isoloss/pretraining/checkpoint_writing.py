@@ -118,7 +118,7 @@ def restore(
 
 
 def remove_leftovers(run: Path) -> None:
-    """Remove incomplete writes of killed processes; only the run's own process may call this."""
+    """Remove incomplete writes of killed processes; only the run's process may call this."""
     with writable(run):
         for ending in (UNFINISHED, REPLACED):
             for path in (run / STEPS_FOLDER).glob(f".*{ending}"):

@@ -268,7 +268,7 @@ def without_regularisation(architecture: A, rule: AdamW) -> tuple[A, AdamW]:
 class SGD:
     """θ ← θ - η ∇L(θ), with η rising to 1e-3 over the first 12 % of the run's steps, then constant (B.2).
 
-    The warm-up takes ⌈`warm_up_share` · steps⌉ steps, counted from the run's own first step even if it starts
+    The warm-up takes ⌈`warm_up_share` · steps⌉ steps, counted from the run's first step even if it starts
     from a checkpoint. With momentum μ, v ← μ v + ∇L and θ ← θ - η v (torch's heavy ball). Weight decay adds
     λθ to the gradient of matrices and embeddings; the paper has none. A rate near the edge of stability is
     measured by `edge_of_stability_rate`.

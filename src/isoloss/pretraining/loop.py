@@ -53,7 +53,7 @@ def nothing_at_step(step: int, loss: Tensor, rule: UpdateRule) -> None:
 class PretrainingReport:
     """What one call of `pretrain` did.
 
-    `resumed_from` is the step it resumed from, 0 for a new run. Of the `seconds` that its own steps took,
+    `resumed_from` is the step it resumed from, 0 for a new run. Of the `seconds` that its steps took,
     `waiting_seconds` were spent waiting for sentences and `writing_seconds` writing checkpoints. `damaged`
     has a sentence for each damaged checkpoint that was skipped, also passed to `progress`.
     """

@@ -30,7 +30,7 @@ class Compute:
     their outputs have 8 bits of mantissa, and scores are converted to float32 before the loss. `compiled`
     passes the model's backbone to `torch.compile`, which takes up to minutes at the first steps and needs a
     compiler; dropout then draws other numbers. Both affect only the training loss: checkpoints are measured,
-    and the adversary's features computed, in the model's own float32.
+    and the adversary's features computed, in the model's float32.
 
     `micro_batch` is how many sentences a process passes at once: gradients of a larger batch are accumulated
     over micro-batches, in the memory of one of them, and equal those of the whole batch up to rounding
@@ -88,14 +88,14 @@ class CompiledForward:
         try:
             return self.objective.logits(model, batch)
         finally:
-            del self.backbone.forward  # the class's own method is visible again
+            del self.backbone.forward  # the class's method is visible again
 
 
 @dataclass(frozen=True)
 class PretrainingSpecification:
     """What is trained on what, how, and from which seed.
 
-    `language_digest` is the language's own digest, `checkpoint_steps` increase and end with `steps`,
+    `language_digest` is the language's digest, `checkpoint_steps` increase and end with `steps`,
     `objective` determines the predictions, by default one masked word per sentence, and everything random is
     derived from `seed`. `start_from` is the `Checkpoint.digest` of the weights that training starts from,
     None for newly initialised ones; the rule's state and the step count start anew. `compute` is how a step's

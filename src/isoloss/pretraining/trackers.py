@@ -50,7 +50,7 @@ class Tracked:
             self.log({"loss": mean, **rule.readings()}, step)
 
     def at_checkpoint(self, checkpoint: Checkpoint, model: nn.Module) -> None:
-        """Log the checkpoint's own numbers."""
+        """Log the checkpoint's numbers."""
         self.log({"checkpoint_loss": checkpoint.training_loss, **checkpoint.readings}, checkpoint.step)
 
 

@@ -137,7 +137,7 @@ def _verified(folder: Path) -> Checkpoint:
 
 
 def _record(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """A checkpoint's own record, of this step and run, and the digests of its files."""
+    """A checkpoint's record, of this step and run, and the digests of its files."""
     try:
         record = read_sealed(folder / RECORD_FILE, RECORD_FILE)
         _ = record["step"], record["training_loss"], record["readings"]

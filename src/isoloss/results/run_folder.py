@@ -143,7 +143,7 @@ def drawn_once(
 
 PLAN_FILE, LOCK_FILE = "plan.json", ".lock"
 FINISHED_FILE = "finished.json"
-"""For runs whose records were unpacked, whose checkpoints are elsewhere: the checkpoints' own records."""
+"""For runs whose records were unpacked, whose checkpoints are elsewhere: the checkpoints' records."""
 
 Json = dict[str, Any]
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -157,7 +157,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 class RunFolder:
     """The files that describe a run; what is damaged, missing or another run's is empty, and named.
 
-    `checkpoints` are the checkpoints' own records by step, also those of an unpacked run that has none of its
+    `checkpoints` are the checkpoints' records by step, also those of an unpacked run that has none of its
     checkpoints. `run` is the name that the run's measurements have in their digests, the start of its plan's
     digest. `damage` names files by path, relative to the folder, with what is wrong with each; weights are
     only looked for, since whoever loads them verifies them.

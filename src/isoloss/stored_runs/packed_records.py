@@ -47,7 +47,7 @@ SCHEMA: dict[str, Any] = {
     "language": pl.String,
     "checkpoints": pl.String,
 }
-"""One row per record; from `specification` on, the run's own files, the same in all of its rows."""
+"""One row per record; from `specification` on, the run's files, the same in all of its rows."""
 
 Row = dict[str, Any]
 

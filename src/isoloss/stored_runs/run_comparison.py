@@ -86,7 +86,7 @@ def differences_at_loss(
 
     Quantities are interpolated linearly in the logarithm of the step, and their error includes that of the
     step, which comes from that of the loss: with kept values, both are taken sentence by sentence. Without
-    `loss`, it is the lowest that both reach, which one run then has at its own checkpoint. Raises BadInput if
+    `loss`, it is the lowest that both reach, which one run then has at a checkpoint. Raises BadInput if
     the runs have no exact loss on one set of sentences, or none in common.
     """
     curves = _common_curves(first, second)

@@ -38,7 +38,7 @@ State = Literal["complete", "unfinished", "out of date", "damaged"]
 
 @dataclass(frozen=True)
 class StoredCheckpoint:
-    """A checkpoint's step, its own record (see `results.checkpoint`), and its measurements."""
+    """A checkpoint's step, its record (see `results.checkpoint`), and its measurements."""
 
     step: int
     content: Json
@@ -136,7 +136,7 @@ class StoredRun:
         """For each quantity, task and part of the model, the record of the last step.
 
         Among those of one quantity, the plainest comes first: an enlarged model's trace, or an untrained
-        one's accuracy, comes after the run's own.
+        one's accuracy, comes after the run's.
         """
         found: dict[tuple[Any, ...], Record] = {}
         for checkpoint in self.checkpoints:

@@ -26,7 +26,7 @@ class Finding:
     """`measured` stands in `relation` to `predicted`, to within `tolerance` (absolute, in `unit`).
 
     `standard_error` is None for a number without sampling error; `n` is the sample size behind the error bar,
-    or the number of cases computed. `paper` gives the number in the paper's own text where the arithmetic
+    or the number of cases computed. `paper` gives the number in the paper's text where the arithmetic
     corrects it. Tolerances are fixed before the computation.
     """
 

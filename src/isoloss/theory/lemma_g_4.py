@@ -28,7 +28,7 @@ SOURCE = "Lemma G.4"
 class LemmaG4Settings:
     """`seeds` of solutions with all weights random; from each, `searches` moves look for a worse case.
 
-    A move is Gaussian, `reach` times the weights' own sizes, and brought back to zero loss. `tolerance` is
+    A move is Gaussian, `reach` times the weights' sizes, and brought back to zero loss. `tolerance` is
     relative: float64 sums of autograd leave 1e-13, the loss of at most 1e-20 about 1e-10 of a trace.
     """
 

@@ -160,7 +160,7 @@ def flow_along(
     """θ(t) of dθ/dt = `right_side`(θ), tangent to Γ, at each of the increasing `times` from `start` on Γ.
 
     Dormand and Prince's adaptive pair of orders 5 and 4 (scipy). The right side is tangent to the level sets
-    of the distribution off Γ too, so that only the integrator's own error leaves Γ; Newton's method corrects
+    of the distribution off Γ too, so that only the integrator's error leaves Γ; Newton's method corrects
     it at each of `times` (projection, Hairer, Lubich and Wanner 2006, IV.4). Raises IsolossError if it fails.
     """
 

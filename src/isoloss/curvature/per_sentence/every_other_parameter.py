@@ -126,7 +126,7 @@ def _mapped_over_sentences(
 
 @contextmanager
 def no_module_converted(model: nn.Module) -> Iterator[None]:
-    """Within the block, a module that converts its own parameters raises RuntimeError.
+    """Within the block, a module that converts its parameters raises RuntimeError.
 
     The routers of Switch Transformers do so at every call; mapped over, or derived, that crashes the process.
     """

@@ -59,7 +59,7 @@ def norms_along(
     memory_bytes: int = MEMORY_BYTES,
     share: Share = unheard,
 ) -> PerSentenceNorms:
-    """||∇_θ Σ_j c_j · logits_j||² of every sentence, j over its own predictions, c = draw(logits).
+    """||∇_θ Σ_j c_j · logits_j||² of every sentence, j over its predictions, c = draw(logits).
 
     θ are the parameters that require a gradient, each counted once even if several modules share it. Takes
     one forward and one backward pass over the batch (`draw` is called once in between, with detached logits)

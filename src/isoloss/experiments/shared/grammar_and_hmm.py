@@ -230,7 +230,7 @@ RULES_NIGHT = replace(
     checkpoint_steps=(1000, 2000, 4000, 5657, 8000, 11_314, 16_000),
     saturated_from=4000,
 )
-"""The middle width, the grammar's rate wherever a rule is AdamW's, and AdamW's own steps: rounds before, with
+"""The middle width, the grammar's rate wherever a rule is AdamW's, and AdamW's steps: rounds before, with
 5,657 of them, compared rules that were still learning with an AdamW that had come to rest."""
 
 RULES_PAPER = ComparedRuns(

@@ -84,7 +84,7 @@ TASKS = ("prefix-8", "prefix-4")
 def flatten_polish(scale: Scale, seeds: tuple[int, ...] = ()) -> Experiment:
     """The starts, their branches and the polished models, with all that is measured of these.
 
-    With the experiment's own seeds, or with those given.
+    With the experiment's seeds, or with those given.
     """
     return polished_models(
         MODELS[scale.name],

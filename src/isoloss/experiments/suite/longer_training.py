@@ -114,7 +114,7 @@ AT: dict[ScaleName, LongerRuns] = {
 
 
 def longer_training(scale: Scale, longer: LongerRuns) -> Experiment:
-    """Runs of the compared size, several times as long as the grammar's own.
+    """Runs of the compared size, several times as long as the grammar's.
 
     Raises BadInput if there is no checkpoint at the step at which those end, or none after it.
     """

@@ -35,7 +35,7 @@ OURS = "beyond the paper"
 def flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of Spearman's correlation of (decrease of the trace, gain of accuracy) against AdamW.
 
-    Only a seed's own pairs are ranked together, since they share AdamW's run. A seed with too few of them to
+    Only a seed's pairs are ranked together, since they share AdamW's run. A seed with too few of them to
     be ranked counts as if it had not been run. nan if there are none.
     """
     found = [_of_seed(*of_seed) for of_seed in by_seed(runs).values()]

@@ -16,7 +16,7 @@ from isoloss.results.estimate import Estimate
 
 @dataclass(frozen=True)
 class GradientNoiseScaleQuantity:
-    """||∇L||² / tr Σ on `sentences` sentences with the data's own labels; see `noise_and_signal`.
+    """||∇L||² / tr Σ on `sentences` sentences with the data's labels; see `noise_and_signal`.
 
     The noise scale itself, its inverse, is a record of its own where the gradient is above zero by more than
     twice its error: nearer to zero it has no finite mean.
