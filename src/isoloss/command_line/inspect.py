@@ -36,7 +36,7 @@ class InspectOptions:
 
     Prints type, objective, parameters, tied weights, tokenizer and maximum input length; and, from a trial on
     a few random sentences, the methods used and the memory and time per sentence. With --for, or of a folder
-    that holds no weights, whether it fits is told from the configuration alone.
+    that holds no weights, whether it fits follows from the configuration alone.
 
     Example: isoloss inspect my-bert --for 80GB
     """

@@ -173,7 +173,7 @@ def refuse_below(least: int, number: int, option: str) -> None:
 
 
 def refuse_unknown_device(device: str) -> None:
-    """Raise BadInput for a name that torch has for no device; whether this machine has one, torch tells."""
+    """Raise BadInput for a name that torch has for no device; whether there is one, torch finds out."""
     if not re.fullmatch(rf"({'|'.join(DEVICES)})(:\d+)?", device):
         raise BadInput(
             f"the device '{device}' cannot be used (torch knows no device of that name); choose cpu or cuda"

@@ -73,7 +73,7 @@ class RunningEstimate(Protocol):
         ...
 
     def add(self, batch: Batch, share: Share = unheard) -> None:
-        """Add a batch's sentences, all of them or, if it raises, none; `share` is told how many are done."""
+        """Add a batch's sentences, all of them or, if it raises, none; `share` hears of the fraction done."""
         ...
 
 
@@ -136,7 +136,7 @@ def _within(
 ) -> Share:
     """Reports that a share of the batch is done by the estimate of that number, and all by those before it.
 
-    Nothing is reported before the total can be told.
+    Nothing is reported before the total is known.
     """
     others = [each.estimate for each in running]
     known = [estimate for estimate in others if estimate is not None]

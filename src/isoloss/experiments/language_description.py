@@ -95,7 +95,7 @@ class LanguageDescription:
 def describe_language(
     language: Language, source: str, sentences: int | None = None, seed: int = 0, progress: Progress = silent
 ) -> LanguageDescription:
-    """Draw `sentences` for each average (`usual_sentences` when None) and compute what the page tells.
+    """Draw `sentences` for each average (`usual_sentences` when None) and compute what the page shows.
 
     A task's room is trained on three times as many sentences, and tested on four times as many. Everything
     except the speed is a function of the arguments. The distributions shown are those of the middle word of

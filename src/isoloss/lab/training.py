@@ -70,7 +70,7 @@ class GivenModel:
         return GivenModel(digest.hexdigest(), module)
 
     def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
-        """A copy of it, told how many of its tokens are the language's words; see `Architecture.build`."""
+        """A copy that knows how many of its tokens are the language's words; see `Architecture.build`."""
         module = copy.deepcopy(self.module).requires_grad_(True)
         if not isinstance(module, TorchModel) and number_of_tokens(module) > words + FIRST_WORD:
             module.config.language_words = words
@@ -127,7 +127,7 @@ def flatten(
     """Go on from a model by plain SGD on words drawn, whose noise drives it to flatter minima (Theorem 3.3).
 
     Its clock is τ = η²k / 4B, of the `rate` η, k steps and a `batch` of B sentences. The run begins with the
-    model itself, at step 0. Raises BadInput as `train` does, and for a model whose language nobody told.
+    model itself, at step 0. Raises BadInput as `train` does, and for a model whose language is not known.
     """
     start, known = _with_language(of, language)
     rule = SGD(rate, warm_up_share=0.0)

@@ -1,4 +1,4 @@
-"""Which lengths and shares of balanced strings make a Dyck language: told without torch."""
+"""Which lengths and shares of balanced strings make a Dyck language, checked without torch."""
 
 from isoloss.errors import BadInput
 

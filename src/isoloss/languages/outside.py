@@ -1,4 +1,4 @@
-"""Why a typed sentence is outside a language: what can be told of it without torch."""
+"""Why a typed sentence is outside a language, found out without torch."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which sizes make a random grammar or hidden Markov model: told without torch or numpy."""
+"""Which sizes make a random grammar or hidden Markov model, checked without torch or numpy."""
 
 from isoloss.errors import BadInput
 

@@ -1,4 +1,4 @@
-"""Whether a language may have a task of a name: told from its file, without torch."""
+"""Whether a language may have a task of a name, read from its file without torch."""
 
 import re
 from collections import defaultdict

@@ -37,7 +37,7 @@ from isoloss.results.run_folder import Measurements
 from isoloss.results.store import json_digest
 
 BETWEEN_REPORTS_SECONDS = 10.0
-"""Stages that are over sooner are reported with the next: what they are told to takes a second or two."""
+"""Stages that are over sooner are reported with the next: a report takes a second or two."""
 
 Measured = Mapping[tuple[str, str], Measurement]
 """By the checkpoint's name and the measurement's."""

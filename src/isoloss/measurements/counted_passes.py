@@ -32,8 +32,8 @@ class LiveMemory(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Within the block, follows what is alive, on any thread: `bytes` now, and at most `peak` so far.
 
     Counts the storages of `alive`, and of the result of every operation, once each, until the last tensor
-    that views one is freed. What an operation takes and frees within itself is not seen. A `heap` is told of
-    all but `alive`.
+    that views one is freed. What an operation takes and frees within itself is not seen. A `heap` is
+    informed of all but `alive`.
 
     >>> import torch
     >>> weight = torch.zeros(100)

@@ -34,7 +34,7 @@ _UNPREFIXED = {
     "transformer.h.0.attn.c_attn.weight": "gpt2",
     "encoder.layer.0.attention.self.query.weight": "bert",
 }
-"""Weights that tell a type whose names do not begin with it."""
+"""Weights that reveal a type whose names do not begin with it."""
 
 _WRAPPERS = r"^(?:(?:module|_orig_mod|_fsdp_wrapped_module|_forward_module|model)\.)+"
 """What DataParallel, torch.compile, FSDP, DeepSpeed and Lightning put before every name."""

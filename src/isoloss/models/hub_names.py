@@ -1,4 +1,4 @@
-"""Whether there may be a model or a data set of a name, told without torch, which takes seconds to import."""
+"""Whether there may be a model or a data set of a name, without torch, which takes seconds to import."""
 
 import json
 import math
@@ -27,7 +27,7 @@ _COUNT_OF_MODULES = re.compile(r"(^|_)(layers?|blocks|experts)$")
 def refuse_absent(*names: str) -> None:
     """Raise BadInput for a name that is no path here, and that no hub can have or none can be asked for.
 
-    What was downloaded before may be complete or not: that is for the loading to tell.
+    What was downloaded before may be complete or not: loading it shows.
 
     >>> refuse_absent("./no-such-folder")
     Traceback (most recent call last):
@@ -49,7 +49,7 @@ def refuse_absent(*names: str) -> None:
 def refuse_absent_data_set(name: str) -> None:
     """Raise BadInput for a name that is no path here, and that the hub does not have or cannot be asked for.
 
-    `name` may end in ":CONFIGURATION". Whether what was downloaded before is complete, the loading tells.
+    `name` may end in ":CONFIGURATION". Whether what was downloaded before is complete, loading it shows.
 
     >>> refuse_absent_data_set("./none")
     Traceback (most recent call last):

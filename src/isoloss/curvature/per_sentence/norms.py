@@ -67,8 +67,8 @@ def norms_along(
     These are read from the autograd graph, which contains every use of a parameter. Per-sentence gradients
     are computed only for parameters with an unknown kind of use. Sentences may have any padding and any
     number of predictions. For random `Directions`, values have the same mean but less noise. `part_of` maps a
-    parameter's name to the part of the model to which its norms are attributed; `share` is told how far the
-    pass is.
+    parameter's name to the part of the model to which its norms are attributed; `share` is called with the
+    fraction of the pass done.
 
     The model is evaluated without dropout and left as found, even after an exception. Memory: a forward pass
     that keeps what a backward pass needs, and `memory_bytes` for products, but at least what one sentence

@@ -91,8 +91,8 @@ def sentence_fisher_traces(
     half as many; `kept_bytes` remembers from batch to batch what a sentence takes. With `EqualLengths`,
     sentences are measured one length at a time. `part_of` maps a parameter's name to its part of the model.
     With `compare`, the first sentence that shares a pass with others is also measured alone, which must give
-    the same value. `share` is told how far the batch is, also within a pass. The model is evaluated without
-    dropout and left as found.
+    the same value. `share` is called with the fraction of the batch done, also within a pass. The model is
+    evaluated without dropout and left as found.
 
     Raises BadInput for an empty batch, if a logit or a gradient is not finite, naming the sentence, if a
     sentence measured alone differs (`LayoutNotUnderstoodError` if its scores do not), and as `norms_along`
