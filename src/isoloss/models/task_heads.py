@@ -101,14 +101,18 @@ def configuration_with_head(name: str, head: Head) -> Any:
 
 
 def _tell_padding(name: str, config: Any, head: Head) -> None:
-    """Models that read a text's last token recognise it by what fills the text up."""
+    """Models that read a text's last token recognise it by what fills the text up.
+
+    Where nothing is named, that is the token that begins texts, since one that ends them is among those read.
+    """
     text = config.get_text_config()
     if head not in ("text classes", "text labels") or getattr(text, "pad_token_id", None) is not None:
         return
-    end = getattr(text, "eos_token_id", None)
-    if not isinstance(end, int):
+    ends = (getattr(text, named, None) for named in ("bos_token_id", "eos_token_id"))
+    found = next((end for end in ends if isinstance(end, int)), None)
+    if found is None:
         raise BadInput(f"{name} says nothing of padding; add pad_token_id to its config.json")
-    config.pad_token_id = text.pad_token_id = end
+    config.pad_token_id = text.pad_token_id = found
 
 
 def _refuse_other_losses(name: str, config: Any, head: Head) -> None:
