@@ -5,6 +5,7 @@ from two_layers import FromCounts, TwoLayers
 
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_trace import fisher_trace, normalised_trace
+from isoloss.curvature.per_sentence.traces import LayoutNotUnderstoodError, sentence_fisher_traces
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
@@ -12,6 +13,7 @@ from isoloss.measurements.quantity import Subject
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.pretrained import EqualLengths
 from isoloss.progress import silent
 from tiny_models import tiny_model
 
@@ -46,6 +48,21 @@ def test_each_tensors_trace_is_weighted_by_its_own_mean_square(model):
         expected += fisher_trace(model, [batch], OBJECTIVE, seed=3).values * parameter.square().mean().item()
     torch.testing.assert_close(found.by_tensor, expected, rtol=1e-9, atol=1e-12)
     assert found.estimate.standard_error == pytest.approx(float(expected.std() / 6**0.5))
+
+
+def test_where_a_layout_is_not_understood_sentences_are_taken_one_at_a_time(model, monkeypatch):
+    """As of the trace itself, which is measured before: the verdict on two models must not fail after it."""
+    batch = ragged_batches.several_masks()
+    expected = normalised_trace(model, [batch], OBJECTIVE, seed=3)
+
+    def puzzled(model, objective, batch, **settings):
+        if not isinstance(objective, EqualLengths):
+            raise LayoutNotUnderstoodError("how this model lays out its sentences is not understood")
+        return sentence_fisher_traces(model, objective, batch, **settings)
+
+    monkeypatch.setattr("isoloss.curvature.fisher_trace.sentence_fisher_traces", puzzled)
+    found = normalised_trace(model, [batch], OBJECTIVE, seed=3)
+    torch.testing.assert_close(found.by_tensor, expected.by_tensor)
 
 
 def test_the_whole_is_the_trace_times_the_mean_square_of_all_weights(model):

@@ -235,27 +235,13 @@ def normalised_trace(
     refuse_too_few(n)
     measured, parameters = MeasuredParameters.of(model), trainable_parameters(model)
     squares = {name: float(p.detach().double().square().sum()) for name, p in parameters.items()}
-    mean_square = sum(squares.values()) / measured.count
-    by_tensor: list[Tensor] = []
-    whole: list[Tensor] = []
-    done, compared = 0, False
+    running = RunningFisherTrace(model, objective, seed, memory_bytes, part_of=str)
     for batch in batches:
-        found = sentence_fisher_traces(
-            model,
-            objective,
-            batch.to(device_of(model)),
-            seed=seed,
-            first_sentence=done,
-            part_of=str,  # every tensor is its own part
-            memory_bytes=memory_bytes,
-            compare=not compared,
-        )
-        traces, compared = found.groups, compared or found.compared
-        of_tensors = [
-            values * (squares[name] / max(1, parameters[name].numel())) for name, values in traces.items()
-        ]
-        by_tensor.append(torch.stack(of_tensors).sum(dim=0).cpu())
-        whole.append(mean_square * torch.stack(list(traces.values())).sum(dim=0).cpu())
-        done += len(batch)
-        progress(TASK, done, n)
-    return NormalisedTrace(torch.cat(by_tensor), torch.cat(whole), measured)
+        running.add(batch)
+        progress(TASK, running.sentences, n)
+    traces = running.result("").groups
+    of_tensors = [
+        values * (squares[name] / max(1, parameters[name].numel())) for name, values in traces.items()
+    ]
+    whole = torch.stack(list(traces.values())).sum(dim=0) * (sum(squares.values()) / measured.count)
+    return NormalisedTrace(torch.stack(of_tensors).sum(dim=0), whole, measured)
