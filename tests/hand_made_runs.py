@@ -1,13 +1,13 @@
 """Runs' folders written by hand, in milliseconds."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from isoloss.results.record import Record
+from isoloss.results.run_folder import measurements_at
+from isoloss.results.store import write_sealed
 
 SPECIFICATION = {
     "is": "PretrainingSpecification",
@@ -47,7 +47,7 @@ def write_run(
     architecture = {"is": "PreLayerNormTransformer", "shape": {"is": "Shape", "width": width, "layers": 2}}
     changed = {"architecture": architecture, "seed": seed, "language_digest": language}
     specification = {**SPECIFICATION, **changed, "update_rule": {"is": rule, "learning_rate": 0.001}}
-    (folder / "specification.json").write_text(json.dumps(specification))
+    write_sealed(folder / "specification.json", specification, "specification.json")
     for step in steps:
         checkpoint = folder / "steps" / f"{step:06d}"
         checkpoint.mkdir(parents=True)
@@ -59,7 +59,7 @@ def write_run(
             "versions": {"torch": "2.13.0", "threads": 1},
             "files": {"model.safetensors": "digest"},
         }
-        (checkpoint / "checkpoint.json").write_text(json.dumps(content))
+        write_sealed(checkpoint / "checkpoint.json", content, "checkpoint.json")
     for quantity, where, values in (
         ("masked_loss_sentence_averaged", "on-loss", loss),
         ("fisher_trace", "on-trace", trace),
@@ -76,15 +76,11 @@ def write_measurement(
     error = float(sentences.std(ddof=1) / len(sentences) ** 0.5)
     settings = {"step": step, "measured_on": where} | ({"task": task} if task else {})
     record = Record(quantity, float(sentences.mean()), "nats", error, len(sentences), settings=settings)
-    place = folder / "measured" / f"{step:06d}"
-    place.mkdir(parents=True, exist_ok=True)
-    if kept:
-        np.savez_compressed(place / f"{where}.npz", **{quantity: sentences})
-    (place / f"{where}.jsonl").write_text(json.dumps(asdict(record)) + "\n")
+    values = {quantity: sentences} if kept else None
+    measurements_at(folder, folder.name, step).write(where, [record], values)
 
 
 def write_names(output: Path, experiment: str, runs: Mapping[str, str]) -> None:
     """An experiment's names for its runs, by folder."""
-    path = output / "experiments" / f"{experiment}.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"name": experiment, "title": "", "runs": dict(runs)}))
+    content = {"name": experiment, "title": "", "runs": dict(runs)}
+    write_sealed(output / "experiments" / f"{experiment}.json", content, experiment)

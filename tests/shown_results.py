@@ -1,9 +1,7 @@
 """Experiments' results made by hand: nothing is trained or measured."""
 
-import json
 import math
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -20,6 +18,9 @@ from isoloss.panels import Axis, Colour, Dots, Lines, Mark, Panel, Table
 from isoloss.pretraining.descent import AdamW
 from isoloss.report.site import Site, write_site
 from isoloss.results.estimate import Estimate
+from isoloss.results.record import Record
+from isoloss.results.run_folder import measurements_at
+from isoloss.results.store import write_sealed
 from isoloss.results.verdict import above
 from isoloss.theory.finding import Finding, Statement
 
@@ -158,19 +159,10 @@ def lay_out_run(planned: PlannedRun, output: Path) -> None:
     """The files of a finished run, as far as the report reads them."""
     folder = planned.folder(output)
     (folder / "steps" / f"{planned.steps:06d}").mkdir(parents=True)
-    (folder / "specification.json").write_text(json.dumps({"seed": planned.seed}))
-    record: dict[str, Any] = {
-        "quantity": "loss",
-        "value": 1.0,
-        "unit": "nats",
-        "standard_error": None,
-        "n": 1,
-    }
+    write_sealed(folder / "specification.json", {"seed": planned.seed}, "specification.json")
     for step in STEPS:
-        path = folder / "measured" / f"{step:06d}" / "0123.jsonl"
-        path.parent.mkdir(parents=True)
-        settings = {"step": step, "measured_on": "0123"}
-        path.write_text(json.dumps(record | {"settings": settings}) + "\n")
+        record = Record("loss", 1.0, "nats", None, 1, settings={"step": step, "measured_on": "0123"})
+        measurements_at(folder, folder.name, step).write("0123", [record])
 
 
 def written_site(output: Path) -> Path:

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from hand_made_runs import SPECIFICATION, write_names, write_run
 from isoloss.measurements import foreseen_cost
 from isoloss.progress import silent
+from isoloss.results.store import sealed
 from isoloss.stored_runs import packed_records
 
 
@@ -210,8 +211,8 @@ ROW = {
     **{"run": DIGEST, "step": 10, "measurement": DIGEST, "quantity": "loss", "value": 1.0, "unit": "nats"},
     **{"standard_error": 0.1, "n": 3, "seed": 1, "checkpoint": "", "sentence_values": [1.0, 2.0, 3.0]},
     "settings": json.dumps({"step": 10, "measured_on": DIGEST}),
-    "specification": json.dumps(SPECIFICATION),
-    "plan": json.dumps({"digest": DIGEST}),
+    "specification": json.dumps(sealed(SPECIFICATION, "specification.json")),
+    "plan": json.dumps(sealed({"digest": DIGEST}, "plan.json")),
     "checkpoints": json.dumps([{"step": 10}]),
 }
 PACKS = [

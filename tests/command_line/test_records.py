@@ -6,6 +6,9 @@ import pytest
 from called import Capture, answer, output_of, refused
 
 from hand_made_runs import write_run
+from isoloss.results.record import Record
+from isoloss.results.run_folder import measurements_at
+from isoloss.results.store import write_sealed
 
 
 @pytest.fixture
@@ -16,15 +19,11 @@ def results(tmp_path: Path) -> Path:
         write_run(output, name, steps=steps)
         folder = output / "runs" / name
         for place in ("a", "b"):
-            measured = folder / "measured" / f"{steps[-1]:06d}"
-            measured.mkdir(parents=True, exist_ok=True)
             settings = {"step": steps[-1], "measured_on": place * 16}
-            record = {"quantity": "norm", "value": 1.5, "unit": "", "standard_error": None, "n": 3}
-            line = json.dumps(record | {"seed": 1, "checkpoint": "c", "settings": settings})
-            (measured / f"{place * 16}.jsonl").write_text(line + "\n")
-        (folder / "plan.json").write_text(
-            json.dumps({"name": "own", "digest": name + "0" * 48, "measured": []})
-        )
+            record = Record("norm", 1.5, "", None, 3, 1, "c", settings)
+            measurements_at(folder, name, steps[-1]).write(place * 16, [record])
+        plan = {"name": "own", "digest": name + "0" * 48, "measured": []}
+        write_sealed(folder / "plan.json", plan, "plan.json")
     return output
 
 

@@ -1,6 +1,5 @@
 """`isoloss runs` and `show`, on folders written by hand."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,9 @@ import pytest
 from called import Capture, answer, json_of, output_of, refused, run
 
 from hand_made_runs import LOSS, write_measurement, write_names, write_run
+from isoloss.results.record import Record
+from isoloss.results.run_folder import measurements_at
+from isoloss.results.store import write_sealed
 from isoloss.stored_runs.run_filter import run_facts
 from isoloss.stored_runs.stored_run import runs_in
 
@@ -32,7 +34,7 @@ def test_damaged_names_are_told_with_what_they_cost(results: Path, capsys: Captu
 
 def test_runs_are_a_line_each(results: Path, capsys: Capture) -> None:
     assert run(["runs", str(results), "--where", "width>=32", "--sort", "loss", "--wide"]) == 0
-    titles, *rows, _, last = capsys.readouterr().out.splitlines()
+    titles, *rows, last = capsys.readouterr().out.splitlines()
     assert titles.split() == ["name", "run", "seed", "steps", "loss", "trace", "architecture"]
     assert ["aabb2222" in rows[0], "aaaa1111" in rows[1], len(rows)] == [True, True, 2]
     assert last == "2 of 3 runs, AdamW, MaskedObjective, complete"  # no columns, since all share them
@@ -85,14 +87,12 @@ def test_of_one_quantity_the_plainest_number_is_shown(tmp_path: Path, capsys: Ca
     written = [("a1", {"policy": "untrained"}), ("b2", {"of": {}}), ("c3", {"policy": "mask"})]
     for place, (on, _) in enumerate(written):
         write_measurement(folder, 40, accuracy, on, np.array([place, place + 0.5]), False, task="SST-2")
-    write_measurement(folder, 40, "fisher_trace", "zz-enlarged", np.array([70.0, 90.0]), False)
-    enlarged = folder / "measured" / "000040" / "zz-enlarged.jsonl"
-    record = json.loads(enlarged.read_text())
-    record["settings"] |= {"enlarged_to": 48, "form": "exact"}
-    enlarged.write_text(json.dumps(record) + "\n")
+    settings = {"step": 40, "measured_on": "zz-enlarged", "enlarged_to": 48, "form": "exact"}
+    enlarged = Record("fisher_trace", 80.0, "nats", 10.0, 2, settings=settings)
+    measurements_at(folder, folder.name, 40).write("zz-enlarged", [enlarged])
     planned = [{"measured_on": on, "quantity": {"is": "Probe", **own}, "steps": [40]} for on, own in written]
     plan = {"name": "run", "measured": [planned[1], planned[0], planned[2]]}
-    (folder / "plan.json").write_text(json.dumps(plan))
+    write_sealed(folder / "plan.json", plan, "plan.json")
     shown = output_of(answer(capsys, "runs", tmp_path))
     assert "5.50 ± 0.50" in shown
     assert "80" not in shown
@@ -152,7 +152,7 @@ def test_mistakes_are_one_sentence(results: Path, arguments: list[str], said: st
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("{", "cannot be read"), ('{"steps": null}', "is not what"), ('{"steps": []}', "is not what")],
+    [("{", "cannot be read"), ('{"steps": 40}', "cannot be read (it is not what was written)")],
 )
 def test_a_damaged_run_is_listed_and_named(content: str, said: str, results: Path, capsys: Capture) -> None:
     (results / "runs" / "aaaa1111" / "specification.json").write_text(content)

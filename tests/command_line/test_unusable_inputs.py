@@ -9,6 +9,7 @@ from called import Capture, refused, run
 
 from hand_made_runs import write_run
 from isoloss.files import write_atomically
+from isoloss.results.store import write_sealed
 
 TWO_STATES = {"initial": [0.5, 0.5], "transition": [[0.5, 0.5]] * 2, "emission": [[0.5, 0.5]] * 2}
 FILES = {
@@ -74,17 +75,9 @@ def test_what_cannot_be_done_is_said_at_once(
 @pytest.mark.parametrize(
     ("file", "content", "code"),
     [
-        ("plan.json", '{"labels": [], "measured": 3}', 1),
-        ("plan.json", '{"measured": [{"measured_on": "on-loss", "quantity": {}, "steps": [[]]}]}', 1),
-        (
-            "plan.json",
-            '{"measured": [{"measured_on": "on-loss", "quantity": {"revision": null}, "steps": [1]}]}',
-            1,
-        ),
+        ("plan.json", '{"measured": []}', 1),
         ("plan.json", "[" * 100_000, 1),
-        ("steps/000010/checkpoint.json", '{"files": 3, "readings": [], "versions": "x"}', 1),
-        ("steps/000010/checkpoint.json", '{"training_loss": []}', 1),
-        ("steps/000010/checkpoint.json", '{"readings": {"lambda": null}}', 1),
+        ("steps/000010/checkpoint.json", '{"step": 10}', 1),
         ("steps/000010/checkpoint.json", "[" * 100_000, 1),
         ("measured/000010/on-loss.jsonl", '{"quantity": "loss", "value": "x"}\n', 1),
         ("measured/000010/on-loss.jsonl", "[" * 100_000 + "\n", 1),
@@ -96,7 +89,7 @@ def test_a_damaged_run_is_listed_and_shown_and_named(
     file: str, content: str, code: int, command: str, tmp_path: Path, capsys: Capture
 ) -> None:
     folder = write_run(tmp_path, "aaaa1111")
-    (folder / "plan.json").write_text("{}")
+    write_sealed(folder / "plan.json", {}, "plan.json")
     write_atomically(folder / file, content)
     asked = {
         "runs": ["runs", str(tmp_path)],

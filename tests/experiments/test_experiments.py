@@ -21,7 +21,6 @@ from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, d
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
 from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
-from isoloss.results.run_folder import is_older
 from isoloss.stored_runs.stored_run import REVISIONS, runs_in
 from jobs_in_turn import in_turn
 from norm_experiments import LANGUAGE, Factor, WeightNorm, experiment, planned
@@ -254,16 +253,3 @@ def test_what_is_damaged_is_told_of_with_its_cost_and_made_again(tmp_path: Path)
     assert after.table.equals(before.table)
     assert damaged_files(one.runs[0], output) == []
     assert plan.read_text() == whole
-
-
-def test_records_of_an_older_isoloss_count_and_are_told_of(tmp_path: Path) -> None:
-    one, output = experiment(planned(1, tmp_path / "log", 1.0)), tmp_path / "out"
-    (before,) = carry_out_experiments([one], output, in_turn).experiments
-    folder = one.runs[0].folder(output)
-    assert not is_older(folder)
-    for path in [*folder.rglob("*.json*"), *output.glob("*/*.json*")]:
-        path.write_text(re.sub(r',\s*"sha256": "\w+"', "", path.read_text()))
-    assert is_older(folder)
-    (after,) = carry_out_experiments([one], output, in_turn).experiments
-    assert after.table.equals(before.table)
-    assert (tmp_path / "log").read_text().splitlines() == ["1 at 2", "1 at 4"]

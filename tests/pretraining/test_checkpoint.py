@@ -83,16 +83,6 @@ def test_training_state_is_kept_in_the_two_newest(tmp_path: Path) -> None:
     assert [read_checkpoint(folder).step for folder in folders] == [5, 10, 20, 1_000_000]
 
 
-def test_a_checkpoint_of_an_older_isoloss_is_read(tmp_path: Path) -> None:
-    checkpoint = write(tmp_path, 5)
-    record = json.loads((checkpoint.folder / "checkpoint.json").read_text())
-    del record["sha256"]
-    (checkpoint.folder / "checkpoint.json").write_text(json.dumps(record))
-    digest, _ = (checkpoint.folder / "training_state.sha256").read_text().split()
-    (checkpoint.folder / "training_state.sha256").write_text(digest)
-    assert latest_checkpoint(tmp_path) == (checkpoint, ())
-
-
 def test_training_state_that_a_kill_left_is_removed(tmp_path: Path) -> None:
     for step in (5, 10, 20):
         write(tmp_path, step)

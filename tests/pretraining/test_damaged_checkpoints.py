@@ -1,6 +1,5 @@
 """Whoever reads or loads a checkpoint is told of damage to it, and of what is misplaced."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -12,14 +11,15 @@ import torch
 from runs import SPECIFICATION, TRAINING_STATE, trained, write
 
 from isoloss.errors import Damaged, IsolossError
+from isoloss.files import file_digest
 from isoloss.measurements.fine_tuning_run import load_classifier
 from isoloss.models.loading import load_any_language_model, load_masked_language_model, refuse_bare_encoder
 from isoloss.models.stored_weights import holds_weights, stored_elements
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.pretraining.checkpoint_writing import restore
 from isoloss.pretraining.specification import claim, settings_as_json
-from isoloss.results.checkpoint import latest_checkpoint, read_checkpoint, refuse_damaged
-from isoloss.results.store import write_sealed
+from isoloss.results.checkpoint import latest_checkpoint, read_checkpoint, refuse_damaged, state_name
+from isoloss.results.store import json_digest, write_sealed
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", TRAINING_STATE])
@@ -92,8 +92,8 @@ def test_another_runs_checkpoint_is_not_gone_on_from(tmp_path: Path) -> None:
     claim(tmp_path / "own", SPECIFICATION)
     assert latest_checkpoint(tmp_path / "own")[0] == own
     shutil.copytree(own.folder, tmp_path / "other" / "steps" / "000005")
-    with (tmp_path / "other" / "specification.json").open("w") as file:
-        json.dump(settings_as_json(replace(SPECIFICATION, seed=900)), file)
+    other = settings_as_json(replace(SPECIFICATION, seed=900))
+    write_sealed(tmp_path / "other" / "specification.json", other, "specification.json")
     latest, damaged = latest_checkpoint(tmp_path / "other")
     assert latest is None
     assert "is of another run than" in damaged[0]
@@ -123,7 +123,9 @@ def test_a_foreign_training_state_is_refused_in_a_sentence_and_not_run(state: ob
     checkpoint = write(tmp_path, 5)
     path = checkpoint.folder / TRAINING_STATE
     torch.save(state, path)
-    (checkpoint.folder / "training_state.sha256").write_text(hashlib.sha256(path.read_bytes()).hexdigest())
+    digest = file_digest(path)
+    name = state_name(json.loads((checkpoint.folder / RECORD).read_text()))
+    (checkpoint.folder / STATE_DIGEST).write_text(f"{digest} {json_digest([name, digest])}")
     with pytest.raises(IsolossError, match=r"training_state\.pt is damaged or foreign: it holds no training"):
         restore(read_checkpoint(checkpoint.folder), *trained(1))
 

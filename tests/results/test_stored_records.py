@@ -24,13 +24,12 @@ from isoloss.progress import silent
 from isoloss.results.estimate import cluster_values, mean_over_members, mean_over_sentences
 from isoloss.results.record import (
     Record,
-    carries_digests,
     read_records,
     read_values,
     value_name,
     write_records,
 )
-from isoloss.results.run_folder import Measurements, measurements_at
+from isoloss.results.run_folder import measurements_at
 
 ENTROPY = Record("masked_entropy", 1.25, "nats", 0.5, 100, seed=3)
 TRACE = Record(
@@ -93,14 +92,17 @@ def test_records_and_values_hold_for_their_name_alone(path):
             read(path, "loss at 8")
 
 
-def test_values_that_carry_no_digest_are_read_or_damaged(path):
+def test_what_carries_no_digest_is_damaged(path):
     path.parent.mkdir()
     path.write_text(json.dumps(asdict(ENTROPY)) + "\n")
-    np.savez_compressed(path.with_suffix(".npz"), masked_entropy=np.ones(2))
-    assert read_values(path, path.name)["masked_entropy"].tolist() == [1.0, 1.0]
-    path.with_suffix(".npz").write_bytes(b"PK")
-    with pytest.raises(Damaged, match=r"records\.npz is damaged"):
-        read_values(path, path.name)
+    with pytest.raises(Damaged, match=r"records\.jsonl is damaged"):
+        read_records(path, path.name)
+
+
+def test_values_that_other_records_left_are_not_read(path):
+    write_records(path, [ENTROPY], path.name, {"masked_entropy": [1.0, 2.0]})
+    write_records(path, [ENTROPY], path.name)
+    assert read_values(path, path.name) == {}
 
 
 def test_a_measurement_from_another_run_step_or_place_is_refused(tmp_path):
@@ -123,17 +125,9 @@ def test_a_measurement_from_another_run_step_or_place_is_refused(tmp_path):
     at("a", 8).file("0123").write_text("")
     with pytest.raises(Damaged, match="holds no record"):
         at("a", 8).records("0123")
-    older = Measurements(tmp_path, "a", 8)
-    older.file("0123").write_text(json.dumps(asdict(of(9))) + "\n")
+    at("a", 8).write("0123", [of(9)])
     with pytest.raises(Damaged, match="holds 0123 at step 9"):
-        older.records("0123")
-
-
-def test_records_of_an_older_isoloss_are_taken_as_they_are(path):
-    path.parent.mkdir()
-    path.write_text(json.dumps(asdict(TRACE)) + "\n" + json.dumps(asdict(ENTROPY)) + "\n")
-    assert not carries_digests(path)
-    assert read_records(path, path.name) == [TRACE, ENTROPY]
+        at("a", 8).records("0123")
 
 
 def test_no_file_holds_no_records(path):

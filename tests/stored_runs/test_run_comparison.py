@@ -1,16 +1,16 @@
 """Differences between runs, on folders whose per-sentence values are drawn by hand."""
 
-import json
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hand_made_runs import write_run
+from hand_made_runs import write_measurement, write_run
 from isoloss.errors import BadInput
 from isoloss.results.record import STRENGTHS, Record
+from isoloss.results.run_folder import measurements_at
 from isoloss.stored_runs.run_comparison import differences_at_loss, differences_at_steps, different_settings
 from isoloss.stored_runs.stored_run import measurement_key, stored_run
 
@@ -68,8 +68,7 @@ def test_what_several_bits_leave_is_compared_for_each(tmp_path: Path) -> None:
         folder = write_run(tmp_path, name, loss={40: [1.0, 2.0]})
         settings = [{"step": 40, "measured_on": "on-damage", "bits": bits} for bits in (8, 4)]
         found = [Record("kl_after_rounding", kl, "nats", 0.1, 9, settings=dict(each)) for each in settings]
-        lines = "".join(f"{json.dumps(asdict(record))}\n" for record in found)
-        (folder / "measured" / "000040" / "on-damage.jsonl").write_text(lines)
+        measurements_at(folder, name, 40).write("on-damage", found)
         runs.append(stored_run(folder))
     rounded = [each for each in differences_at_steps(*runs) if "bits" in each.record.settings]
     assert [(each.record.settings["bits"], each.difference.value) for each in rounded] == [(8, 0.5), (4, 0.5)]
@@ -77,10 +76,9 @@ def test_what_several_bits_leave_is_compared_for_each(tmp_path: Path) -> None:
 
 def test_what_is_not_measured_on_one_set_is_not_compared(tmp_path: Path) -> None:
     first = write_run(tmp_path, "first", loss={40: [1.0, 2.0]})
-    second = write_run(tmp_path, "second", loss={40: [1.0, 2.0]})
-    (second / "measured" / "000040" / "on-loss.jsonl").write_text(
-        (first / "measured" / "000040" / "on-loss.jsonl").read_text().replace("on-loss", "on-another")
-    )
+    second = write_run(tmp_path, "second")
+    loss = "masked_loss_sentence_averaged"
+    write_measurement(second, 40, loss, "on-another", np.array([1.0, 2.0]), kept=True)
     assert differences_at_steps(stored_run(first), stored_run(second)) == []
     with pytest.raises(BadInput, match="no exact loss measured on one set"):
         differences_at_loss(stored_run(first), stored_run(second), None)

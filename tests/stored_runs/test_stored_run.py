@@ -1,12 +1,14 @@
-import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hand_made_runs import LOSS, write_names, write_run
 from isoloss.errors import BadInput
+from isoloss.results.run_folder import measurements_at
+from isoloss.results.store import write_sealed
 from isoloss.stored_runs.run_filter import (
     Condition,
     condition,
@@ -50,22 +52,22 @@ def test_runs_are_found_wherever_they_are_below(results: Path) -> None:
 def test_what_is_planned_and_not_measured_leaves_a_run_unfinished(results: Path) -> None:
     folder = results / "laptop" / "runs" / "aaaa1111"
     planned = [{"measured_on": "on-loss", "quantity": {}, "steps": [10, 40]}]
-    (folder / "plan.json").write_text(json.dumps({"measured": planned}))
+    write_sealed(folder / "plan.json", {"measured": planned}, "plan.json")
     assert stored_run(folder).state == "complete"
     planned[0]["steps"] = [10, 20, 40]
-    (folder / "plan.json").write_text(json.dumps({"measured": planned}))
+    write_sealed(folder / "plan.json", {"measured": planned}, "plan.json")
     assert stored_run(folder).state_in_words == "unfinished: 1 measurements are missing"
 
 
 def test_raw_weights_are_another_measurement(results: Path) -> None:
     folder = results / "laptop" / "runs" / "aaaa1111"
     planned = {"measured_on": "on-loss", "weights": "raw", "quantity": {}, "steps": [40]}
-    (folder / "plan.json").write_text(json.dumps({"measured": [planned]}))
+    write_sealed(folder / "plan.json", {"measured": [planned]}, "plan.json")
     assert stored_run(folder).missing == 1
-    measured = folder / "measured" / "000040"
-    record = json.loads((measured / "on-loss.jsonl").read_text())
-    record |= {"settings": record["settings"] | {"weights": "raw"}, "value": 5.0}
-    (measured / "on-loss-raw.jsonl").write_text(json.dumps(record) + "\n")
+    measured = measurements_at(folder, folder.name, 40)
+    (record,) = measured.records("on-loss")
+    raw = replace(record, value=5.0, settings={**record.settings, "weights": "raw"})
+    measured.write("on-loss-raw", [raw])
     run = stored_run(folder)
     assert run.state == "complete"
     assert len(run.last_records) == 2
@@ -78,7 +80,7 @@ def test_raw_weights_are_another_measurement(results: Path) -> None:
     ("file", "text", "said"),
     [
         ("specification.json", "{", r"specification\.json cannot be read"),
-        ("specification.json", "[]", r"specification\.json cannot be read \(it is no object\)"),
+        ("specification.json", "[]", r"specification\.json cannot be read \(it is not what was written\)"),
         ("steps/000020/checkpoint.json", "", r"checkpoint\.json cannot be read"),
         ("steps/000020/model.safetensors", None, r"model\.safetensors is missing"),
         ("measured/000010/on-loss.jsonl", "no record\n", "line 1 is not a record"),
@@ -97,7 +99,7 @@ def test_damage_is_named_and_the_other_runs_are_listed(
 
 def test_a_lost_specification_is_damage_and_the_run_is_still_there(results: Path) -> None:
     folder = results / "laptop" / "runs" / "aaaa1111"
-    (folder / "plan.json").write_text("{}")
+    write_sealed(folder / "plan.json", {}, "plan.json")
     (folder / "specification.json").unlink()
     assert names(runs_in(results)) == ["aaaa1111", "aabb2222", "cccc3333"]
     assert re.search(r"damaged: .*specification\.json cannot be read", stored_run(folder).state_in_words)
@@ -135,7 +137,7 @@ def test_a_run_is_there_as_soon_as_it_has_begun(begun: str, results: Path) -> No
     folder = results / "laptop" / "runs" / "aaaa1111"
     shutil.rmtree(folder / "steps")
     assert len(runs_in(results)) == 2
-    (folder / begun).write_text("{}")
+    write_sealed(folder / begun, {}, begun)
     assert find_run("aaaa", results).state_in_words == "unfinished: trained to step 0 of 40"
 
 

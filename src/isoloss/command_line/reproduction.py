@@ -31,7 +31,6 @@ from isoloss.files import only_process_in
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress
 from isoloss.report.site import Site, write_whole_site
-from isoloss.results.run_folder import is_older
 from isoloss.stored_runs.stored_run import damaged_names
 
 
@@ -115,19 +114,13 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
 
 def _report_what_is_there(chosen: Choice, folder: Path) -> bool:
     """Say what the folder has that will not be computed again, or will be since it is damaged: if any is."""
-    runs = shared(chosen.runs)
     references = [each for experiment in chosen.experiments for each in experiment.references]
     damage = experiment_damage(chosen.runs, references, folder)
     for sentence in (*damaged_names([folder]), *damage):
         print(sentence, file=sys.stderr)
-    older = sum(is_older(run.folder(folder)) for run in runs)
-    alone = sum(is_records_alone(run, folder) for run in runs)
-    for number, said in (
-        (older, "have records without digests, from an older isoloss: they are used as they are"),
-        (alone, "have records only, unpacked without checkpoints: they are not computed again"),
-    ):
-        if number:
-            print(f"{number} of the runs {said}", file=sys.stderr)
+    if alone := sum(is_records_alone(run, folder) for run in shared(chosen.runs)):
+        said = "have records only, unpacked without checkpoints: they are not computed again"
+        print(f"{alone} of the runs {said}", file=sys.stderr)
     return bool(damage)
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +55,6 @@ class RunsOptions:
 def runs(options: RunsOptions) -> int:
     """List them; returns 1 if something there is damaged, which is named on stderr and left out, else 0."""
     with starting("runs"):
-        from isoloss.results.run_folder import is_older
         from isoloss.stored_runs.run_filter import condition, runs_where, sorted_runs
         from isoloss.stored_runs.stored_run import runs_in
 
@@ -81,9 +79,6 @@ def runs(options: RunsOptions) -> int:
     for line in table.lines(width):
         print(line)
     # What all runs share is printed once instead of as a column.
-    if older := sum(is_older(run.folder) for run in chosen):
-        note = f"{older} of them, of an older isoloss, have no digests: damage cannot be detected"
-        print(textwrap.fill(note, width or len(note)))
     print(", ".join([f"{len(chosen)} of {len(every)} runs", *(rows[0][name] for name in alike)]))
     return code
 

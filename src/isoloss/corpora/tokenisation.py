@@ -279,8 +279,8 @@ def _read_journal(path: Path, name: str) -> Journal:
     try:
         content = read_sealed(path, name)
         left_over = {part: (words, document) for part, (words, document) in content["left_over"].items()}
-        return Journal(counts_of_json(content["counts"]), left_over, content.get("digests", {}))
-    except (BadInput, ValueError, KeyError, TypeError, AttributeError) as error:
+        return Journal(counts_of_json(content["counts"]), left_over, content["digests"])
+    except BadInput as error:
         raise DamagedBeginning(f"{path} is not what was written") from error
 
 

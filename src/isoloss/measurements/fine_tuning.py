@@ -173,10 +173,10 @@ def _read(path: Path, specification: dict[str, Any]) -> dict[str, Any]:
     try:
         result: dict[str, Any] = read_sealed(path / RESULT_FILE, RESULT_FILE)
         there = result["specification"]
-        for name, digest in result.get("files", {}).items():
+        for name, digest in result["files"].items():
             if file_digest(path / name) != digest:
                 raise ValueError(f"{name} is not what was written")
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise BadInput(
             f"{path} holds no finished fine-tuning ({error}); delete it or name another folder"
         ) from error

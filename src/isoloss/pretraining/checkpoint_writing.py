@@ -248,7 +248,6 @@ def put_starting_weights(
     record = read_sealed(start_from / RECORD_FILE, RECORD_FILE)
     before = record["specification"]
     _refuse_another_model(start_from, before, settings_as_json(specification))
-    # Checkpoints written before the seeds were stored contain only their own.
     seeds = (*record.get("earlier_seeds", ()), before["seed"])
     if specification.seed in seeds:
         raise BadInput(

@@ -166,12 +166,12 @@ def _digest_in(specification: Path) -> str | None:
 
 
 def _state_digest(folder: Path, name: str) -> str:
-    """The recorded digest of the training state, itself verified unless written by an older isoloss."""
+    """The recorded digest of the training state, itself verified."""
     try:
-        digest, *seal = (folder / TRAINING_STATE_DIGEST_FILE).read_text().split()
+        digest, seal = (folder / TRAINING_STATE_DIGEST_FILE).read_text().split()
     except (OSError, ValueError) as error:
         raise _damaged(folder, TRAINING_STATE_DIGEST_FILE, "cannot be read") from error
-    if seal not in ([], [json_digest([name, digest])]):
+    if seal != json_digest([name, digest]):
         raise _damaged(folder, TRAINING_STATE_DIGEST_FILE, "is not what was written")
     return digest
 

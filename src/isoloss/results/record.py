@@ -4,8 +4,6 @@ import io
 import json
 import math
 import sys
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,25 +82,29 @@ def read_records(path: Path, name: str) -> list[Record]:
     """All records of the file, in the order in which they were written; none if there is no file.
 
     Raises Damaged, naming the line, if a line is not a record, and if the records, or the values beside them,
-    are not those that were written under that name. Lines without a digest, as written by older versions of
-    isoloss, are accepted as they are.
+    are not those that were written under that name.
     """
+    return _verified(path, name)[0]
+
+
+def _verified(path: Path, name: str) -> tuple[list[Record], bool]:
+    """The records of the file, and whether there are values beside them."""
     if not path.exists():
-        return []
+        return [], False
     lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.stat().st_size else []
     found = [_parse(line, number, path) for number, line in enumerate(lines, start=1)]
     records, marked = [record for record, _ in found], {marks for _, marks in found}
+    beside: dict[str, Setting] = {}
     for digest, of_values in marked:
         beside = {VALUES: of_values} if of_values is not None else {}
-        whole = digest is None or digest == _batch_digest(records, name, beside)
-        if len(marked) > 1 or not whole:
+        if len(marked) > 1 or digest != _batch_digest(records, name, beside):
             raise Damaged(f"{path} is damaged or not what its name says; delete it to measure again")
         if beside and not _is(path.with_suffix(".npz"), str(of_values)):
             raise Damaged(
                 f"{path.with_suffix('.npz')} is damaged or missing; delete {path.name} beside it to measure "
                 "again"
             )
-    return records
+    return records, bool(beside)
 
 
 def read_values(path: Path, name: str) -> Values:
@@ -111,23 +113,10 @@ def read_values(path: Path, name: str) -> Values:
     >>> read_values(Path("none.jsonl"), "none")
     {}
     """
-    read_records(path, name)
-    beside = path.with_suffix(".npz")
-    if not beside.exists():
+    if not _verified(path, name)[1]:
         return {}
-    try:
-        with np.load(beside, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise Damaged(
-            f"{beside} is damaged ({error}); delete it, and the records beside it to measure again"
-        ) from error
-
-
-def carries_digests(path: Path) -> bool:
-    """Whether a file of records was written by a version of isoloss that adds digests."""
-    with path.open("rb") as file:
-        return f'"{SEAL}": "'.encode() in file.readline()
+    with np.load(path.with_suffix(".npz"), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def _lines(records: Sequence[Record], name: str, beside: dict[str, str]) -> list[str]:
@@ -165,18 +154,7 @@ def _parse(line: bytes, number: int, path: Path) -> tuple[Record, tuple[Setting,
     try:
         content = json.loads(line)
         marks = content.pop(SEAL, None), content.pop(VALUES, None)
-        record = Record(**content)
-        numbers = (record.value, record.standard_error or 0.0, record.n)
-        words = (record.quantity, record.unit, record.checkpoint)
-        if not all(isinstance(each, int | float) for each in numbers) or not all(
-            isinstance(each, str) for each in words
-        ):
-            raise TypeError("a value is no number, or a name no text")
-        if not isinstance(record.settings, dict):
-            raise TypeError("the settings have no names")
-        if not isinstance(record.seed, int | None):
-            raise TypeError("the seed is no number")
-        return record, marks
+        return Record(**content), marks
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(
             f"{path}: line {number} is not a record ({error}); delete the line, or the file to measure again"

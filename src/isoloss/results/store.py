@@ -11,9 +11,6 @@ from isoloss.files import write_atomically
 SEAL = "sha256"
 """The key under which an object keeps its digest."""
 
-SEAL_LENGTH = 64
-"""Length of a hexadecimal digest."""
-
 FORMAT = "1"
 """Version of the file layout, incremented when it changes; files of another version are refused."""
 
@@ -44,45 +41,20 @@ def write_sealed(path: Path, content: dict[str, Any], name: str) -> None:
 def read_sealed(path: Path, name: str) -> Any:
     """The object that `write_sealed` wrote under that name.
 
-    One without a digest, as written by early 0.2.0, is accepted. Raises Damaged if the file is missing or
-    anything else.
+    Raises Damaged if the file is missing or anything else.
     """
     try:
-        return unsealed(json.loads(path.read_bytes()), name)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
         raise damaged(path) from error
+    if not isinstance(content, dict) or content.pop(SEAL, None) != _digest(content, name):
+        raise damaged(path)
+    return content
 
 
 def sealed(content: dict[str, Any], name: str) -> dict[str, Any]:
     """The object with `sha256`, the digest of `name` and everything else."""
     return {**content, SEAL: _digest(content, name)}
-
-
-def unsealed(content: Any, name: str) -> Any:
-    """The content without its digest, verified; content that never had a digest is returned as it is.
-
-    Raises ValueError if the digest does not match or if `content` is not an object.
-    """
-    if not isinstance(content, dict):
-        raise ValueError("it is no object")
-    if SEAL in content:
-        rest = {key: value for key, value in content.items() if key != SEAL}
-        whole = content[SEAL] == _digest(rest, name)
-    else:
-        rest, whole = content, not _seal_by_another_key(content, name)
-    if not whole:
-        raise ValueError("it is not what was written")
-    return rest
-
-
-def _seal_by_another_key(content: dict[str, Any], name: str) -> bool:
-    """Whether a value is the digest of all others, or of one of them: then the seal's key was damaged."""
-    for key, value in content.items():
-        if isinstance(value, str) and len(value) == SEAL_LENGTH:
-            others = {other: content[other] for other in content if other != key}
-            if value in (_digest(others, name), *(_digest(other, name) for other in others.values())):
-                return True
-    return False
 
 
 def damaged(path: Path) -> Damaged:
