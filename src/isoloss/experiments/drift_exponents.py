@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import Claim
 from isoloss.experiments.drift_runs import RelativeSchedule
 from isoloss.experiments.drift_statistics import (
     AnyClock,
@@ -27,6 +27,7 @@ from isoloss.experiments.drift_statistics import (
     halvings_of_trace,
 )
 from isoloss.experiments.grammar_runs import DRIFT, PART, START
+from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames, statistic_of
 from isoloss.results.verdict import Region, above, below
 
@@ -233,21 +234,17 @@ def _exponent_is_one(name: str, scales_as: str, exponent: str, statistic: Statis
 
 
 CLAIMS_OF_GRAMMARS = (
-    Claim(
-        name="loss-stands",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "loss-stands",
         sentence="On at least eight of ten grammars the loss does not change along SGD.",
         paper="“after the validation pre-training loss converges” (Section 4)",
         measure=(
             "largest change of a schedule's exact loss since the start, median over seeds, over the loss at "
             f"the start; {THIRD.format('largest')}"
         ),
-        unit="",
-        claimed=below(0.005),
+        bound=0.005,
         statistic=_not_above(MEDIAN_LOSS),
-        kind="premise",
         reason="as for drift: four times the spread of the paper's losses",
-        lowest=0.0,
     ),
     Claim(
         name="trace-falls",

@@ -21,6 +21,7 @@ from isoloss.experiments.equal_knowledge import (
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, LOG_KL, TRACE, trace_bars
 from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
+from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.robustness import (
     SecondLanguageQuantity,
@@ -77,30 +78,24 @@ def _flatter_is_no_better(name: str, what: str, column: str) -> Claim:
 
 
 PREMISES = (
-    Claim(
-        name="know-nearly-everything",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "know-nearly-everything",
         sentence="The polished models are within 1e-5 nats of the distribution.",
         paper="0.008 to 0.012 nats (losses 3.204 to 3.208 over an entropy of 3.196; Figures 1 and 2)",
         measure="mean over starts of the largest KL(distribution || model) among its polished models",
         unit="× 1e-5 nats",
-        claimed=below(1.0),
+        bound=1.0,
         statistic=most_divergent,
-        kind="premise",
-        lowest=0.0,
         reason="a thousandth of the KL of the paper's models: there is nothing left to learn",
     ),
-    Claim(
-        name="know-the-same",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "know-the-same",
         sentence="The polished models of one start have the same KL to within a fifth.",
         paper=SET_APART,
         measure="mean over starts of log2 of the largest KL over the smallest among its polished models",
         unit="doublings of KL",
-        claimed=below(math.log2(1.2)),
+        bound=math.log2(1.2),
         statistic=partial(doublings_apart, column="kl"),
-        kind="premise",
-        lowest=0.0,
         reason="log2 of 1.2, a fifth more",
     ),
     Claim(

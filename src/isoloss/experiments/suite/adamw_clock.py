@@ -22,6 +22,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import DRIFT, PART, START, Branch, branched_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import AdamWSchedule, Schedule, checkpoint_steps, first_step
+from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.drift_limits import Variant, limit_panels
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
@@ -39,17 +40,13 @@ BY_SCHEDULE = Colour("pace", "AdamW's α and B")
 
 
 CLAIMS = (
-    Claim(
-        name="loss-stands",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "loss-stands",
         sentence="The loss does not change along AdamW.",
         paper=NOBODY,
         measure="largest change of a schedule's mean exact loss since the start, over the loss at the start",
-        unit="",
-        claimed=below(0.005),
+        bound=0.005,
         statistic=change_of_loss,
-        kind="premise",
-        lowest=0.0,
         reason="as for SGD, in drift",
     ),
     Claim(

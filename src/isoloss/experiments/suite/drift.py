@@ -23,6 +23,7 @@ from isoloss.experiments.drift_statistics import (
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, second_grammar, third_grammar
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.seed_bootstrap import MedianOverSeeds
 from isoloss.results.verdict import Region, above, below, within
@@ -31,20 +32,16 @@ NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows o
 POWERS = "of steps ∝ η^-a B^b, by least squares on log2 of the steps to half of the fall that all schedules"
 
 CLAIMS = (
-    Claim(
-        name="loss-stands",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "loss-stands",
         sentence="The loss does not change along SGD.",
         paper="“after the validation pre-training loss converges” (Section 4)",
         measure=(
             "largest change of a schedule's exact loss since the start, median over seeds, over the loss at "
             "the start"
         ),
-        unit="",
-        claimed=below(0.005),
+        bound=0.005,
         statistic=partial(change_of_loss, centre=pl.Expr.median),
-        kind="premise",
-        lowest=0.0,
         reason="four times the spread of the paper's losses: each schedule settles at a loss of its own",
     ),
     Claim(

@@ -12,9 +12,8 @@ from isoloss.experiments.dyck_continuations import ADVERSARY, AT, COMPARED, Dyck
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import WHY_PAPER_WINDOW, gap_at_the_end
+from isoloss.experiments.shared.claims import WHY_PAPER_WINDOW, gap_at_the_end, premise_of_loss
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, slope_within
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.results.verdict import above, below
 
@@ -62,20 +61,15 @@ def _mean_over_seeds(runs: Sequence[pl.DataFrame], statistic: Callable[[pl.DataF
 
 
 CLAIMS = (
-    Claim(
-        name="ways-have-one-loss",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "ways-have-one-loss",
         sentence="All continuations reach the same pre-training loss.",
         paper=MADE,
         measure=(
             "mean over seeds of largest minus smallest loss of the continuations' last checkpoints, over "
             "their mean"
         ),
-        unit="",
-        claimed=below(LOSS_WINDOW),
         statistic=gap_at_the_end,
-        kind="premise",
-        lowest=0.0,
         reason=WHY_PAPER_WINDOW,
     ),
     Claim(

@@ -19,6 +19,7 @@ from isoloss.experiments.grammar_runs import PART, VARIANT, Branch, branched_run
 from isoloss.experiments.languages import GRAMMAR_ENTROPY, LanguagePlan
 from isoloss.experiments.scale import STANDARDISED, Scale
 from isoloss.experiments.schedules import Schedule, first_step
+from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import slope_within
@@ -128,17 +129,13 @@ def _causes(name: str, of: str, what: str) -> Claim:
 
 
 CLAIMS = (
-    Claim(
-        name="one-loss",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "one-loss",
         sentence="The four interventions reach the same loss.",
         paper=SETS_APART,
         measure="largest minus smallest of the interventions' mean exact losses, over their mean",
-        unit="",
-        claimed=below(0.005),
+        bound=0.005,
         statistic=range_of_losses,
-        kind="premise",
-        lowest=0.0,
         reason="four times the spread of the paper's losses",
     ),
     Claim(

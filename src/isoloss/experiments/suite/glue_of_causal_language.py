@@ -14,6 +14,7 @@ from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.figures import BY_WIDTH, LOSS, STEP
 from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import runs_of_sizes
 from isoloss.experiments.shared.real_text import ComparedTask
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
@@ -24,7 +25,7 @@ from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.references import BeforeTraining, ControlQuantity, TextControls
 from isoloss.measurements.student_task_texts import Policy, StudentTaskTexts
 from isoloss.panels import Axis, Categories, Lines, Panel
-from isoloss.results.verdict import above, below
+from isoloss.results.verdict import above
 
 PAPERS_TASKS = ("SST-2", "QNLI")
 CONVERGED = 0.01
@@ -147,17 +148,13 @@ def _teachers(scale: Scale) -> TeachersLanguage:
 
 
 def _claims(tasks: Sequence[ComparedTask], longest: int) -> tuple[Claim, ...]:
-    premise = Claim(
-        name="near-the-law",
-        answers=Question.LOSS,
+    premise = premise_of_loss(
+        "near-the-law",
         sentence=("At the end of training, KL(distribution || model) is small beside the loss."),
         paper="“even with almost the same pre-training loss” (Figure 3; no number given)",
         measure="mean over runs of KL(distribution || model) at the last checkpoint over the loss there",
-        unit="",
-        claimed=below(CONVERGED),
+        bound=CONVERGED,
         statistic=share_to_learn,
-        kind="premise",
-        lowest=0.0,
         reason="with more left to learn, later or larger models may do better because their loss is lower",
     )
     return (premise, *(claim for task in tasks for claim in _claims_of(task, longest)))

@@ -13,7 +13,13 @@ from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import measured_at
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import ASSOCIATION, UNDECIDABLE, WHY_ASSOCIATION, WHY_PAPER_WINDOW
+from isoloss.experiments.shared.claims import (
+    ASSOCIATION,
+    UNDECIDABLE,
+    WHY_ASSOCIATION,
+    WHY_PAPER_WINDOW,
+    premise_of_loss,
+)
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import (
     RANGE_OF_LOSS,
@@ -23,13 +29,12 @@ from isoloss.experiments.statistics.along_runs import (
     in_points,
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.task_sentences import Shift
 from isoloss.panels import Axis, Dots, Panel
-from isoloss.results.verdict import above, below
+from isoloss.results.verdict import above
 
 SHIFTS: tuple[tuple[Shift, str], ...] = (
     ("skewed roots", "skewed_roots_accuracy"),
@@ -69,17 +74,12 @@ def _of_shift(shift: Shift, column: str) -> tuple[Claim, Claim]:
 
 
 CLAIMS = (
-    Claim(
-        name="one-loss-of-shifted",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "one-loss-of-shifted",
         sentence="Within a run, after saturation, the pre-training loss no longer changes.",
         paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
         measure="mean over runs of largest minus smallest exact loss of the run's dots, over their mean",
-        unit="",
-        claimed=below(LOSS_WINDOW),
         statistic=RANGE_OF_LOSS,
-        kind="premise",
-        lowest=0.0,
         reason=WHY_PAPER_WINDOW,
     ),
     *(claim for shift, column in SHIFTS for claim in _of_shift(shift, column)),

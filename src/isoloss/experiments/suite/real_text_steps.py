@@ -2,20 +2,18 @@
 
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import BY_SEED, STEP, TRACE
 from isoloss.experiments.planned_run import measured_at
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import WHY_WINDOW, later_is_better, later_is_flatter
+from isoloss.experiments.shared.claims import later_is_better, later_is_flatter, premise_of_loss
 from isoloss.experiments.shared.real_text import TextSizes, followed_runs, majority
 from isoloss.experiments.shared.real_text_settings import SEEDS
 from isoloss.experiments.statistics.along_runs import RANGE_OF_LOSS
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.measurements.quantity import Quantity
 from isoloss.panels import Axis, Dots, Lines, Panel
-from isoloss.results.verdict import below
 
 ACCURACY = "accuracy"
 LOSS = Axis("loss", "validation loss (nats a masked word)", "loss_error")
@@ -24,18 +22,12 @@ TUNED = Axis(FINE_TUNED, "accuracy, fine-tuned", f"{FINE_TUNED}_deviation")
 PROBE = Axis(ACCURACY, "linear probe accuracy", f"{ACCURACY}_deviation")
 
 CLAIMS = (
-    Claim(
-        name="one-loss",
-        answers=Question.LOSS,
+    premise_of_loss(
+        "one-loss",
         sentence="From the first measured checkpoint to the last, the validation loss does not change.",
         paper="“even after the pre-training loss converges” (Figure 2; no number given)",
         measure="mean over runs of largest minus smallest loss of the run's checkpoints, over their mean",
-        unit="",
-        claimed=below(LOSS_WINDOW),
         statistic=RANGE_OF_LOSS,
-        kind="premise",
-        lowest=0.0,
-        reason=WHY_WINDOW,
     ),
     later_is_better(
         "later-is-better",
