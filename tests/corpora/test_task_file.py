@@ -136,7 +136,7 @@ def test_numbers_are_classes_in_their_order(tmp_path):
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": " ", "label": 0}\n', "row 2: the text is missing"),
         ("a.jsonl", '{"text": "a", "label": 1}\n[1]\n', "line 2: this is no JSON object"),
         ("a.jsonl", '{"text": "a", "label": 1}\n' + "[" * 100_000, "line 2: this is no JSON object"),
-        ("a.jsonl", '{"text": "\\ud800", "label": 1}\n', "row 1: there is half a surrogate pair"),
+        ("a.jsonl", '{"text": "\\ud800", "label": 1}\n', "line 1: there is half a surrogate pair"),
         ("a.jsonl", "", "has no examples"),
         ("a.csv", "text,label\n", "has no examples"),
         ("a.csv", "text,label\na,1\nb,1\n", "every example of .* has the label '1'"),

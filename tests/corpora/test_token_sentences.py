@@ -2,12 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from isoloss.corpora.answered_texts import texts_with_classes
+from isoloss.corpora.answered_texts import texts_with_classes, words_with_classes
 from isoloss.corpora.token_sentences import (
     CHARACTERS_A_TOKEN,
     TextCorpus,
     read_text_corpus,
     read_token_corpus,
+    texts_of_table,
 )
 from isoloss.errors import BadInput
 from isoloss.models.tokenizer import word_tokenizer
@@ -73,6 +74,28 @@ def test_a_list_in_place_of_a_text_is_refused_and_nan_is_left_out(tmp_path):
     )
     with pytest.raises(BadInput, match="row 2: an object is under 'sentence2'"):
         texts_with_classes(path, {"0": 0, "1": 1})
+
+
+@pytest.mark.parametrize(
+    ("read", "row"),
+    [
+        (texts_of_table, '{"text": "\\udc00"}'),
+        (
+            lambda path: texts_with_classes(path, {"0": 0}),
+            '{"premise": "a", "hypothesis": "\\ud800", "label": 0}',
+        ),
+        (lambda path: words_with_classes(path, {"0": 0}), '{"tokens": ["a", "\\ud800"], "labels": [0, 0]}'),
+    ],
+)
+def test_half_a_surrogate_pair_is_no_text(tmp_path, read, row):
+    path = tmp_path / "a.jsonl"
+    path.write_text(row)
+    with pytest.raises(
+        BadInput, match=r"a.jsonl, line 1: there is half a surrogate pair; write the file again"
+    ):
+        read(path)
+    path.write_text(row.replace("\\ud800", "\\ud83d\\ude00").replace("\\udc00", "\\ud83d\\ude00"))
+    read(path)
 
 
 @pytest.mark.parametrize(

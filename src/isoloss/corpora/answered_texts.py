@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from isoloss.corpora.task_file import COLUMNS, LABEL, SURROGATE, read_table
+from isoloss.corpora.task_file import COLUMNS, LABEL, read_table
 from isoloss.corpora.token_sentences import (
     TABLES,
     TextCorpus,
@@ -176,15 +176,13 @@ def _rows(path: Path, table: pl.DataFrame, names: Sequence[str]) -> Iterable[tup
 
 
 def _pairs(path: Path, names: Sequence[str], rows: Iterable[tuple[object, ...]]) -> TextCorpus:
-    """Raises BadInput for a row that lacks one of the two texts, and for half a surrogate pair."""
+    """Raises BadInput for a row that lacks one of the two texts."""
     firsts, seconds = [], []
     for row, pair in enumerate(rows, start=1):
         if not all(map(is_filled, pair)):
             raise BadInput(
                 f"{path}, row {row}: {names[0]} or {names[1]} is missing; give both, or drop the row"
             )
-        if any(SURROGATE.search(str(each)) for each in pair):
-            raise BadInput(f"{path}, row {row}: there is half a surrogate pair; write the file again")
         firsts.append(str(pair[0]))
         seconds.append(str(pair[1]))
     return TextCorpus(firsts, range(1, len(firsts) + 1), seconds=seconds)

@@ -171,7 +171,7 @@ def _json_documents(path: Path, column: str) -> Iterator[Document]:
             raise BadInput(
                 f"{line.place}: there is no text under '{column}'; name the column that holds the text"
             )
-        _refuse_half_pair(text, line.place)
+        refuse_half_pair(text, line.place)
         yield Document(text, line.place)
 
 
@@ -214,13 +214,15 @@ def _rows(path: Path, texts: Iterable[object]) -> Iterator[Document]:
                 f"{path}, row {row}: the text has more than {LONGEST_DOCUMENT:,} characters; write a "
                 "document a row"
             )
-        _refuse_half_pair(text, f"{path}, row {row}")
         yield Document(text, f"{path}, row {row}")
 
 
-def _refuse_half_pair(text: str, place: str) -> None:
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise BadInput(f"{place}: the text holds half a surrogate pair; write the file again")
+def refuse_half_pair(read: object, place: str) -> None:
+    """Raise BadInput for half a surrogate pair: JSON, of which this was read, can hold one, and no text."""
+    try:
+        json.dumps(read, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"{place}: there is half a surrogate pair; write the file again") from error
 
 
 @dataclass(frozen=True)

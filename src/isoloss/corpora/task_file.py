@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from isoloss.corpora.documents import refuse_half_pair
 from isoloss.corpora.labelled_texts import (
     LabelledTexts,
     Shares,
@@ -36,8 +37,6 @@ COLUMNS = (
 
 LABEL = "label"
 WHOLE_NUMBER = re.compile(r"-?\d{1,18}")
-SURROGATE = re.compile("[\ud800-\udfff]")
-"""JSON can contain an unpaired surrogate, which is not text and cannot be encoded."""
 
 KIND = "rows of a text and a label"
 
@@ -111,8 +110,6 @@ def _read(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
         *row_texts, named = (_spelled(value) for value in row)
         if not named:
             raise BadInput(f"{path}, row {number}: the label is missing; give each text one, or drop the row")
-        if SURROGATE.search(" ".join((*row_texts, named))):
-            raise BadInput(f"{path}, row {number}: there is half a surrogate pair; write the file again")
         if not all(row_texts):
             raise BadInput(f"{path}, row {number}: the text is missing; give one, or drop the row")
         examples.append((*row_texts, named))
@@ -179,6 +176,7 @@ def _json_objects(path: Path, kind: str) -> pl.DataFrame:
             raise BadInput(f'{path}, line {number}: this is no JSON object; give one a line, {{"text": ...}}')
         if type(row) is not type(next(iter(rows), row)):
             raise BadInput(f"{path}, line {number}: it mixes strings and objects; give only one of them")
+        refuse_half_pair(row, f"{path}, line {number}")
         rows.append(row)
     if not rows:
         raise BadInput(f"{path} has no examples; give {kind}")

@@ -164,8 +164,7 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
     r"""Each row's number, from 1, and its text, without rows whose text is blank.
 
     They are in a column 'text' or 'sentence', or in the only one that holds text. Raises BadInput if there is
-    no such column, or several, if the file is no table, for a list in place of a text, and for half a
-    surrogate pair.
+    no such column, or several, if the file is no table, and for a list in place of a text.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "reviews.csv"
@@ -173,7 +172,7 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
     >>> texts_of_table(path)
     [(1, 'good, mostly'), (2, 'bad')]
     """
-    from isoloss.corpora.task_file import COLUMNS, SURROGATE, read_table  # most texts need not wait for it
+    from isoloss.corpora.task_file import COLUMNS, read_table  # most texts need not wait for it
 
     table = read_table(path, "rows with a column 'text'")
     cells = {name: table[name].to_list() for name in table.columns}
@@ -185,10 +184,7 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
             f"{path} has no column 'text' or 'sentence', but {there}; rename the one to measure on"
         )
     refuse_several_in_a_cell(path, named[0], cells[named[0]])
-    texts = [(row, str(cell)) for row, cell in enumerate(cells[named[0]], start=1) if is_filled(cell)]
-    if broken := [row for row, text in texts if SURROGATE.search(text)]:
-        raise BadInput(f"{path}, row {broken[0]}: there is half a surrogate pair; write the file again")
-    return texts
+    return [(row, str(cell)) for row, cell in enumerate(cells[named[0]], start=1) if is_filled(cell)]
 
 
 def _is_text(cell: object) -> bool:
