@@ -45,3 +45,10 @@ def test_no_allocation_is_better(seed):
 def test_a_mean_below_the_fewest_bits_is_refused():
     with pytest.raises(BadInput, match=r"a mean of 2.5 bits is below the 3 of the fewest"):
         allocate_bits({"a": {3: 1.0, 4: 0.5}}, {"a": 7}, 2.5)
+
+
+def test_a_mean_that_can_be_met_exactly_is():
+    """4.35 times 100 is a little less than 435 in floating point."""
+    costs = {name: {4: 1.0, 5: 0.0} for name in ("a", "b")}
+    found = allocate_bits(costs, {"a": 65, "b": 35}, 4.35)
+    assert (found.bits, found.mean_bits) == ({"a": 4, "b": 5}, 4.35)

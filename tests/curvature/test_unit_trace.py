@@ -1,6 +1,7 @@
 """The trace relative to units, by its definition and after reparametrisations that leave the function."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -84,6 +85,20 @@ def test_a_norms_scale_may_be_absorbed_by_what_reads_it(name):
     assert usual > 1e-6
 
 
+@pytest.mark.parametrize("name", ["gpt-neox", "llama"])
+def test_so_may_the_last_norms_by_the_output_layer_whatever_it_is_called(name):
+    """GPT-NeoX calls its output layer `embed_out`, which is no table of embeddings."""
+    model, (objective, batch) = tiny_language_model(name, tied=False), batch_of(name)
+    norm = model.gpt_neox.final_layer_norm if name == "gpt-neox" else model.model.norm
+    factors = torch.linspace(0.4, 2.5, norm.weight.numel()).double()
+    scores, units, usual = relative_changes(
+        model, objective, batch, lambda: absorb(norm, [model.get_output_embeddings()], factors)
+    )
+    assert scores <= 1e-5
+    assert units <= 1e-4
+    assert usual > 1e-3
+
+
 def test_neurons_of_a_relu_network_may_be_rescaled():
     model, (objective, batch) = tiny_language_model("opt"), batch_of("opt")
     assert model.config.activation_function == "relu"
@@ -100,13 +115,12 @@ def test_it_is_the_sum_over_units_of_the_rise_of_kl_along_each():
     scores, derivatives = scores_and_their_derivatives(model, objective, batch)
     moved = []
     for each in output_rows(model):
-        name, weight = each.name, each.rows
-        ones = unit_products(name, torch.ones_like(weight), torch.ones_like(weight)[None])
+        ones = unit_products(each, torch.ones_like(each.weight)[None])
         for unit in range(ones.shape[1]):
             alone = torch.zeros_like(ones)
             alone[0, unit] = 1.0
-            change = weight * inside(name, weight, alone)
-            moved.append(derivatives[name].flatten(2) @ each.stored(change).flatten())
+            change = each.weight * inside(each, alone)
+            moved.append(derivatives[each.name].flatten(2) @ change.flatten())
     # Twice the rise of KL to second order: the variance of the change of scores under the distribution.
     p, along = scores.softmax(1), torch.stack(moved)
     rises = ((p * along.square()).sum(2) - (p * along).sum(2).square()).sum(0)
@@ -127,9 +141,9 @@ def scores_and_their_derivatives(model, objective, batch):
     return scores.detach(), dict(zip(weights, shaped, strict=True))
 
 
-def inside(name, weight, chosen):
+def inside(each, chosen):
     """1 for the weights of the chosen unit: the derivative of its inner product with ones."""
-    ones = torch.ones_like(weight, requires_grad=True)
+    ones = torch.ones_like(each.weight, requires_grad=True)
     with torch.enable_grad():
-        along = (unit_products(name, ones, torch.ones_like(weight)[None]) * chosen).sum()
+        along = (unit_products(replace(each, weight=ones), torch.ones_like(ones)[None]) * chosen).sum()
         return torch.autograd.grad(along, ones)[0]

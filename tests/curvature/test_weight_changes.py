@@ -44,6 +44,19 @@ def test_every_group_of_a_row_is_rounded_by_itself():
     assert torch.equal(rounded_to(experts, 5, 5)[1], rounded_to(experts[1], 5, 5))
 
 
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("bits", [8, 12])
+def test_the_spacing_of_small_weights_in_low_precision_is_exact(precision, bits):
+    """In float16 a spacing of 1e-7 has a digit or none, and in bfloat16 number 127 would be 128."""
+    weights = (1e-4 * drawn(20, 50)).to(precision)
+    assert torch.equal(rounded_to(weights, bits), rounded_to(weights.float(), bits).to(precision))
+
+
+def test_shares_that_differ_little_have_names_of_their_own():
+    assert Noise(0.07).name == "7 % noise"
+    assert Pruning(0.12345).name != Pruning(0.12346).name
+
+
 def test_a_row_is_what_one_output_is_made_of_however_it_is_stored():
     linear, other = nn.Linear(6, 4), Conv1D(4, 6)
     with torch.no_grad():

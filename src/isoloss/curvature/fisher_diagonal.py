@@ -21,7 +21,7 @@ from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bit
 from isoloss.curvature.per_sentence.every_other_parameter import gradients_by_sentence
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import refuse_too_few
-from isoloss.curvature.weight_changes import output_rows
+from isoloss.curvature.weight_changes import OutputRows, output_rows
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
@@ -136,7 +136,6 @@ _OUTPUT_OF_HEADS = re.compile(
     r"(?:attention\.output\.dense|attention\.dense|attention\.out_lin|attn\.c_proj|attn\.Wo|attn\.out_proj"
     r"|o_proj)\.weight$"
 )
-_TABLE = re.compile(r"(?:embed|wte|wpe)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -160,23 +159,21 @@ class UnitTrace:
         return paired_difference(self.values, reference.values)
 
 
-def unit_products(name: str, weight: Tensor, gradients: Float[Tensor, "k ..."]) -> Float[Tensor, "k u"]:
-    """⟨w_u, g_u⟩ of a parameter's units, of k gradients; a matrix has the weights of one output in a row.
+def unit_products(each: OutputRows, gradients: Float[Tensor, "k ..."]) -> Float[Tensor, "k u"]:
+    """⟨w_u, g_u⟩ of a parameter's units, of k gradients of its shape.
 
     - A matrix that maps: what reads one input number, a column. Invariant under any invertible matrix that
       acts on its outputs (rotations of heads), and under factors on its inputs (gains, neurons).
     - The output map of attention heads, and a table of embeddings: a row; the changes act on its inputs.
     - A norm's gain: each number. Any other vector, a bias: the whole of it.
     """
-    products = weight.double() * gradients.double()
-    if weight.ndim < 2:
-        return (
-            products
-            if is_norm(name) and name.endswith("weight")
-            else products.flatten(1).sum(1, keepdim=True)
-        )
-    acts_on_inputs = _OUTPUT_OF_HEADS.search(name) or _TABLE.search(name)
-    return products.sum(-1 if acts_on_inputs else -2).flatten(1)
+    products = each.rows.double() * each.of(gradients).double()
+    if each.rows.ndim > 1:
+        acts_on_inputs = each.is_table or _OUTPUT_OF_HEADS.search(each.name)
+        return products.sum(-1 if acts_on_inputs else -2).flatten(1)
+    if is_norm(each.name) and each.name.endswith("weight"):
+        return products
+    return products.flatten(1).sum(1, keepdim=True)
 
 
 def unit_trace(
@@ -219,8 +216,7 @@ def unit_trace(
                 model, objective, batch, cotangents, parameters, memory_bytes
             ):
                 for name, gradient in gradients.items():
-                    weight = weights[name]
-                    along = unit_products(name, weight.rows, weight.of(gradient))
+                    along = unit_products(weights[name], gradient)
                     units[name] = along.shape[1]
                     values[sentences] += along.square().sum(1)
             found.append((values / counts).cpu())

@@ -34,11 +34,12 @@ def rounded_to(
         return weights
     columns = weights.shape[-1]
     width = columns if group is None else min(group, columns)
-    padded = nn.functional.pad(weights, (0, -columns % width))
+    exact = weights.to(torch.promote_types(weights.dtype, torch.float32))  # float16 may hold no spacing
+    padded = nn.functional.pad(exact, (0, -columns % width))
     padded = padded.reshape(*weights.shape[:-1], -1, width)
     spacing = padded.abs().amax(dim=-1, keepdim=True) / (2 ** (bits - 1) - 1)
     rounded = torch.where(spacing > 0, (padded / spacing).round() * spacing, padded)
-    return rounded.flatten(-2)[..., :columns]
+    return rounded.flatten(-2)[..., :columns].to(weights)
 
 
 @runtime_checkable
@@ -111,7 +112,7 @@ class Pruning:
 
     @property
     def name(self) -> str:
-        return f"{100 * self.share:.3g} % pruned"
+        return f"{100 * self.share:.10g} % pruned"
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
         count = round(self.share * weight.numel())
@@ -134,7 +135,7 @@ class Noise:
 
     @property
     def name(self) -> str:
-        return f"{100 * self.relative:.3g} % noise"
+        return f"{100 * self.relative:.10g} % noise"
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
         """One draw; see `WeightChange`."""
@@ -218,8 +219,9 @@ def allocate_bits(
     BitAllocation(bits={'first': 4, 'second': 8}, mean_bits=6.0, predicted=1.5)
     """
     numbers = sum(sizes[part] for part in costs)
+    most = math.floor(mean_bits * numbers * (1 + 1e-12))  # 4.35 bits of 100 numbers are 435, not a bit less
     fewest = sum(sizes[part] * min(choices) for part, choices in costs.items())
-    if fewest > mean_bits * numbers:
+    if fewest > most:
         raise BadInput(
             f"a mean of {mean_bits:g} bits is below the {fewest / numbers:.3g} of the fewest bits of all"
         )
@@ -233,7 +235,7 @@ def allocate_bits(
         order = np.lexsort((dearer.ravel(), grown.ravel()))
         cheapest = np.minimum.accumulate(dearer.ravel()[order])
         kept = order[np.r_[True, dearer.ravel()[order][1:] < cheapest[:-1]]]
-        kept = kept[grown.ravel()[kept] <= mean_bits * numbers]
+        kept = kept[grown.ravel()[kept] <= most]
         chosen.append((options, kept // len(options), kept % len(options)))
         weights, values = grown.ravel()[kept], dearer.ravel()[kept]
     last = len(values) - 1  # the cheapest is the heaviest
@@ -264,12 +266,16 @@ _CONVOLUTIONS = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 @dataclass(frozen=True)
 class OutputRows:
-    """A parameter and how it is laid out: stored as `weight`, viewed in `shape`, and then perhaps turned."""
+    """A parameter and how it is laid out: stored as `weight`, viewed in `shape`, and then perhaps turned.
+
+    Of a table, as of embeddings, a row is looked up.
+    """
 
     name: str
     weight: Tensor
     shape: tuple[int, ...]
     turned: bool = False
+    is_table: bool = False
 
     @property
     def rows(self) -> Tensor:
@@ -313,4 +319,5 @@ def _laid_out(name: str, weight: Tensor, module: Any, last: str) -> OutputRows:
         return OutputRows(name, weight, of_expert, turned=True)
     by_input = last in _STORED_BY_INPUT.get(kind, ())
     experts = len(shape) == 3 and getattr(module, "is_transposed", False)
-    return OutputRows(name, weight, shape, turned=by_input or experts)
+    is_table = isinstance(module, nn.Embedding) or kind.endswith("Embedding")  # I-BERT's is none of torch's
+    return OutputRows(name, weight, shape, by_input or experts, is_table)
