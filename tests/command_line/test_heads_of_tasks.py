@@ -8,6 +8,7 @@ import pytest
 import torch
 from called import Capture, answer, output_of, refused
 from models_with_heads import HEADS, ROWS, model_with_head, table_of
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoTokenizer, PreTrainedModel
 
 from isoloss.curvature.stopping import Stopping
@@ -75,6 +76,29 @@ def test_a_model_with_the_head_of_a_task_is_measured_with_its_own_loss(tuned: Tu
     model, rows = loaded(head, folder)
     losses = [float(model(**read).loss.detach()) for read in rows]
     assert records["pretraining_loss"]["value"] == pytest.approx(sum(losses) / len(losses), rel=1e-6)
+
+
+@pytest.mark.parametrize("head", ["text", "target"])
+def test_the_curvature_towards_another_checkpoint_is_of_the_same_head(
+    head: str, tmp_path: Path, capsys: Capture
+) -> None:
+    folder, other = (model_with_head(head, tmp_path / f"seed-{seed}", seed=seed) for seed in (0, 1))
+    table = table_of(tmp_path / "table.jsonl", ROWS[head])
+    asked = ("flatness", folder, "--text", table, "--json", "--dtype", "float64", "--quantity")
+    written = output_of(answer(capsys, *asked, f"directional_sharpness={other}"))
+    (model, rows), (towards, _) = loaded(head, folder), loaded(head, other)
+    weights = list(model.parameters())
+    v = [theirs.detach() - ours.detach() for theirs, ours in zip(towards.parameters(), weights, strict=True)]
+    with sdpa_kernel(SDPBackend.MATH):
+        loss = sum(model(**read).loss for read in rows) / len(rows)
+        gradients = torch.autograd.grad(loss, weights, create_graph=True)
+        along = sum((g * each).sum() for g, each in zip(gradients, v, strict=True))
+        twice = torch.autograd.grad(along, weights, materialize_grads=True)
+    square = sum(float(each.square().sum()) for each in v)
+    form = sum(float((g * each).sum()) for g, each in zip(twice, v, strict=True))
+    assert json.loads(written)["records"][0]["value"] == pytest.approx(form / square, rel=1e-6)
+    told = refused(capsys, *asked, f"relative_critical_sharpness={table}")
+    assert "is not read for a model with the head of a task; leave" in told
 
 
 def test_layers_of_a_decoder_are_drawn_with_the_layers(tmp_path: Path, capsys: Capture) -> None:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus, read_token_corpus
+from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus, read_text_corpus, read_token_corpus
 from isoloss.curvature.directional_curvature import critical_sharpness
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
@@ -66,6 +66,11 @@ class RelativeCriticalSharpnessQuantity:
             known = source.corpus
             text = replace(read_text_corpus(path), tokenizer=known.tokenizer, longest=known.longest)
             return replace(source, corpus=text).first(self.sentences)
+        if not isinstance(source.corpus, TokenCorpus):
+            raise BadInput(
+                f"{path} is not read for a model with the head of a task; leave ={path} out, and half of the "
+                "table is learnt from"
+            )
         numbers = read_token_corpus(path, number_of_tokens(model), longest_sentence(model))
         return replace(source, corpus=numbers).first(self.sentences)
 
