@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, first_line
 
 
 def usable_device(device: str) -> torch.device:
@@ -19,7 +19,7 @@ def usable_device(device: str) -> torch.device:
         number.item()  # "meta" is a device too, but one that stores no numbers
         return number.device  # with its index, if there are several of a kind
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         if reason.startswith("Expected one of"):  # and some twenty names follow, most of which are of no use
             reason = "torch knows no device of that name"
         raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error

@@ -44,6 +44,15 @@ def did_you_mean(name: str, known: Iterable[str], alike: float = 0.6) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+def first_line(error: BaseException) -> str:
+    r"""The first line of an error's message, without its full stop, or its type.
+
+    >>> first_line(ValueError("no head.\nUse another.")), first_line(ValueError())
+    ('no head', 'ValueError')
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
 _OF_WRONG_KIND = (TypeError, AttributeError, IndexError, ArithmeticError, AssertionError, RecursionError)
 """What a library raises for a value that it did not check."""
 

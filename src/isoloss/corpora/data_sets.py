@@ -21,7 +21,7 @@ from isoloss.corpora.labelled_texts import (
     split_by_hash,
 )
 from isoloss.corpora.token_sentences import TextCorpus
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.models.hub_names import SECONDS_FOR_THE_HUB, hub_is_reachable
 from isoloss.progress import Progress
 
@@ -193,9 +193,9 @@ class HubDataSet:
             try:
                 row = next(rows, None)
             except Exception as error:  # network errors, from whichever package reads
-                reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
                 raise IsolossError(
-                    f"{self.name} cannot be read after row {number - 1} ({reason}); start again to go on"
+                    f"{self.name} cannot be read after row {number - 1} ({first_line(error)}); start again "
+                    "to go on"
                 ) from error
             if row is None:
                 return

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import polars as pl
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, first_line
 from isoloss.files import refuse_endless
 from isoloss.progress import Progress
 
@@ -198,8 +198,7 @@ def _parquet_documents(path: Path, column: str) -> Iterator[Document]:
         batches = table.select(column).collect_batches(chunk_size=ROWS_AT_ONCE, lazy=True)
         yield from _rows(path, (text for batch in batches for text in batch[column]))
     except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise BadInput(f"{path} cannot be read as Parquet ({reason}); write it again") from error
+        raise BadInput(f"{path} cannot be read as Parquet ({first_line(error)}); write it again") from error
 
 
 def _rows(path: Path, texts: Iterable[object]) -> Iterator[Document]:

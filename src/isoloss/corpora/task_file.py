@@ -22,7 +22,7 @@ from isoloss.corpora.labelled_texts import (
     sharing_no_text,
     split_by_hash,
 )
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, first_line
 from isoloss.files import read_text
 
 COLUMNS = (
@@ -140,7 +140,7 @@ def read_table(path: Path, kind: str) -> pl.DataFrame:
                     raise BadInput(f"there is no file {path}; name a file that holds {kind}")
                 return pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        reason = shorten(str(error).strip().splitlines()[0].rstrip("."), 200, placeholder=" ...")
+        reason = shorten(first_line(error), 200, placeholder=" ...")
         raise BadInput(f"{path} cannot be read as a table ({reason}); give {kind}") from error
     raise BadInput(
         f"{path}: a table is read from .jsonl, .json, .csv, .tsv or .parquet; save it as one of these"

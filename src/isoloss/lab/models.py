@@ -17,7 +17,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import read_language
 from isoloss.models.loading import load_any_language_model, longest_sentence, number_of_tokens
@@ -270,7 +270,7 @@ class TorchModel(PreTrainedModel):
         except BadInput:
             raise
         except Exception as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            reason = first_line(error)
             raise BadInput(
                 f"{name} cannot read token numbers 0 to {tokens - 1} in rows of {longest + 1}, which the "
                 f"language's sentences are ({reason}); give a module that can"
@@ -290,7 +290,7 @@ def in_one_sentence(doing: str) -> Iterator[None]:
     except IsolossError:
         raise
     except (RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        reason = first_line(error)
         memory = isinstance(error, torch.OutOfMemoryError) or "memory" in reason
         advice = "fewer sentences or a smaller batch" if memory else "a model that reads such sentences"
         raise BadInput(f"{doing} failed: {reason}; give {advice}") from None

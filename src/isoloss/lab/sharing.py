@@ -8,7 +8,7 @@ from huggingface_hub import HfApi, ModelCard, ModelCardData
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 import isoloss
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.files import writable
 from isoloss.lab.measured import Measured
 from isoloss.lab.models import CARD_FILE, Model, TorchModel
@@ -69,7 +69,7 @@ def push(
                 f"{repository!r} is no name of a repository; name it as in somebody/a-name"
             ) from error
         except (HfHubHTTPError, OSError, ValueError) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            reason = first_line(error)
             raise IsolossError(
                 f"the hub at {hub.endpoint} did not take {repository}: {reason}; check the token "
                 "(hf auth login) and the network"

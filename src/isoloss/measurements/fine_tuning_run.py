@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.measurements.labelled_inputs import InputSplits, LabelledInputs
 from isoloss.models.hub import quiet
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
@@ -95,8 +95,7 @@ def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTra
                 **_classifying(classes),
             )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadInput(f"no model to fine-tune can be read from {folder}: {reason}") from error
+        raise BadInput(f"no model to fine-tune can be read from {folder}: {first_line(error)}") from error
     missing = [
         key for key in found["missing_keys"] if not key.startswith("classifier.") and ".pooler." not in key
     ]

@@ -14,7 +14,7 @@ from torch.autograd.graph import get_gradient_edge
 from transformers import PreTrainedModel
 
 from isoloss.device import is_out_of_memory
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.objectives.batch import Batch, Objective, sentences_of
 from isoloss.objectives.chosen_positions import last_block_at, states_at
 
@@ -129,7 +129,7 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
     except Exception as error:
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        reason = first_line(error)
         raise BadInput(
             f"{type(model).__name__} cannot be run forward and backward on a sentence of "
             f"{sentence.input_ids.shape[1]} tokens: {reason}; this is the model's own code, so try "
