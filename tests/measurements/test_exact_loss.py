@@ -58,7 +58,7 @@ def mean(numbers):
 
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 28])
 def test_agrees_with_plain_sums_word_by_word(model, language, memory_bytes):
-    evaluation = EvaluationSet.draw(language, 40, seed=3)
+    evaluation = EvaluationSet.draw(language, 15, seed=3)
     words = one_by_one(model, language, evaluation)
     measured = exact_loss(model.train(), OBJECTIVE, evaluation, memory_bytes=memory_bytes)
     assert model.training

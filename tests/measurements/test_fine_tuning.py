@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -64,6 +65,14 @@ def write(folder, architecture=PostLayerNormTransformer, dropout=0.1):
 @pytest.fixture
 def checkpoint(tmp_path):
     return write(tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A checkpoint, and what its fine-tuning as in SHORT left and found; tests only read them."""
+    folder = tmp_path_factory.mktemp("tuned")
+    model = write(folder / "model")
+    return model, folder / "out", fine_tune(model, SPLITS, CLASSES, folder / "out", SHORT)
 
 
 @pytest.mark.parametrize("architecture", [PostLayerNormTransformer, PreLayerNormTransformer])
@@ -186,26 +195,23 @@ def test_training_is_that_of_a_plain_loop(tmp_path):
     assert found.validation == [pytest.approx(right)]
 
 
-def test_a_seed_gives_alone_what_it_gives_among_others_and_the_callers_randomness_is_kept(
-    checkpoint, tmp_path
-):
+def test_a_seed_gives_alone_what_it_gives_among_others_and_the_callers_randomness_is_kept(tuned, tmp_path):
+    checkpoint, first, _ = tuned
     torch.manual_seed(11)
     before = torch.get_rng_state()
-    fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "a", SHORT)
+    fine_tune(checkpoint, SPLITS, CLASSES, tmp_path, replace(SHORT, seeds=(1, 2)))
     assert torch.equal(torch.get_rng_state(), before)
-    other = replace(SHORT, seeds=(1, 2))
-    fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "b", other)
-    files = [tmp_path / run / "seed-1" / "model.safetensors" for run in "ab"]
+    files = [run / "seed-1" / "model.safetensors" for run in (first, tmp_path)]
     assert files[0].read_bytes() == files[1].read_bytes()
-    assert files[0].read_bytes() != (tmp_path / "a" / "seed-0" / "model.safetensors").read_bytes()
+    assert files[0].read_bytes() != (first / "seed-0" / "model.safetensors").read_bytes()
 
 
 class Killed(BaseException):
     pass
 
 
-def test_finished_seeds_are_kept(checkpoint, tmp_path):
-    whole = fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "whole", SHORT)
+def test_finished_seeds_are_kept(tuned, tmp_path):
+    checkpoint, _, whole = tuned
     told = []
 
     def kill(task, completed, total, message=""):
@@ -263,8 +269,9 @@ def test_a_warm_up_longer_than_the_run_is_refused(tmp_path):
         fine_tune(tmp_path, SPLITS, CLASSES, tmp_path / "out")
 
 
-def test_another_runs_folder_and_what_holds_no_model_are_refused(checkpoint, tmp_path):
-    fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "out", SHORT)
+def test_another_runs_folder_and_what_holds_no_model_are_refused(tuned, tmp_path):
+    checkpoint, finished, _ = tuned
+    shutil.copytree(finished, tmp_path / "out")
     slower = replace(SHORT, learning_rate=1e-3)
     with pytest.raises(BadInput, match=r"settings\.learning_rate is 0\.003, not 0\.001"):
         fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "out", slower)

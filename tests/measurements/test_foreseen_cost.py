@@ -51,13 +51,14 @@ FORESEEN = "isoloss.measurements.foreseen_cost"
 SIZE = {"vocab_size": 600, "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
 BERT = BertConfig(**SIZE, intermediate_size=96, pad_token_id=0, num_labels=3)
 RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True}
+DEBERTA = DebertaV2Config(**SIZE | {"num_hidden_layers": 1} | RELATIVE, intermediate_size=96)
 T5 = T5Config(
     vocab_size=600, d_model=48, d_kv=12, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0
 )
 MODELS: dict[str, tuple[Any, Any, Any]] = {
     "bert": (BertForMaskedLM, BERT, "masked"),
     "mpnet": (MPNetForMaskedLM, MPNetConfig(**SIZE, intermediate_size=96), "masked"),
-    "deberta": (DebertaV2ForMaskedLM, DebertaV2Config(**SIZE, intermediate_size=96, **RELATIVE), "masked"),
+    "deberta": (DebertaV2ForMaskedLM, DEBERTA, "masked"),
     "gpt2": (GPT2LMHeadModel, GPT2Config(vocab_size=600, n_embd=48, n_layer=2, n_head=4), "causal"),
     "falcon": (FalconForCausalLM, FalconConfig(**SIZE), "causal"),
     "llama": (LlamaForCausalLM, LlamaConfig(**SIZE, intermediate_size=96), "causal"),
@@ -204,9 +205,15 @@ def of_four_layers(name: str) -> Any:
     return type(config)(**{**config.to_dict(), **more})
 
 
+@pytest.fixture
+def _not_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing._Pass, "warm_up", lambda *_: None)
+
+
 @pytest.mark.parametrize(
     "name", ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gpt2", "t5"))]
 )
+@pytest.mark.usefixtures("_not_warmed_up")
 def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,6 +228,7 @@ def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
     assert seconds == pytest.approx((7.0 + 0.25 * LAYERS) / 5, rel=0.02)
 
 
+@pytest.mark.usefixtures("_not_warmed_up")
 def test_a_model_of_one_layer_takes_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     config = of_layers(BERT, 1)
     model, length = without_storage("one", config, "masked", torch.float32, 24)

@@ -98,9 +98,9 @@ def test_costly_distributions_are_taken_at_one_position_a_sentence_and_the_mean_
 
 def test_the_memory_for_distributions_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     language = pcfg(parse_grammar(GRAMMAR))
-    roomy = language_entropy(language, 300, 1)
+    roomy = language_entropy(language, 40, 1)
     monkeypatch.setattr("isoloss.measurements.entropy.DISTRIBUTION_BYTES", 1)
-    for tight, record in zip(language_entropy(language, 300, 1), roomy, strict=True):
+    for tight, record in zip(language_entropy(language, 40, 1), roomy, strict=True):
         assert tight.value == pytest.approx(record.value, abs=1e-12)
 
 

@@ -19,6 +19,7 @@ from isoloss.measurements import room_and_price
 from isoloss.measurements.room_and_price import (
     Room,
     RoomSettings,
+    Search,
     SearchRule,
     measure_decision,
     measure_room,
@@ -200,13 +201,17 @@ def language_of(seed: int) -> Language:
     )
 
 
-def test_every_language_is_ranked_by_its_own_room() -> None:
-    found = search_languages(language_of, "prefix-4", range(5), WIDE, QUICK)
-    assert (found.searched, found.with_task, found.with_price) == (5, 5, 5)
+@pytest.fixture(scope="module")
+def found() -> Search:
+    return search_languages(language_of, "prefix-4", range(8), WIDE, QUICK)
+
+
+def test_every_language_is_ranked_by_its_own_room(found: Search) -> None:
+    assert (found.searched, found.with_task, found.with_price) == (8, 8, 8)
     rooms = [candidate.room.room.value for candidate in found.ranked]
     assert rooms == sorted(rooms, reverse=True)
-    assert {candidate.seed for candidate in found.ranked} == set(range(5))
-    for candidate in found.ranked:
+    assert {candidate.seed for candidate in found.ranked} == set(range(8))
+    for candidate in found.ranked[::2]:
         language = language_of(candidate.seed)
         assert candidate.room == measure_room(language, language.tasks()[0], QUICK)
         assert candidate.price == price(language, language.tasks()[0])
@@ -214,8 +219,8 @@ def test_every_language_is_ranked_by_its_own_room() -> None:
         assert 0 < candidate.entropy.value < 1.8
 
 
-def test_the_rule_is_what_is_kept() -> None:
-    every = search_languages(language_of, "prefix-4", range(8), WIDE, QUICK).ranked
+def test_the_rule_is_what_is_kept(found: Search) -> None:
+    every = found.ranked
     prices, rooms = sorted(c.price.value for c in every), sorted(c.room.room.value for c in every)
     chances = sorted(c.room.chance.value for c in every)
     rule = SearchRule(prices[1], prices[-2], rooms[2], chances[-3])
@@ -231,15 +236,13 @@ def test_the_rule_is_what_is_kept() -> None:
     assert len(kept.ranked) < len(every)
 
 
-def test_only_decided_languages_are_ranked() -> None:
-    every = search_languages(language_of, "prefix-4", range(8), WIDE, QUICK).ranked
-    largest = sorted(candidate.decision.largest.value for candidate in every)
-    found = search_languages(
-        language_of, "prefix-4", range(8), replace(WIDE, least_decided=largest[5]), QUICK
-    )
-    assert found.with_price == 8
-    assert found.decided == len(found.ranked) == 3
-    assert list(found.ranked) == [c for c in every if c.decision.largest.value >= largest[5]]
+def test_only_decided_languages_are_ranked(found: Search) -> None:
+    largest = sorted(candidate.decision.largest.value for candidate in found.ranked)
+    rule = replace(WIDE, least_decided=largest[5])
+    kept = search_languages(language_of, "prefix-4", range(8), rule, QUICK)
+    assert kept.with_price == 8
+    assert kept.decided == len(kept.ranked) == 3
+    assert list(kept.ranked) == [c for c in found.ranked if c.decision.largest.value >= largest[5]]
 
 
 def test_progress_counts_languages() -> None:
