@@ -34,6 +34,8 @@ def test_text_is_not_read_without_end(tmp_path: Path) -> None:
 def test_folders_are_made_on_the_way_and_bytes_kept(tmp_path: Path) -> None:
     write_atomically(tmp_path / "b" / "c", b"\0\xff")
     assert (tmp_path / "b" / "c").read_bytes() == b"\0\xff"
+    write_atomically(tmp_path / "text", os.fsdecode(b"caf\xe9"))  # a name in Latin-1
+    assert (tmp_path / "text").read_text() == "caf\\udce9"
 
 
 def test_a_locked_folder_in_which_nothing_was_written_is_not_left_behind(tmp_path: Path) -> None:

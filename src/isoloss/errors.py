@@ -91,9 +91,11 @@ def is_failure(error: BaseException) -> bool:
 def printable(text: str) -> str:
     r"""The text with control characters written out, so that a name cannot steer the terminal.
 
-    Line ends and tabs stay as they are.
+    So are bytes of names that are not UTF-8, which could not be written at all. Line ends and tabs stay as
+    they are, and JSON stays what it was.
 
-    >>> printable("a\x1b[2J\tb")
-    'a\\x1b[2J\tb'
+    >>> printable("a\x1b[2J\tb"), printable("caf\udce9")
+    ('a\\u001b[2J\tb', 'caf\\udce9')
     """
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+    unprintable = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
+    return re.sub(unprintable, lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -64,8 +64,9 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     """Write `content` to `path` so that a reader, or a crash, sees all of it or nothing.
 
     In a folder that is itself being written, as by `complete_folder`, no reader looks and a crash leaves
-    nothing anyway: there the file is written at once, and reaches the disk with the folder. Raises
-    IsolossError if the folder cannot be written or the disk is full.
+    nothing anyway: there the file is written at once, and reaches the disk with the folder. In text, bytes of
+    names that are not UTF-8 are written out, as in JSON. Raises IsolossError if the folder cannot be written
+    or the disk is full.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -73,7 +74,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     >>> (folder / "a.txt").read_text()
     'whole'
     """
-    data = content.encode() if isinstance(content, str) else content
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     with writable(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         if any(is_temporary(folder.name) for folder in path.parents):

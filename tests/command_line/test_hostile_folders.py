@@ -290,7 +290,7 @@ def test_control_characters_of_names_do_not_reach_the_terminal(
     else:
         _, written, error = answer(capsys, command, *asked[command])
     assert "\x1b" not in written + error
-    assert "\\x1b" in written + error
+    assert "\\u001b" in written + error
 
 
 @pytest.mark.parametrize("grammar", ["S -> 'a' S [1.0]", "S -> S S [1.0]"])

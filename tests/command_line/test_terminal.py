@@ -1,10 +1,12 @@
+import json
+import os
 import time
 
 import pytest
 from called import Capture
 from rich.table import Table
 
-from isoloss.command_line.terminal import PlainLines, print_failures, table_console
+from isoloss.command_line.terminal import PlainLines, escaped_output, print_failures, table_console
 from isoloss.executors.job import Notice
 
 
@@ -16,6 +18,16 @@ def test_what_is_in_brackets_or_between_colons_is_a_part_of_a_name(capsys: Captu
     told = capsys.readouterr()
     assert all(each in told.out for each in ("two [of] them", "run[a]", ":smile: [/b]"))
     assert told.err == "run[a] failed: no :smile: [/b]\n"
+
+
+def test_json_is_valid_whatever_bytes_a_name_has(capsys: Capture) -> None:
+    name = os.fsdecode(b"caf\xe9\x1b\x7f") + "\x85"
+    with escaped_output():
+        print(json.dumps({"model": name}, ensure_ascii=False))
+        print(name)
+    written, plain = capsys.readouterr().out.splitlines()
+    assert json.loads(written) == {"model": name}
+    assert plain == r"caf\udce9\u001b\u007f\u0085"
 
 
 def test_a_line_is_due_every_ten_seconds_and_estimates_from_a_hundredth_on(

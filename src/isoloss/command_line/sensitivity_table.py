@@ -50,7 +50,7 @@ def write_allocation(shown: Shown, path: Path) -> None:
     """The bits of every tensor, as JSON."""
     assert shown.best is not None
     content = {"model": shown.model, **_allocation(shown.best)}
-    write_atomically(path, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
+    write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
 def _allocation(best: AllocatedBits) -> dict[str, object]:

@@ -222,7 +222,7 @@ def write_lone_page(page: Page, path: Path) -> None:
 
 def _files_within(panel: DrawnPanel) -> dict[str, str]:
     """The files that a panel offers, by kind, as data URLs."""
-    files = {"csv": _as_link("text/csv", as_csv(panel.data).encode())}
+    files = {"csv": _as_link("text/csv", as_csv(panel.data).encode(errors="backslashreplace"))}
     if panel.charts:
         svg, png = svg_and_png(panel.picture)
         files["png"] = _as_link("image/png", png)
