@@ -63,8 +63,10 @@ def test_a_table_fits_the_terminal_and_tells_what_it_is(run):
 
 def test_other_changes_are_shown_alone_and_a_model_may_replace_another(run):
     arguments = ("bert", "--text", "text.txt", "--sentences", 4)
-    _, by = told(run, *arguments, "--noise", 0.001, "--prune", 0.1, "--replacement", "other", "--check")
+    changes = ("--noise", 0.001, 0.001, "--prune", 0.1, "--replacement", "other")
+    found, by = told(run, *arguments, *changes, "--check")
     assert {change for *_, change in by} == {"0.1 % noise", "10 % pruned", "as other"}
+    assert len(found["records"]) == len(by)  # what is given twice is measured once
     one, two = (load_any_language_model(name)[0] for name in ("bert", "other"))
     moved = sum(
         int((p != q).any()) * p.numel() for p, q in zip(one.parameters(), two.parameters(), strict=True)

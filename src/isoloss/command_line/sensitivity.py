@@ -170,8 +170,8 @@ def _changes(
     from isoloss.curvature.weight_changes import Noise, Pruning, Rounding
 
     roundings = [Rounding(bits, options.group) for bits in _bits(options)]
-    others: list[WeightChange] = [Noise(share, options.seed) for share in options.noise]
-    others += [Pruning(share) for share in options.prune]
+    others: list[WeightChange] = [Noise(share, options.seed) for share in dict.fromkeys(options.noise)]
+    others += [Pruning(share) for share in dict.fromkeys(options.prune)]
     if options.replacement is not None:
         others.append(_replacement(options, model))
     return roundings, others
