@@ -155,7 +155,6 @@ class _SlurmJobs:
         return submitted if known and not submitted.done() else None
 
     def _ended(self, name: str, submitted: Any) -> Ended:
-        """How a job has ended."""
         try:
             ended: Ended = submitted.result()
         except self._submitit.core.utils.FailedJobError as error:

@@ -176,7 +176,6 @@ class _Measurement:
 
 
 def _missing(run: PlannedRun, output: Path) -> Iterator[_Measurement]:
-    """The planned measurements that are missing or damaged."""
     for wanted in _planned(run):
         if not measured_records(run, wanted.quantity, wanted.step, output, wanted.weights):
             yield wanted

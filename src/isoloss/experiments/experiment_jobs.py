@@ -72,7 +72,6 @@ def _measured(run: PlannedRun) -> Iterator[list[str]]:
 
 
 def _key(*parts: object) -> str:
-    """See `Job`."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 

@@ -190,10 +190,10 @@ SECOND = SecondLanguageQuantity(
 
 
 def in_seconds(
-    models: EqualKnowledge, architecture: PreLayerNormTransformer | GPT2Transformer, kl: float
+    models: EqualKnowledge, architecture: PreLayerNormTransformer | GPT2Transformer
 ) -> EqualKnowledge:
-    """The same with one small model and a few steps, down to `kl` nats: for the scale smoke."""
-    rule = AdamW(8e-3, warm_up_steps=5, weight_decay=0.0)
+    """The same with one small model and a few steps, down to a quarter of a nat: for the scale smoke."""
+    rule, kl = AdamW(8e-3, warm_up_steps=5, weight_decay=0.0), 0.25
     return replace(
         models,
         architectures=(architecture,),

@@ -96,10 +96,6 @@ class Batch:
         """The first `width` positions of every sentence."""
         return replace(self, **self.per_sentence(lambda array: array[:, :width]))
 
-    def with_soft_targets(self, distributions: Float[Tensor, "m k"]) -> "Batch":
-        """The same batch, with a distribution over the first k tokens for each prediction."""
-        return replace(self, soft_targets=distributions)
-
 
 @runtime_checkable
 class Objective(Protocol):
@@ -139,7 +135,7 @@ def soft_target_entropy(batch: Batch) -> Float[Tensor, ""]:
     Raises BadInput for a batch without soft targets.
 
     >>> ids, place = torch.tensor([[1, 5]]), torch.tensor([0])
-    >>> batch = Batch(ids, ids > 0, place, place, place).with_soft_targets(torch.tensor([[0.5, 0.5]]))
+    >>> batch = Batch(ids, ids > 0, place, place, place, soft_targets=torch.tensor([[0.5, 0.5]]))
     >>> round(float(soft_target_entropy(batch)), 4)
     0.6931
     """

@@ -4,7 +4,7 @@ The cross-entropy against Pr(. | context) has the mean gradient of that against 
 noise of the draw: the loss goes down to the entropy of the distribution itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -54,7 +54,7 @@ class SoftLabels:
                 "language that has"
             )
         batch = self.of.draw(sentences, generator)
-        return batch.with_soft_targets(self._distributions(language, sentences, batch).float())
+        return replace(batch, soft_targets=self._distributions(language, sentences, batch).float())
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
         """Scores of the model's v tokens; see `of`."""

@@ -100,7 +100,7 @@ def test_rows_show_both_sides_of_a_pair_and_their_mean() -> None:
     # Between two checkpoints the errors of both weigh in, and the slope of 10 over a doubling by the place's.
     place = 0.001 * math.log(2) / 0.2
     assert rows["trace_error"][0] == pytest.approx(math.hypot(1.0, place * 10 / math.log(2)))
-    means = mean_over_runs(pl.concat([rows, rows.with_columns(pl.col("trace") + 2)]), "rule", ["trace"])
+    means = mean_over_runs(pl.concat([rows, rows.with_columns(pl.col("trace") + 2)]), ["trace"])
     assert means["trace"].to_list() == pytest.approx([16.0, 61.0])
     assert means["trace_error"].to_list() == pytest.approx([1.0, 1.0])
     assert means["runs"].to_list() == [2, 2]

@@ -224,11 +224,11 @@ def _rows(rule: str, pair: SameLoss, columns: Sequence[str]) -> list[dict[str, o
     return rows
 
 
-def mean_over_runs(rows: pl.DataFrame, by: str, columns: Sequence[str]) -> pl.DataFrame:
-    """One row per value of `by`, in order: means over runs with standard errors, null for a single run."""
+def mean_over_runs(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """One row per update rule, in order: means over runs with standard errors, null for a single run."""
     spread = [(pl.col(c).std() / pl.len().sqrt()).alias(f"{c}_error") for c in columns]
     means = [pl.col(column).mean() for column in columns]
-    return rows.group_by(by, maintain_order=True).agg(*means, *spread, pl.len().alias("runs"))
+    return rows.group_by("rule", maintain_order=True).agg(*means, *spread, pl.len().alias("runs"))
 
 
 @dataclass(frozen=True)

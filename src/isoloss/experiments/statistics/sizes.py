@@ -69,11 +69,6 @@ def mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]
     return _by_width_at_the_end(runs, column, pl.col(column).mean())
 
 
-def geometric_mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]:
-    """The geometric mean of the column at the runs' last checkpoints for each width, smallest width first."""
-    return _by_width_at_the_end(runs, column, pl.col(column).log().mean().exp())
-
-
 def _by_width_at_the_end(runs: Sequence[pl.DataFrame], column: str, mean: pl.Expr) -> dict[int, float]:
     if not runs:
         return {}
@@ -106,7 +101,7 @@ def gap_between_typical_losses(runs: Frames) -> float:
     A width's typical loss is the entropy plus the geometric mean of its runs' KL(distribution || model), so
     that one run that ends far above the others hardly moves it.
     """
-    typical = list(geometric_mean_by_width(runs, "kl").values())
+    typical = list(_by_width_at_the_end(runs, "kl", pl.col("kl").log().mean().exp()).values())
     loss = list(mean_by_width(runs, "loss").values())
     return float(np.ptp(typical) / np.mean(loss)) if len(typical) > 1 else float("nan")
 

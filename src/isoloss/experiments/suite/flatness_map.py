@@ -68,33 +68,29 @@ def of_price(runs: Frames, priced: Priced) -> list[pl.DataFrame]:
     return [run for run in runs if "language" in run.columns and run["language"][0] == priced.name]
 
 
+IN_POINTS = PerDoubling("accuracy", in_points)
+
+
 @dataclass(frozen=True)
 class AtPrice:
     """The effect of a doubling of the trace at equal knowledge on one language; see `PerDoubling`."""
 
     priced: Priced
-    effect: PerDoubling
 
     def __call__(self, runs: Frames) -> float:
-        return self.effect(of_price(runs, self.priced))
+        return IN_POINTS(of_price(runs, self.priced))
 
 
-@dataclass(frozen=True)
-class Between:
+def between_prices(runs: Frames) -> float:
     """The effect where the task's features are for nothing, less that where the loss pays most for them."""
-
-    effect: PerDoubling
-
-    def __call__(self, runs: Frames) -> float:
-        unpaid, paid = (self.effect(of_price(runs, priced)) for priced in (PRICES[0], PRICES[-1]))
-        return unpaid - paid if math.isfinite(unpaid - paid) else math.nan
+    unpaid, paid = (AtPrice(priced)(runs) for priced in (PRICES[0], PRICES[-1]))
+    return unpaid - paid if math.isfinite(unpaid - paid) else math.nan
 
 
 SLOPE = (
     "least-squares slope of the probe's accuracy over log2 trace, among the polished models of one start; an "
     "intercept for every start"
 )
-IN_POINTS = PerDoubling("accuracy", in_points)
 
 CLAIMS = (
     *PREMISES,
@@ -105,7 +101,7 @@ CLAIMS = (
         measure=f"{SLOPE}; on the language in which ignoring the root costs 0.018 nats",
         unit="percentage points per doubling of the trace",
         claimed=within(MARGIN),
-        statistic=AtPrice(PRICES[-1], IN_POINTS),
+        statistic=AtPrice(PRICES[-1]),
         reason="a quarter to an eighth of the paper's gain as the trace halves",
     ),
     Claim(
@@ -115,7 +111,7 @@ CLAIMS = (
         measure=f"{SLOPE}; on the language in which ignoring the root costs nothing",
         unit="percentage points per doubling of the trace",
         claimed=below(-MARGIN),
-        statistic=AtPrice(PRICES[0], IN_POINTS),
+        statistic=AtPrice(PRICES[0]),
         reason="the margin within which an effect counts as none",
     ),
     Claim(
@@ -125,7 +121,7 @@ CLAIMS = (
         measure=f"{SLOPE}; where ignoring the root costs nothing, minus where it costs 0.018 nats",
         unit="percentage points per doubling of the trace",
         claimed=below(-MARGIN),
-        statistic=Between(IN_POINTS),
+        statistic=between_prices,
         reason="the margin within which an effect counts as none",
     ),
 )

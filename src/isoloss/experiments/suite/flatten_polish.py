@@ -62,7 +62,7 @@ on seeds 421 to 425: some were not polished to the end, and within a start accur
 as by AdamW, so that no effect on accuracy was decided."""
 
 
-SMOKE = in_seconds(DECIDED, laptop_transformers((16,))[0], 0.25)
+SMOKE = in_seconds(DECIDED, laptop_transformers((16,))[0])
 
 MODELS: dict[ScaleName, EqualKnowledge] = {
     "smoke": SMOKE,

@@ -52,7 +52,7 @@ def flatten_polish_causal(scale: Scale) -> Experiment:
     """The flagship's experiment on models that predict the next word."""
     smallest = GPT2Transformer(laptop_shape(16), dropout=0.0)
     return polished_models(
-        in_seconds(CAUSAL, smallest, 0.25) if scale.name == "smoke" else CAUSAL,
+        in_seconds(CAUSAL, smallest) if scale.name == "smoke" else CAUSAL,
         scale,
         SEEDS.get(scale.name, scale.seeds),
         TASKS,

@@ -32,7 +32,7 @@ def flatten_polish_hmm(scale: Scale) -> Experiment:
     """The flagship's experiment on sentences of a hidden Markov model."""
     small = scale.name == "smoke"
     return polished_models(
-        in_seconds(SHORT, laptop_transformers((16,))[0], 0.25) if small else SHORT,
+        in_seconds(SHORT, laptop_transformers((16,))[0]) if small else SHORT,
         scale,
         SEEDS.get(scale.name, scale.seeds),
         TASKS,

@@ -109,7 +109,7 @@ def _panels(table: pl.DataFrame, accuracies: tuple[Axis, ...]) -> tuple[Panel, .
             "Mean over pre-training seeds ± one standard error over them, at the end of each run; the "
             f"paper's tables show these numbers for one run each. {_majorities(table)}",
             (Table((rule, loss, training, *columns, Axis("runs", "seeds"))),),
-            mean_over_runs(last, "rule", ["loss", "training_loss", *names]),
+            mean_over_runs(last, ["loss", "training_loss", *names]),
         ),
         Panel(
             "pairs",

@@ -64,10 +64,10 @@ def shape_rows(shapes: Sequence[Shape], words: int, maximum_length: int) -> pl.D
     )
 
 
-def shape_panel(name: str, title: str, caption: str, shapes: Sequence[Shape]) -> Panel:
+def shape_panel(title: str, caption: str, shapes: Sequence[Shape]) -> Panel:
     """Shapes that the paper prints, with their parameters on its grammar."""
     rows = shape_rows(shapes, PAPER_WORDS, PAPER_LENGTH)
-    return Panel(name, title, f"{caption} {COUNTS}", (Table(COLUMNS + WITH_BERT),), rows)
+    return Panel("paper", title, f"{caption} {COUNTS}", (Table(COLUMNS + WITH_BERT),), rows)
 
 
 def table_3(scale: Scale) -> Experiment:
@@ -87,7 +87,7 @@ def table_3(scale: Scale) -> Experiment:
         title="Which shapes do the transformers have?",
         text=("The transformers that are compared at the same loss, smallest first.",),
         runs=(),
-        panels=lambda _: (shape_panel("paper", "Table 3", caption, TABLE_3), at_this_scale),
+        panels=lambda _: (shape_panel("Table 3", caption, TABLE_3), at_this_scale),
     )
 
 

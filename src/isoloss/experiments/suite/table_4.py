@@ -39,7 +39,7 @@ def table_4(scale: Scale, enlarged: SizeComparison) -> Experiment:
         ),
         runs=(),
         panels=lambda _: (
-            shape_panel("paper", "Table 4", CAPTION, TABLE_4),
+            shape_panel("Table 4", CAPTION, TABLE_4),
             enlarging_panel("paper-enlarged", "Table 4, enlarged", TABLE_4, TABLE_4[-1]),
             Panel(
                 "scale",
