@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import wraps
 from itertools import chain, combinations_with_replacement
 from typing import Any, TypeVar, cast
 
@@ -25,31 +25,24 @@ OfFrames = TypeVar("OfFrames", bound=Callable[..., Any])
 """A function of runs' frames, among other arguments."""
 
 
-class _FrameKey:
-    """A run's frame as a cache's key, by identity."""
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self.frame = frame
-
-    def __hash__(self) -> int:
-        return id(self.frame)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _FrameKey) and self.frame is other.frame
+MOST_HELD = 4096
+"""How many results of one function are kept."""
 
 
 def once_per_frames(function: OfFrames) -> OfFrames:
     """The function, computed once for the same frames: resamples by seeds hold them again."""
-
-    def of_keys(*keys: Any, **named: Any) -> Any:
-        return function(*(key.frame if isinstance(key, _FrameKey) else key for key in keys), **named)
-
-    held = lru_cache(maxsize=4096)(of_keys)
+    held: dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]] = {}
 
     @wraps(function)
     def cached(*given: Any, **named: Any) -> Any:
-        keys = (_FrameKey(each) if isinstance(each, pl.DataFrame) else each for each in given)
-        return held(*keys, **named)
+        key = (*(id(each) if isinstance(each, pl.DataFrame) else each for each in given), *named.items())
+        found = held.get(key)
+        if found is None:
+            if len(held) >= MOST_HELD:
+                held.pop(next(iter(held)), None)
+            # The frames are kept with it: no other can take the place in memory by which one is known.
+            found = held[key] = given, function(*given, **named)
+        return found[1]
 
     return cast("OfFrames", cached)
 
