@@ -11,7 +11,7 @@ of the grammar have 3.4e8 words. Random languages of the paper's sizes are tuned
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -80,6 +80,7 @@ def grammar_of_scale(scale: str) -> PCFG:
     return paper_pcfg() if scale in ("gpu", "paper") else headline_grammar()
 
 
+@cache
 def headline_grammar() -> PCFG:
     """The grammar of Figure 1: 6 words, 3 roots, 3 levels of 3 symbols with 5 rules each.
 
@@ -91,6 +92,7 @@ def headline_grammar() -> PCFG:
     return _six_words(rules_per_symbol=5, seed=747)
 
 
+@cache
 def second_grammar() -> PCFG:
     """Another grammar of the same size, to see what is specific to the first.
 
@@ -100,6 +102,7 @@ def second_grammar() -> PCFG:
     return _six_words(rules_per_symbol=5, seed=18)
 
 
+@cache
 def third_grammar() -> PCFG:
     """A third grammar, with 4 rules per symbol instead of 5.
 
@@ -109,6 +112,7 @@ def third_grammar() -> PCFG:
     return _six_words(rules_per_symbol=4, seed=49)
 
 
+@cache
 def decided_grammar() -> PCFG:
     """A grammar of the headline's size whose sentences have one tree each, so that all labels are decided.
 
@@ -130,6 +134,7 @@ def decided_grammar() -> PCFG:
     )
 
 
+@cache
 def short_grammar() -> PCFG:
     """A grammar of 4-word sentences with one tree each, all nearly as probable as any other.
 
@@ -149,6 +154,7 @@ def short_grammar() -> PCFG:
     )
 
 
+@cache
 def unchosen_grammar(seed: int) -> PCFG:
     """A random grammar of 12 words, twice those of the headline grammar, with 4 symbols a level and 4 roots.
 
@@ -169,6 +175,7 @@ def unchosen_grammar(seed: int) -> PCFG:
     )
 
 
+@cache
 def small_hmm() -> HMM:
     """An HMM of 12 words and 24 states with sparse transitions.
 
@@ -200,6 +207,7 @@ def _six_words(rules_per_symbol: int, seed: int) -> PCFG:
     )
 
 
+@cache
 def short_hmm() -> HMM:
     """An HMM whose sentences have 4 words of 6, so that a small model comes to know it to 1e-5 nats.
 
@@ -229,6 +237,7 @@ EMISSION_CONCENTRATION = 0.351
 """What searches found, rounded; the slow test of this module makes them again."""
 
 
+@cache
 def paper_pcfg() -> PCFG:
     """The grammar: 200 words, 50 symbols, sentences of 17 words on average and 32 at most.
 
@@ -239,6 +248,7 @@ def paper_pcfg() -> PCFG:
     return grammar_with(WORD_SHARE, SHARPNESS)
 
 
+@cache
 def paper_hmm() -> HMM:
     """The hidden Markov model: 200 words, 100 states in 4 blocks, sentences of 16 words.
 
