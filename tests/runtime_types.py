@@ -117,6 +117,8 @@ def checked(*, typechecker: Function) -> Callable[[Any], Any]:
                 speaks = hasattr(defined, "__post_init__")
                 defined.__init__ = (_checked_once_made if speaks else _checked)(defined.__init__)
             return defined
+        if all(hint is Any for hint in defined.__annotations__.values()):
+            return defined
         # A generator's own checker would wait for the first of its values.
         apart = "<locals>" in defined.__qualname__ or inspect.isgeneratorfunction(defined)
         return (_checked_as_others if apart else _checked)(defined)
