@@ -69,21 +69,22 @@ def train(model, batch, steps=4):
     optimizer.zero_grad()
 
 
-# For trained weights, the fast suite uses the batch with padding and several predictions.
-WEIGHTS_AND_BATCHES = [
+# For trained or untied weights, the fast suite uses the batch with padding and several predictions.
+TIED_WEIGHTS_AND_BATCHES = [
     pytest.param(
+        tied,
         weights,
         batch,
-        id=f"{weights}-{name}",
-        marks=[pytest.mark.slow] if weights == "trained" and name != "padded" else [],
+        id=f"{'tied' if tied else 'untied'}-{weights}-{name}",
+        marks=[pytest.mark.slow] if (weights, tied) != ("random", True) and name != "padded" else [],
     )
+    for tied in (True, False)
     for weights in ("random", "trained")
     for name, batch in BATCHES.items()
 ]
 
 
-@pytest.mark.parametrize(("weights", "batch"), WEIGHTS_AND_BATCHES)
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize(("tied", "weights", "batch"), TIED_WEIGHTS_AND_BATCHES)
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_norms_are_those_of_dense_gradients(name, tied, weights, batch):
     model = tiny_language_model(name, tied)

@@ -261,7 +261,7 @@ def test_throughput_is_measured_on_real_steps_and_its_share_gives_back_their_tim
     def note(task: str, completed: float, total: float, message: str = "") -> None:
         told.append(completed / total)
 
-    found = measured_throughput(specification(), LANGUAGE, seconds=0.2, progress=note)
+    found = measured_throughput(specification(), LANGUAGE, seconds=0.05, progress=note)
     assert found.sentences == 8
     assert found.steps == 3 * len(told)
     assert told == sorted(told)
@@ -300,7 +300,7 @@ def test_throughput_passes_as_much_at_once_as_the_run_does(monkeypatch: pytest.M
             passed.append(len(batch))
             return super().logits(model, batch)
 
-    found = measured_throughput(specification(objective=Noting(), compute=compute), LANGUAGE, seconds=0.1)
+    found = measured_throughput(specification(objective=Noting(), compute=compute), LANGUAGE, seconds=0.03)
     assert found.sentences == 8
     assert set(passed) == {2}
 

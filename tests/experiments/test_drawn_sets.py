@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
+from isoloss.experiments import language_description
 from isoloss.experiments.language_description import (
     LanguageDescription,
     cached_description,
@@ -95,7 +96,10 @@ def test_a_task_of_texts_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("language", [dyck(4), LANGUAGE], ids=["dyck", "grammar"])
-def test_a_kept_description_is_the_one_that_was_drawn_or_none(language: object, tmp_path: Path) -> None:
+def test_a_kept_description_is_the_one_that_was_drawn_or_none(
+    language: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(language_description, "usual_sentences", lambda language: 40)
     plan = ReadyLanguage(language)
     assert cached_description(plan, tmp_path) is None
     (job,) = description_jobs([plan], tmp_path)

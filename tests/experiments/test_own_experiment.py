@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from isoloss.cli import main
+from isoloss.command_line import reproduction
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.reproduction import choice
 from isoloss.errors import BadInput
@@ -20,6 +21,7 @@ from isoloss.languages.dyck import dyck, write_dyck
 from jobs_in_turn import reproduce_in_this_process
 from page_blocks import ROOT, blocks
 from planned_suite import planned_suite
+from tiny_scale import tiny_scale
 
 WEIGHT_DECAY = next(
     block.text for block in blocks(ROOT / "docs" / "run-an-experiment.md") if block.file == "weight_decay.py"
@@ -52,6 +54,7 @@ def test_one_short_file_is_run_judged_and_shown(
 ) -> None:
     assert len(WEIGHT_DECAY.splitlines()) <= MOST_LINES
     reproduce_in_this_process(monkeypatch)
+    monkeypatch.setattr(reproduction, "scale_named", lambda name: tiny_scale((1, 2)))
     with pytest.raises(SystemExit) as leaving:
         main(["reproduce", "./weight_decay.py", "--scale", "smoke", "--output", "out", "--json"])
     assert not leaving.value.code
@@ -63,7 +66,7 @@ def test_one_short_file_is_run_judged_and_shown(
     page = Path(content["report"]).read_text()
     assert "Does weight decay lead to a flatter minimum?" in page
     assert "isoloss reproduce ./weight_decay.py --scale smoke --runs no-decay-seed-1" in page
-    experiment = read_design(path).at(scale_named("smoke"))
+    experiment = read_design(path).at(tiny_scale((1, 2)))
     (result,) = gathered([experiment], Path(content["report"]).parent.parent)
     assert [judged.claim.name for judged in result.judgements] == ["decays-have-one-loss", "decay-is-flatter"]
     assert all(judged.runs == 4 and judged.seeds == 2 for judged in result.judgements)

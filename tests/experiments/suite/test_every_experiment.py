@@ -1,6 +1,7 @@
 """What holds for every built-in experiment, on its plan and on a table of made-up numbers."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -33,6 +34,11 @@ def planned(name: str, scale: ScaleName) -> Experiment:
     return planned_suite(scale)[list(builtin_designs()).index(name)]
 
 
+@cache
+def made_up(name: str, scale: ScaleName) -> pl.DataFrame:
+    return planned_table(planned(name, scale))
+
+
 @every
 @at_laptop_scale_first
 def test_it_is_planned_under_its_files_name_from_columns_that_are_measured(
@@ -41,7 +47,7 @@ def test_it_is_planned_under_its_files_name_from_columns_that_are_measured(
     experiment = planned(name, scale)
     assert experiment.name == name
     refuse_misspelt_names(experiment)
-    assert experiment.runs == () or {"run", "seed", "step"} <= set(planned_table(experiment).columns)
+    assert experiment.runs == () or {"run", "seed", "step"} <= set(made_up(name, scale).columns)
     jobs = experiment_jobs([experiment], experiment.runs, tmp_path, "cpu")
     names = {job.name for job in jobs}
     Schedule(jobs)
@@ -78,7 +84,7 @@ def test_made_up_numbers_are_drawn_and_nothing_measured_is_nothing_drawn(name: s
     experiment, picture = planned(name, "laptop"), builtin_designs()[name].picture
     if experiment.runs or experiment.references:
         assert experiment.drawn(pl.DataFrame()) == ()
-    panels = experiment.drawn(planned_table(experiment))
+    panels = experiment.drawn(made_up(name, "laptop"))
     names = [panel.name for panel in panels]
     assert len(set(names)) == len(names) > 0
     assert picture is None or picture.panel in names
@@ -94,7 +100,7 @@ def test_a_single_run_is_judged_inconclusive(name: str) -> None:
     """As requested by `reproduce --runs`, which the pages print for each run; here, one of each kind."""
     experiment = planned(name, "laptop")
     kinds = {run.labels: run.name for run in experiment.runs}
-    for run in judged_runs(planned_table(experiment)) if experiment.claims else ():
+    for run in judged_runs(made_up(name, "laptop")) if experiment.claims else ():
         if run["run"][0] not in kinds.values():
             continue
         for judged in judge(experiment.claims, [run]):

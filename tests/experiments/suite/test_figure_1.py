@@ -37,14 +37,17 @@ def runs_along(losses: list[float], traces: list[float], accuracies: list[float]
     ]
 
 
-def verdicts_on(runs: list[pl.DataFrame]) -> set[Verdict]:
-    return {judged.verdict for judged in judge(FIGURE_1, runs)}
+def verdicts(runs: list[pl.DataFrame], *names: str) -> dict[str, Verdict]:
+    """Of the claims of these names, or of all."""
+    claims = [claim for claim in FIGURE_1 if not names or claim.name in names]
+    return {judged.claim.name: judged.verdict for judged in judge(claims, runs)}
 
 
 def test_every_claim_can_hold() -> None:
     """The loss varies by a five-thousandth and KL by a tenth, the trace falls and accuracy rises."""
     losses, traces = [2.0002, 2.0, 2.0004, 2.0, 2.0004, 2.0002], [64.0, 50.0, 40.0, 32.0, 25.0, 20.0]
-    assert verdicts_on(runs_along(losses, traces, [0.5, 0.6, 0.65, 0.7, 0.75, 0.8])) == {Verdict.SUPPORTED}
+    found = verdicts(runs_along(losses, traces, [0.5, 0.6, 0.65, 0.7, 0.75, 0.8]))
+    assert set(found.values()) == {Verdict.SUPPORTED}
 
 
 def test_every_claim_can_fail() -> None:
@@ -52,7 +55,7 @@ def test_every_claim_can_fail() -> None:
     losses = [2.5, 2.4, 2.3, 2.2, 2.1, 2.0]
     runs = runs_along(losses, [20.0, 25.0, 32.0, 40.0, 50.0, 64.0], [0.65, 0.8, 0.75, 0.7, 0.6, 0.5])
     apart = [run.with_columns(pl.col("loss", "kl") + 1) if run["width"][0] == 48 else run for run in runs]
-    found = {judged.claim.name: judged.verdict for judged in judge(FIGURE_1, runs)}
+    found = verdicts(runs)
     at_the_end = ("sizes-have-one-loss", "typical-sizes-have-one-loss", "sizes-have-one-kl")
     assert {found.pop(name) for name in at_the_end} == {Verdict.SUPPORTED}
     # The last checkpoints alone are in the paper's window.
@@ -62,15 +65,15 @@ def test_every_claim_can_fail() -> None:
     assert found.pop("trace-ranks-better") == Verdict.SUPPORTED
     assert found.pop("near-the-law") == Verdict.SUPPORTED
     assert set(found.values()) == {Verdict.NOT_SUPPORTED}
-    found = {judged.claim.name: judged.verdict for judged in judge(FIGURE_1, apart)}
-    assert {found[name] for name in (*at_the_end[:2], "near-the-law")} == {Verdict.NOT_SUPPORTED}
+
+    def only_not_supported(on: list[pl.DataFrame], *names: str) -> None:
+        assert verdicts(on, *names) == dict.fromkeys(names, Verdict.NOT_SUPPORTED)
+
+    only_not_supported(apart, *at_the_end[:2], "near-the-law")
     worse_as_flatter = [run.with_columns(accuracy=pl.col("trace") / 99) for run in runs]
-    found = {judged.claim.name: judged.verdict for judged in judge(FIGURE_1, worse_as_flatter)}
-    assert found["trace-ranks-better"] == Verdict.NOT_SUPPORTED
-    assert found["flatter-is-better-at-one-kl"] == Verdict.NOT_SUPPORTED
+    only_not_supported(worse_as_flatter, "trace-ranks-better", "flatter-is-better-at-one-kl")
     at_one_loss = [run.with_columns(loss=2 + pl.col("accuracy") / 999) for run in worse_as_flatter]
-    found = {judged.claim.name: judged.verdict for judged in judge(FIGURE_1, at_one_loss)}
-    assert found["trace-ranks-better-in-the-window"] == Verdict.NOT_SUPPORTED
+    only_not_supported(at_one_loss, "trace-ranks-better-in-the-window")
 
 
 @pytest.mark.parametrize("named", ["smoke", "laptop", "night", "paper"])
