@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def test_ctrl_c_passes_through_and_the_run_goes_on(undisturbed: Path, tmp_path: 
 def test_a_damaged_checkpoint_is_named_and_made_again(
     harmed: list[str], undisturbed: Path, tmp_path: Path
 ) -> None:
-    pretrain(small(), LANGUAGE, tmp_path)
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     for name in harmed:
         weights = tmp_path / "steps" / name / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-1])
@@ -138,7 +139,7 @@ def test_a_damaged_checkpoint_is_named_and_made_again(
 def test_a_run_killed_before_damaged_checkpoints_goes_on_from_where_it_was(
     undisturbed: Path, tmp_path: Path
 ) -> None:
-    pretrain(small(), LANGUAGE, tmp_path)
+    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
     for name in ("000028", "000040"):
         weights = tmp_path / "steps" / name / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-1])

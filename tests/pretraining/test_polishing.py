@@ -36,7 +36,9 @@ def test_a_model_stands_still_once_it_has_come_to_the_divergence() -> None:
             loss = rule.step(next(batches), step)
             if rule.is_polished:
                 weights.append([weight.detach().clone() for weight in of.model.parameters()])
-    assert weights
+            if len(weights) == 20:
+                break
+    assert len(weights) == 20
     assert all(map(torch.equal, weights[0], weights[-1]))
     evaluation = EvaluationSet.draw(LANGUAGE, 500, seed=1)
     kl = float(exact_loss(of.model, MaskedObjective(), evaluation).kl.mean())
@@ -85,6 +87,8 @@ def test_held_out_sentences_stop_the_descent_at_the_divergence_which_the_average
         with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
             for step in range(1, 401):
                 rule.step(next(batches), step)
+                if rule.is_polished:  # it stands still from then on
+                    break
         assert rule.is_polished
         evaluation = EvaluationSet.draw(LANGUAGE, 2000, seed=1)
         reached.append(float(exact_loss(of.model, MaskedObjective(), evaluation).kl.mean()))

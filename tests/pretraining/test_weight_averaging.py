@@ -1,4 +1,5 @@
 import hashlib
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,15 +111,14 @@ def averaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_checkpoint_holds_the_average_and_beside_it_the_weights_of_the_plain_run(
-    averaged: Path, tmp_path: Path
+    averaged: Path, undisturbed: Path
 ) -> None:
-    pretrain(small(), LANGUAGE, tmp_path)
-    for folder, plain in zip(checkpoint_folders(averaged), checkpoint_folders(tmp_path), strict=True):
+    for folder, plain in zip(checkpoint_folders(averaged), checkpoint_folders(undisturbed), strict=True):
         ours, theirs = read_checkpoint(folder), read_checkpoint(plain)
         assert ours.raw_digest == theirs.digest != ours.digest
         assert theirs.raw_digest is None
         assert ours.training_loss == theirs.training_loss
-    assert all(map(torch.equal, optimiser_state(averaged), optimiser_state(tmp_path)))
+    assert all(map(torch.equal, optimiser_state(averaged), optimiser_state(undisturbed)))
 
 
 def test_the_loops_average_is_that_of_the_weights_after_every_step(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_who_is_told_of_a_checkpoint_is_handed_the_model_in_it(averaged: Path, t
 
 @pytest.mark.parametrize("name", ["raw/model.safetensors", "raw/config.json"])
 def test_a_damaged_raw_file_is_named(name: str, averaged: Path, tmp_path: Path) -> None:
-    pretrain(AVERAGED, LANGUAGE, tmp_path)
+    shutil.copytree(averaged, tmp_path, dirs_exist_ok=True)
     newest = checkpoint_folders(tmp_path)[-1]
     (newest / name).write_bytes(b"harmed")
     with pytest.raises(IsolossError, match=rf"{newest.name} is damaged: {name} is not what"):
