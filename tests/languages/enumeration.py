@@ -42,12 +42,19 @@ class Enumeration:
         total = math.fsum(joint.values())
         return {word: weight / total for word, weight in joint.items()}
 
+    @cached_property
+    def continuations(self) -> dict[Words, dict[str | None, float]]:
+        """After each prefix, the weight of all sentences that go on with a word; None is the end."""
+        found: dict[Words, dict[str | None, float]] = {}
+        for words, weight in self.sentences.items():
+            for place, following in enumerate([*words, None]):
+                joint = found.setdefault(words[:place], dict.fromkeys([*self.grammar.words, None], 0.0))
+                joint[following] += weight
+        return found
+
     def next_distribution(self, prefix: Words) -> dict[str | None, float]:
         """The next word's distribution after `prefix`; None is the end."""
-        joint: dict[str | None, float] = dict.fromkeys([*self.grammar.words, None], 0.0)
-        for words, weight in self.sentences.items():
-            if words[: len(prefix)] == prefix:
-                joint[words[len(prefix)] if len(words) > len(prefix) else None] += weight
+        joint = self.continuations[prefix]
         total = math.fsum(joint.values())
         return {word: weight / total for word, weight in joint.items()}
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from functools import cache
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from isoloss.languages.sentences import Sentences
 CHECKED = 150
 
 
+@cache
 def case(name: str) -> tuple[PCFG, Enumeration]:
     written, maximum, complete = CASES[name]
     return pcfg(written, maximum), enumerate_derivations(written, complete)
