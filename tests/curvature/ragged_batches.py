@@ -32,3 +32,14 @@ def several_masks():
     attention_mask = ids != PAD
     ids[rows, positions + 1] = MASK
     return Batch(ids, attention_mask, rows, positions + 1, targets)
+
+
+def repeated(batch, times):
+    """The batch so many times in one: each of its sentences then has that many draws of signs."""
+    return Batch(
+        batch.input_ids.repeat(times, 1),
+        batch.attention_mask.repeat(times, 1),
+        (batch.rows + len(batch) * torch.arange(times)[:, None]).flatten(),
+        batch.positions.repeat(times),
+        batch.targets.repeat(times),
+    )

@@ -83,7 +83,9 @@ def test_of_a_singular_minimum_it_is_less():
 
 def test_away_from_a_minimum_it_is_negative_and_says_so():
     model = Function(lambda w: 0.5 * w.square().sum(), [3.0, 0.0])
-    found = local_learning_coefficient(model, [sentences(64)], model, localisation=1.0)
+    found = local_learning_coefficient(
+        model, [sentences(64)], model, localisation=1.0, chains=2, burn_in=5, draws=20
+    )
     assert found.estimate.value < 0
     assert "negative" in found.warning
 

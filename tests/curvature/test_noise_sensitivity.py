@@ -31,7 +31,7 @@ def model():
 
 def partly_frozen(model):
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_("layer.1" in name)
+        parameter.requires_grad_("layer.1.output" in name or "layer.0.attention.output" in name)
     return model
 
 

@@ -53,13 +53,7 @@ def test_the_mean_over_all_signs_is_the_dense_trace_over_all_masks_and_labels(mo
 
 def test_the_mean_over_draws_is_the_dense_trace_where_numbers_of_masks_differ(model, several_masks):
     times, n = 300, len(several_masks)
-    repeated = Batch(
-        several_masks.input_ids.repeat(times, 1),
-        several_masks.attention_mask.repeat(times, 1),
-        (several_masks.rows + n * torch.arange(times)[:, None]).flatten(),
-        several_masks.positions.repeat(times),
-        several_masks.targets.repeat(times),
-    )
+    repeated = ragged_batches.repeated(several_masks, times)
     values = total(sentence_fisher_traces(model, OBJECTIVE, repeated, seed=0)).view(times, n)
     standard_error = values.std(0) / times**0.5
     dense = dense_traces(model, OBJECTIVE, several_masks)

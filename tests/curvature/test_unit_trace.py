@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from ragged_batches import LENGTH, WORDS, several_masks
+from ragged_batches import LENGTH, WORDS, repeated, several_masks
 from reparametrisations import (
     HEADS,
     NORMS,
@@ -108,24 +108,23 @@ def test_neurons_of_a_relu_network_may_be_rescaled():
     assert units <= 1e-6 < usual
 
 
+DRAWS = 24
+
+
 def test_it_is_the_sum_over_units_of_the_rise_of_kl_along_each():
     model = tiny_model(PreLayerNormTransformer, WORDS, LENGTH).eval()
     objective, batch = MaskedObjective(), several_masks()
-    values = torch.stack([unit_trace(model, [batch], objective, seed=seed).values for seed in range(24)])
+    values = unit_trace(model, [repeated(batch, DRAWS)], objective, seed=0).values.view(DRAWS, -1)
     scores, derivatives = scores_and_their_derivatives(model, objective, batch)
     moved = []
     for each in output_rows(model):
-        ones = unit_products(each, torch.ones_like(each.weight)[None])
-        for unit in range(ones.shape[1]):
-            alone = torch.zeros_like(ones)
-            alone[0, unit] = 1.0
-            change = each.weight * inside(each, alone)
-            moved.append(derivatives[each.name].flatten(2) @ change.flatten())
+        for unit in indicators(each):
+            moved.append(derivatives[each.name].flatten(2) @ (each.weight * unit).flatten())
     # Twice the rise of KL to second order: the variance of the change of scores under the distribution.
     p, along = scores.softmax(1), torch.stack(moved)
     rises = ((p * along.square()).sum(2) - (p * along).sum(2).square()).sum(0)
     expected = torch.stack([rises[batch.rows == sentence].mean() for sentence in range(len(batch))])
-    error = values.std(0) / math.sqrt(len(values))
+    error = values.std(0) / math.sqrt(DRAWS)
     assert bool(((values.mean(0) - expected).abs() < 5 * error).all())
     assert len(moved) == unit_trace(model, [batch], objective).units
 
@@ -141,9 +140,8 @@ def scores_and_their_derivatives(model, objective, batch):
     return scores.detach(), dict(zip(weights, shaped, strict=True))
 
 
-def inside(each, chosen):
-    """1 for the weights of the chosen unit: the derivative of its inner product with ones."""
+def indicators(each):
+    """For each unit, 1 for its weights: the derivatives of the units' inner products with ones."""
     ones = torch.ones_like(each.weight, requires_grad=True)
-    with torch.enable_grad():
-        along = (unit_products(replace(each, weight=ones), torch.ones_like(ones)[None]) * chosen).sum()
-        return torch.autograd.grad(along, ones)[0]
+    (along,) = unit_products(replace(each, weight=ones), torch.ones_like(ones)[None])
+    return torch.autograd.grad(along, ones, torch.eye(len(along)).to(along), is_grads_batched=True)[0]
