@@ -135,7 +135,6 @@ def test_lists_and_comparisons_of_runs_name_damage(harm: str, folder: Folder, ca
     (first, second), (do, sentence) = folder.runs, HARMS[harm]
     do(folder)
     for arguments in (
-        ("runs", folder.results),
         ("runs", folder.results, "--json"),
         ("show", first.name, "--results", folder.results),
         ("compare-runs", first.name, second.name, "--results", folder.results),
@@ -229,24 +228,22 @@ def test_what_a_killed_process_left_is_no_run_and_is_removed(folder: Folder, cap
     assert (large.exists(), left.exists()) == (True, False)
 
 
-def test_a_packed_file_with_a_flipped_byte_is_named(folder: Folder, capsys: Capture) -> None:
-    file = folder.results / "packed.parquet"
-    run(capsys, "records", "pack", folder.results, file)
+def test_damage_to_a_packed_file_and_to_what_was_unpacked_is_named(
+    reproduced: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    file, there = tmp_path / "packed.parquet", tmp_path / "unpacked"
+    run(capsys, "records", "pack", reproduced, file)
+    run(capsys, "records", "unpack", file, there)
+    unpacked = min(there.glob("runs/*/specification.json")).parent
+    record = min(unpacked.glob("measured/*/*.jsonl"))
+    for harmed in (*(unpacked / f"{name}.json" for name in ("specification", "plan", "finished")), record):
+        flip(harmed)
+        code, _, err = run(capsys, "runs", there)
+        assert code == 1, harmed
+        assert str(unpacked) in err
+        flip(harmed)  # back
+    assert run(capsys, "runs", there)[0] == 0
     flip(file)
-    code, _, err = run(capsys, "records", "unpack", file, folder.results / "elsewhere")
+    code, _, err = run(capsys, "records", "unpack", file, tmp_path / "elsewhere")
     assert code == 1
     assert f"{file} is damaged" in err
-
-
-@pytest.mark.parametrize("name", ["specification.json", "plan.json", "finished.json", "a record"])
-def test_damage_to_unpacked_records_is_named_and_nothing_is_trained(
-    name: str, folder: Folder, capsys: Capture
-) -> None:
-    file, there = folder.results / "packed.parquet", folder.results.parent / "unpacked"
-    run(capsys, "records", "pack", folder.results, file)
-    run(capsys, "records", "unpack", file, there)
-    unpacked = there / "runs" / folder.runs[0].name
-    flip(min(unpacked.glob("measured/*/*.jsonl")) if name == "a record" else unpacked / name)
-    code, _, err = run(capsys, "runs", there)
-    assert code == 1
-    assert str(unpacked) in err

@@ -13,6 +13,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_json_has_every_number_of_the_page(here: Path, capsys: Capture) -> None:
     asked = "describe my.pcfg --maximum-length 4 --sentences 50 --seed 2 --json"
     told = json_of(answer(capsys, *asked.split()))

@@ -11,6 +11,7 @@ from flatness_folders import MASK, TOKENS, records
 from reader_that_leaves import left_by_its_reader
 
 import isoloss.command_line.flatness as flatness_module
+from isoloss.measurements import flatter_verdict
 from isoloss.models.loading import load_any_language_model
 
 
@@ -67,15 +68,13 @@ def test_causal_models_average_over_predicted_positions(flatness, models):
 
 
 def test_groups_add_up_and_several_models_share_what_they_are_measured_on(flatness):
-    written = output_of(
-        flatness("bert", "pre", "other", "--text", "text.txt", "--sentences", "100", "--json")
-    )
+    written = output_of(flatness("bert", "pre", "other", "--text", "text.txt", "--sentences", "20", "--json"))
     found = records(written)
     for name in ("bert", "pre", "other"):
         parts = [r["value"] for (q, c, g), r in found.items() if q == "fisher_trace_of_group" and c == name]
         assert sum(parts) == pytest.approx(found["fisher_trace", name, None]["value"], rel=1e-6)
-        assert found["fisher_trace", name, None]["n"] == 100
-    alone = records(flatness("pre", "--text", "text.txt", "--sentences", "100", "--json")[1])
+        assert found["fisher_trace", name, None]["n"] == 20
+    alone = records(flatness("pre", "--text", "text.txt", "--sentences", "20", "--json")[1])
     assert alone["fisher_trace", "pre", None] == found["fisher_trace", "pre", None]
     difference = found["fisher_trace_difference", "other", None]
     expected = found["fisher_trace", "other", None]["value"] - found["fisher_trace", "bert", None]["value"]
@@ -85,16 +84,16 @@ def test_groups_add_up_and_several_models_share_what_they_are_measured_on(flatne
 
 def test_two_copies_of_a_model_differ_by_nothing(flatness, models):
     shutil.copytree(models / "bert", models / "copy")
-    _, written, _ = flatness("bert", "copy", "--text", "text.txt", "--sentences", "70", "--json")
+    _, written, _ = flatness("bert", "copy", "--text", "text.txt", "--sentences", "20", "--json")
     difference = records(written)["fisher_trace_difference", "copy", None]
     assert (difference["value"], difference["standard_error"]) == (0, 0)
 
 
 def test_a_verdict_on_two_models_stands_below_the_table(flatness):
-    written = output_of(flatness("bert", "other", "--text", "text.txt", "--sentences", "70"))
+    asked = ("bert", "other", "--text", "text.txt", "--sentences", "20")
+    written = output_of(flatness(*asked))
     assert "other flatter than bert at the same loss? " in written
-    verdict = json.loads(flatness("bert", "other", "--text", "text.txt", "--sentences", "70", "--json")[1])
-    (verdict,) = verdict["verdicts"]
+    (verdict,) = json.loads(flatness(*asked, "--json")[1])["verdicts"]
     assert verdict["flatter"] in ("yes", "no", "open")
     told = verdict["flatter"].replace("open", "undecided")
     assert f"at the same loss? {told}: trace " in written
@@ -102,12 +101,13 @@ def test_a_verdict_on_two_models_stands_below_the_table(flatness):
         assert f"warning: {warning}" in written
 
 
-def test_what_was_read_is_told_of_the_measurement_and_not_of_the_verdict(flatness, models):
-    lines = ["a b c d " * (60 if number % 2 else 1) for number in range(600)]
+def test_what_was_read_is_told_of_the_measurement_and_not_of_the_verdict(flatness, models, monkeypatch):
+    monkeypatch.setattr(flatter_verdict, "FIXED_SENTENCES", 10)  # which it reads anew
+    lines = ["a b c d " * (60 if number % 2 else 1) for number in range(40)]
     (models / "long.txt").write_text("\n".join(lines))
-    asked = ("--text", "long.txt", "--sentences", "600", "--json")
+    asked = ("--text", "long.txt", "--sentences", "40", "--json")
     alone, both = (json.loads(flatness(*names, *asked)[1]) for names in (("bert",), ("bert", "other")))
-    assert len(alone["lines_cut"]) == 300
+    assert len(alone["lines_cut"]) == 20
     for told in ("lines_cut", "lines_too_short", "tokens", "tokens_unknown"):
         assert both[told] == alone[told]
 

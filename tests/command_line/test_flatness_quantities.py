@@ -20,7 +20,7 @@ from isoloss.results.record import value_name
 def test_every_quantity(flatness):
     quantities = ("fisher_trace", "hessian_trace", "gradient_norm", "hessian_top_eigenvalue")
     arguments = ("bert", "other", "--text", "text.txt", "--quantity", *quantities, "--sentences")
-    written = output_of(flatness(*arguments, "12", "--json"))
+    written = output_of(flatness(*arguments, "8", "--json"))
     found = records(written)
     for name in ("bert", "other"):
         for quantity in quantities:
@@ -119,7 +119,7 @@ def test_every_quantity_of_the_folder_names_its_columns(quantity):
 
 
 def test_a_value_says_which_data_model_or_number(flatness):
-    text = ("bert", "--text", "text.txt", "--sentences", "16", "--seed", "3")
+    text = ("bert", "--text", "text.txt", "--sentences", "8", "--seed", "3")
     asked = ("batch_sharpness=4", "directional_sharpness=other", "relative_critical_sharpness=text.txt")
     code, written, told = flatness(
         *text, "--quantity", *asked, "critical_sharpness", "top_eigenvalues=2", "--json"
@@ -131,7 +131,7 @@ def test_a_value_says_which_data_model_or_number(flatness):
         if "group" not in r["settings"]
     }
     batch = whole["batch_sharpness", None]
-    assert (batch["n"], batch["settings"]["batch"], batch["settings"]["sentences"]) == (4, 4, 16)
+    assert (batch["n"], batch["settings"]["batch"], batch["settings"]["sentences"]) == (2, 4, 8)
     towards = whole["directional_sharpness", None]
     assert towards["settings"]["towards"] == "other"
     relative, own = whole["relative_critical_sharpness", None], whole["critical_sharpness", None]
@@ -157,12 +157,12 @@ def test_a_value_says_which_data_model_or_number(flatness):
 def test_quantities_of_which_there_are_several_strengths(flatness):
     quantities = ("normalised_trace", "ascent_sharpness", "noise_sensitivity")
     arguments = ("bert", "other", "--text", "text.txt", "--quantity", *quantities, "--sentences")
-    written = output_of(flatness(*arguments, "24", "--json"))
+    written = output_of(flatness(*arguments, "8", "--json"))
     found = json.loads(written)["records"]
     assert sum(r["quantity"] == "normalised_fisher_trace" for r in found) == 2
     radii = [r["settings"]["radius"] for r in found if r["quantity"] == "ascent_sharpness"]
     assert len(radii) == 2 * len(set(radii)) == 6
-    written = output_of(flatness(*arguments, "4"))
+    written = output_of(flatness("bert", *arguments[2:], "4"))
     assert "ascent_sharpness, radius 0.05" in written
     assert "noise_sensitivity, noise 0.01" in written
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from called import Capture, answer, output_of, refused
+from called import Capture, answer, json_of, output_of, refused
 from peft import LoraConfig, get_peft_model
 
 from isoloss.models.loading import load_any_language_model
@@ -35,28 +35,20 @@ def test_a_vocabulary_one_folder_up_is_found(models: Path, tmp_path: Path, capsy
     assert [each["value"] for each in json.loads(written)["records"]] == [each["value"] for each in beside]
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json", "parquet"])
-def test_a_table_is_measured_on_as_its_texts_are(
-    ending: str, models: Path, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_table_is_measured_on_as_its_texts_are(models: Path, tmp_path: Path, capsys: Capture) -> None:
     texts = (models / "text.txt").read_text().splitlines()
     table = pl.DataFrame({"stars": list(range(len(texts))), "text": texts, "note": ["x"] * len(texts)})
-    path = tmp_path / f"table.{ending}"
-    match ending:
-        case "csv":
-            table.write_csv(path)
-        case "tsv":
-            table.write_csv(path, separator="\t")
-        case "jsonl":
-            table.write_ndjson(path)
-        case "json":
-            table.write_json(path)
-        case "parquet":
-            table.write_parquet(path)
+    table.write_csv(tmp_path / "table.csv")
+    table.write_csv(tmp_path / "table.tsv", separator="\t")
+    table.write_ndjson(tmp_path / "table.jsonl")
+    table.write_json(tmp_path / "table.json")
+    table.write_parquet(tmp_path / "table.parquet")
     asked = ("flatness", models / "bert", "--sentences", 16, "--json", "--text")
-    written = output_of(answer(capsys, *asked, path))
-    alone = json.loads(answer(capsys, *asked, models / "text.txt")[1])
-    assert json.loads(written)["records"] == alone["records"]
+    alone = json_of(answer(capsys, *asked, models / "text.txt"))["records"]
+    tables = list(tmp_path.glob("table.*"))
+    assert len(tables) == 5
+    for path in tables:
+        assert json_of(answer(capsys, *asked, path))["records"] == alone, path
 
 
 @pytest.mark.parametrize(

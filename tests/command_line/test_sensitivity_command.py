@@ -110,7 +110,6 @@ def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "name what to measure on by one of --text FILE"),
         (("--text", "none.txt"), "there is no file none.txt"),
         (("--text", "text.txt", "--round", 1), "--round takes 2 to 16 bits, not 1"),
         (("--text", "text.txt", "--round", "--check"), "there is no value after --round; give one"),
@@ -128,7 +127,6 @@ def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
         (("--text", "text.txt", "--memory", 0), "--memory must be above 0"),
         (("--text", "text.txt", "--seed", -1), "--seed must be from 0"),
         (("--text", "text.txt", "--output", "page.txt"), "--output names an HTML file"),
-        (("--text", "text.txt", "--device", "gpu"), "gpu"),
         (("--text", "text.txt", "--replacement", "wider"), "wider cannot replace the weights of bert"),
         (("--text", "text.txt", "--one-mask", "--mask-rate", 0.2), "give one of the two"),
     ],

@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -41,14 +42,6 @@ def test_help_imports_nothing_that_takes_long() -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr.split() == []
     assert all(f"\n{title}\n" in done.stdout for title in GROUPS)
-
-
-def test_a_command_that_imports_for_long_says_so_on_stderr_alone(tmp_path: Path) -> None:
-    grammar = tmp_path / "my.pcfg"
-    grammar.write_text("S -> 'a' [1.0]\n")
-    done = _python("-m", "isoloss.cli", "sample", str(grammar), "--json")
-    assert done.stderr.splitlines() == ["isoloss sample: starting"]
-    assert done.stdout == '{"sentences": ' + str(["a"] * 10).replace("'", '"') + "}\n"
 
 
 MISTAKES = (
@@ -159,26 +152,36 @@ def test_a_mistake_is_told_before_anything_that_takes_long() -> None:
     assert rest == ""
     for (asked, said), one in zip(MISTAKES, told, strict=True):
         assert said in one, asked
+        assert (one.startswith("isoloss: "), one.count("\n")) == (True, 1), one
 
 
-def test_the_page_of_a_language_needs_no_library_of_models(tmp_path: Path) -> None:
+def test_what_imports_for_long_says_so_on_stderr_alone_and_a_language_needs_no_library_of_models(
+    tmp_path: Path,
+) -> None:
     grammar = tmp_path / "my.pcfg"
     grammar.write_text("S -> 'a' 'b' [0.5] | 'b' 'a' [0.5]\n")
-    asked = ["describe", str(grammar), "--output", str(tmp_path / "my.html"), "--sentences", "10"]
-    page = f"""
+    page = ["describe", str(grammar), "--output", str(tmp_path / "my.html"), "--sentences", "10", "--json"]
+    both = f"""
 import sys
-import vl_convert
 from isoloss.cli import main
-vl_convert.vegalite_to_svg = vl_convert.javascript_bundle = lambda *_, **__: "<svg></svg>"
-vl_convert.svg_to_png = vl_convert.svg_to_pdf = lambda *_, **__: b""
-try:
-    main({asked})
-except SystemExit as leaving:
-    assert not leaving.code
+for asked in {[["sample", str(grammar), "--json"], page]}:
+    try:
+        main(asked)
+    except SystemExit as leaving:
+        assert not leaving.code
+    import vl_convert
+    vl_convert.vegalite_to_svg = vl_convert.javascript_bundle = lambda *_, **__: "<svg></svg>"
+    vl_convert.svg_to_png = vl_convert.svg_to_pdf = lambda *_, **__: b""
 assert not set({FOR_MODELS}) & set(sys.modules)
 """
-    done = _python("-c", page)
+    done = _python("-c", both)
     assert done.returncode == 0, done.stderr
+    first, *later = done.stderr.splitlines()
+    assert first == "isoloss sample: starting"
+    assert set(later) <= {"isoloss describe: starting"}  # which has less left to import
+    sampled, described = done.stdout.splitlines()
+    assert set(json.loads(sampled)["sentences"]) == {"a b", "b a"}
+    assert json.loads(described)["page"] == str(tmp_path / "my.html")
 
 
 def test_the_version_is_told() -> None:
