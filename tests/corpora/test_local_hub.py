@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import huggingface_hub.constants
@@ -19,7 +20,7 @@ from isoloss.progress import silent
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-pytest.importorskip("datasets")
+pytestmark = pytest.mark.skipif(find_spec("datasets") is None, reason="there is no package datasets")
 
 READING = Path(__file__).with_name("reading_from_a_hub.py")
 OWNER_NAME = "someone/pages"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from page_blocks import ROOT
+from planned_suite import planned_suite
 
 EXTENSIONS = ROOT / "docs" / "extensions"
 
@@ -18,3 +19,11 @@ def _extensions() -> Iterator[None]:
         yield
     for path in EXTENSIONS.glob("*.py"):
         sys.modules.pop(path.stem, None)
+
+
+@pytest.fixture
+def _planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are read beside the suite that other tests have planned."""
+    import results_shipped
+
+    monkeypatch.setattr(results_shipped, "every_experiment", lambda scale: planned_suite(scale.name))

@@ -18,6 +18,7 @@ SMALLER = {
     "teacher": ["--words", "50", "--length", "4", "--steps", "10"],
     "causal-lm": ["--words", "10", "--length", "4"],
     "describe": ["--sentences", "20"],
+    "sensitivity": ["--round", "3", "5"],
     "--quantity": ["--sentences", "32"],
     "theory": ["--smoke"],
 }

@@ -13,7 +13,8 @@ def classes() -> tuple[tuple[Path, ast.ClassDef], ...]:
     return tuple(
         (path, node)
         for path in SRC.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        if "class " in (text := path.read_text())
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ClassDef)
     )
 

@@ -11,14 +11,6 @@ from page_blocks import ROOT, links
 from planned_suite import planned_suite
 
 
-@pytest.fixture
-def _planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results are read beside the suite that other tests have planned."""
-    import results_shipped
-
-    monkeypatch.setattr(results_shipped, "every_experiment", lambda scale: planned_suite(scale.name))
-
-
 def test_no_claim_has_changed_unseen() -> None:
     """If one was changed on purpose, `make claims` rewrites the page, and the change is stated in it."""
     from claims_page import PAGE, claims_page

@@ -35,13 +35,19 @@ def rows(**changed: Any) -> pl.DataFrame:
     return pl.DataFrame(table)
 
 
-def specification(chart: Chart, data: pl.DataFrame) -> dict[str, Any]:
-    """The specification for Vega-Lite, which must accept it."""
+def painted(chart: Chart, data: pl.DataFrame) -> tuple[dict[str, Any], str]:
+    """The specification for Vega-Lite, which must accept it, and the picture."""
     found = draw(chart, data, "panel_0")
     assert isinstance(found, dict)
     alt.LayerChart.validate(found)
-    assert "<svg" in vl_convert.vegalite_to_svg(found)
-    return found
+    svg = vl_convert.vegalite_to_svg(found)
+    assert "<svg" in svg
+    return found, svg
+
+
+def specification(chart: Chart, data: pl.DataFrame) -> dict[str, Any]:
+    """The first of them."""
+    return painted(chart, data)[0]
 
 
 def marks(specification: dict[str, Any]) -> list[str]:
@@ -147,7 +153,7 @@ def test_several_runs_of_a_colour_are_faint_behind_their_mean_and_band() -> None
 def test_every_colour_of_a_chart_has_another_on_dark_ground() -> None:
     rules = on_dark_ground().lower()
     for by in (WIDTH, RULE):
-        svg = vl_convert.vegalite_to_svg(draw(Dots(TRACE, ACCURACY, by), rows(), "a"))
+        _, svg = painted(Dots(TRACE, ACCURACY, by), rows())
         used = set(re.findall(r'(?:fill|stroke)="(#[0-9A-Fa-f]{6})"', svg))
         assert used >= {"#000000", "#e6e6e6", "#888888"}
         assert [each for each in used if f'"{each.lower()}"' not in rules] == []
@@ -166,9 +172,10 @@ def test_sizes_are_coloured_in_their_order_and_names_in_that_of_appearance() -> 
 def test_a_legend_names_all_values_or_none(number: int) -> None:
     data = pl.DataFrame({"seed": range(number), "trace": range(1, number + 1), "accuracy": [0.5] * number})
     dots = Dots(Axis("trace", "trace"), Axis("accuracy", "accuracy"), Colour("seed", "seed"))
-    found = specification(dots, data)["layer"][-1]["encoding"]
+    whole, svg = painted(dots, data)
+    found = whole["layer"][-1]["encoding"]
     assert {found["color"]["legend"] is None, found["shape"]["legend"] is None} == {number > MOST_IN_LEGEND}
-    assert "entries" not in vl_convert.vegalite_to_svg(specification(dots, data))
+    assert "entries" not in svg
 
 
 def test_no_two_of_many_names_share_colour_and_shape() -> None:
@@ -256,12 +263,10 @@ def test_a_logarithmic_axis_leaves_out_what_it_cannot_show_and_cuts_bars_that_re
 @pytest.mark.parametrize("numbers", [(76.0, 90.0), (3.2, 4.9), (0.011, 0.035), (20.0, 90.0)])
 def test_a_logarithmic_axis_without_a_power_of_ten_has_labels(numbers: tuple[float, float]) -> None:
     data = pl.DataFrame({"run": ["a", "a"], "step": [5, 7], "trace": numbers, "width": [16, 16]})
-    found = specification(Lines(Axis("step", "step"), TRACE, WIDTH, "run"), data)
-    labels = re.findall(r">([\d.]+)</text>", vl_convert.vegalite_to_svg(found))
-    sizes = Lines(Axis("step", "size", logarithmic=True), TRACE, WIDTH, "run")
-    assert {">5</text>", ">7</text>"} <= {
-        *re.findall(r">[\d.]+</text>", vl_convert.vegalite_to_svg(specification(sizes, data)))
-    }
+    _, svg = painted(Lines(Axis("step", "step"), TRACE, WIDTH, "run"), data)
+    labels = re.findall(r">([\d.]+)</text>", svg)
+    _, svg = painted(Lines(Axis("step", "size", logarithmic=True), TRACE, WIDTH, "run"), data)
+    assert {">5</text>", ">7</text>"} <= {*re.findall(r">[\d.]+</text>", svg)}
     shown = [float(label) for label in labels if numbers[0] / 1.2 <= float(label) <= 1.2 * numbers[1]]
     assert len({*shown} - {5.0, 5.5, 6.0, 6.5, 7.0}) >= 3
 

@@ -98,6 +98,7 @@ def test_prices_are_exact_or_none(tmp_path: Path) -> None:
     assert "no price defined" in html
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_a_grammars_page_has_the_derivation(tmp_path: Path) -> None:
     language = pcfg(parse_grammar("S -> A A [1]\nA -> 'a' [0.5] | 'b' [0.5]"))
     html = write_language_page(describe_language(language, "g", 20), tmp_path, "g").read_text()
