@@ -167,6 +167,14 @@ def test_quantities_of_which_there_are_several_strengths(flatness):
     assert "noise_sensitivity, noise 0.01" in written
 
 
+def test_it_is_said_what_an_error_is_over(flatness):
+    arguments = ("bert", "--text", "text.txt", "--sentences", "8", "--quantity")
+    written = output_of(flatness(*arguments, "pretraining_loss", "local_learning_coefficient"))
+    of_loss, of_chains = " ".join(written.split()).split("stopped after 8 sentences: ")[1:]
+    assert "± its standard error over sentences" in of_loss
+    assert "± its standard error over 5 groups of sentences, draws or chains" in of_chains
+
+
 def test_the_sign_of_a_hessian_that_nothing_tells_is_called_so(flatness):
     arguments = ("bert", "--text", "text.txt", "--sentences", "4", "--quantity", "hessian_trace")
     _, written, _ = flatness(*arguments, "--json")

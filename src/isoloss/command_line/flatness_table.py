@@ -125,10 +125,10 @@ def _cells(records: list[Record], models: list[str]) -> list[str]:
 def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
     whole = measured.records[0]
     sentences = int(whole.settings.get("sentences") or whole.n)
-    units = "" if sentences == whole.n else f", in {whole.n:,} clusters that share a draw"
+    units = "sentences" if sentences == whole.n else f"{whole.n:,} groups of sentences, draws or chains"
     notes = [
-        f"stopped after {sentences:,} sentences{units}: {measured.stopped}",
-        f"each number is a {shown.batches.predicting.estimand}, ± its standard error over sentences",
+        f"stopped after {sentences:,} sentences: {measured.stopped}",
+        f"each number is a {shown.batches.predicting.estimand}, ± its standard error over {units}",
     ]
     precision = whole.settings.get("dtype", "float32")
     if precision not in ("float32", "float64"):

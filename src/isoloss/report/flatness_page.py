@@ -65,7 +65,7 @@ def _side_by_side(measured: MeasuredModels) -> Panel | None:
     if len(rows) < 2:
         return None
     axis = Axis("value", f"{whole.quantity} ({whole.unit})", "error")
-    caption = "On the same sentences, masks and draws; ± the standard error over sentences."
+    caption = "On the same sentences, masks and draws; ± the standard error."
     name = f"{_dashed(measured.quantity)}-of-models"
     chart = Bars("model", axis, Colour("run", ""))
     return Panel(name, "The models side by side", caption, (chart,), pl.DataFrame(rows))
@@ -108,8 +108,7 @@ def _parts(measured: MeasuredModels, model: str) -> list[Panel]:
     axis = Axis("value", f"{measured.quantity} ({measured.records[0].unit})", "error")
     name = f"parts-of-{_dashed(measured.quantity)}-of-{_dashed(model)}"
     caption = (
-        f"For {model}, ± the standard error over sentences; the parts in layers and outside of them add up "
-        "to the whole."
+        f"For {model}, ± the standard error; the parts in layers and outside of them add up to the whole."
     )
     return [
         Panel(
@@ -136,7 +135,7 @@ def _over_steps(measured: MeasuredModels, models: Sequence[str]) -> Panel | None
     axis = Axis("value", f"{quantity} ({measured.records[0].unit})", "error")
     chart = Lines(Axis("step", "step"), axis, Colour("run", "run"), "run")
     name = f"{_dashed(measured.quantity)}-over-steps"
-    caption = "On the same sentences, masks and draws at every step; ± the standard error over sentences."
+    caption = "On the same sentences, masks and draws at every step; ± the standard error."
     return Panel(name, "Over the run", caption, (chart,), pl.DataFrame(rows).sort("step"))
 
 
