@@ -293,6 +293,15 @@ def test_control_characters_of_names_do_not_reach_the_terminal(
     assert "\\u001b" in written + error
 
 
+def test_a_folder_whose_name_is_not_utf_8_is_not_called_damaged(
+    bert: Path, models: Path, capsys: Capture
+) -> None:
+    other = bert.rename(bert.with_name(os.fsdecode(b"caf\xe9")))
+    code, written, error = answer(capsys, "flatness", other, "--text", models / "text.txt")
+    assert (code, written) == (2, "")
+    assert r"caf\udce9 is not UTF-8, as what reads weights needs it; rename the folder" in error
+
+
 @pytest.mark.parametrize("grammar", ["S -> 'a' S [1.0]", "S -> S S [1.0]"])
 @pytest.mark.parametrize("command", ["entropy", "sample"])
 def test_a_grammar_that_never_ends_is_refused(

@@ -114,6 +114,10 @@ def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
         (("--text", "text.txt", "--round", 1), "--round takes 2 to 16 bits, not 1"),
         (("--text", "text.txt", "--round", "--check"), "there is no value after --round; give one"),
         (("--text", "text.txt", "--bits", 4, "--allocation", "."), ". is a folder; name a file"),
+        (
+            ("--text", "text.txt", "--bits", 4, "--allocation", "a.html", "--output", "a.html"),
+            "a.html is both --allocation and --output",
+        ),
         (("--text", "text.txt", "--bits", 9), "--bits 9 is no mean of 3 to 8 bits"),
         (("--text", "text.txt", "--bits", "nan"), "is no mean of 3 to 8 bits"),
         (("--text", "text.txt", "--bits", 4, "--by", "kind"), "leave --by kind out"),

@@ -255,3 +255,5 @@ def _check_changes(options: SensitivityOptions) -> None:
     if options.by == "kind":
         raise BadInput("--bits gives bits to layers or tensors; leave --by kind out")
     refuse_existing(_allocation_file(options))
+    if _allocation_file(options) == options.output:
+        raise BadInput(f"{options.output} is both --allocation and --output; name two files")
