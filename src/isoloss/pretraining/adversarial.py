@@ -125,24 +125,7 @@ class LossController:
         self.last = dict(state["last"])
 
 
-class Controlled:
-    """What the `UpdateRule`s of competing terms have in common: a descent, and λ under control."""
-
-    descent: Descent
-    controller: LossController
-
-    def readings(self) -> dict[str, float]:
-        return dict(self.controller.last)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"descent": self.descent.state_dict(), "controller": self.controller.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.descent.load_state_dict(state["descent"])
-        self.controller.load_state_dict(state["controller"])
-
-
-class AdversarialRule(Controlled):
+class AdversarialRule:
     """The adversary's `UpdateRule`."""
 
     def __init__(
@@ -186,6 +169,16 @@ class AdversarialRule(Controlled):
         seed = derived_seed(self.training.seed, "adversarial examples", step)
         number = self.settings.examples
         return task_splits(self.tasks[step % len(self.tasks)], number, number, 0, seed)
+
+    def readings(self) -> dict[str, float]:
+        return dict(self.controller.last)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"descent": self.descent.state_dict(), "controller": self.controller.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.descent.load_state_dict(state["descent"])
+        self.controller.load_state_dict(state["controller"])
 
 
 def ridge_head_loss(

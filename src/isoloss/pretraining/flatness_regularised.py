@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,7 +12,7 @@ from torch.nn.utils import get_total_norm
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation import displaced
-from isoloss.pretraining.adversarial import Controlled, LossController
+from isoloss.pretraining.adversarial import LossController
 from isoloss.pretraining.descent import AdamW, DescentSettings, GradientRule
 from isoloss.pretraining.update_rule import Training
 from isoloss.seeds import derived_seed
@@ -82,7 +83,7 @@ class Sharpened:
         return SharpeningRule(self, training)
 
 
-class SharpeningRule(Controlled):
+class SharpeningRule:
     """The `UpdateRule` of `Sharpened`."""
 
     def __init__(self, settings: Sharpened, training: Training) -> None:
@@ -108,6 +109,16 @@ class SharpeningRule(Controlled):
 
     def _scale(self, factor: float) -> None:
         torch._foreach_mul_([w.grad for w in self.weights if w.grad is not None], factor)
+
+    def readings(self) -> dict[str, float]:
+        return dict(self.controller.last)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"descent": self.descent.state_dict(), "controller": self.controller.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.descent.load_state_dict(state["descent"])
+        self.controller.load_state_dict(state["controller"])
 
 
 def weight_noise(weights: list[Tensor], seed: int, pair: int) -> list[Tensor]:
