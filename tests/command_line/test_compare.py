@@ -260,6 +260,7 @@ def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(run, models
     ("arguments", "sentence"),
     [
         (["a", *TASK], "name two checkpoints or more"),
+        (["a", "b"], "say what to compare on"),
         (["a", "./a", *TASK], "a and ./a are one checkpoint"),
         (["a", "copy-of-a", *TASK], "a and copy-of-a hold the same weights"),
         (["a", "mute", *TASK], "mute has no trained language head"),
@@ -268,6 +269,7 @@ def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(run, models
         (["a", "maskless", *TASK], "the tokenizer of maskless has no mask token"),
         (["a", "b", "--text", "blank.txt"], "blank.txt is empty"),
         (["a", "b", "--text", "one.txt"], "has a single sentence"),
+        (["a", "b", "--text", "none.txt"], "there is no file none.txt"),
         (["a", "b", "--text", "text.txt", "--dataset", "x"], "--text or --dataset"),
         (["a", "b", "--task", "unlabelled.jsonl"], "has no column 'label'"),
         (["a", "b", "--task", "single.jsonl"], "every example of single.jsonl has the label 'early'"),

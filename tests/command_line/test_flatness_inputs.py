@@ -131,6 +131,7 @@ def test_scores_that_are_not_finite_are_named_by_line(flatness, models):
             ("bert", "--text", "text.txt", "--quantity", "gradient_norm", "--relative-error", "0.01"),
             "--relative-error and --seconds are for traces and losses",
         ),
+        (["--text", "text.txt"], "no model is named"),
         (["bert", "--text", "text.txt", "--token-ids", "ids.jsonl"], "by one of --text FILE"),
         (["a/b/c", "--text", "text.txt"], "there is no folder a/b/c"),
         (["text.txt", "--text", "text.txt"], "text.txt is a file"),
