@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from called import output_of
@@ -9,6 +10,8 @@ from flatness_folders import MASK, TOKENS, records
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.measurements import on_sentences
+from isoloss.measurements.on_sentences import local_learning_coefficient
+from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
@@ -167,7 +170,9 @@ def test_quantities_of_which_there_are_several_strengths(flatness):
     assert "noise_sensitivity, noise 0.01" in written
 
 
-def test_it_is_said_what_an_error_is_over(flatness):
+def test_it_is_said_what_an_error_is_over(flatness, monkeypatch):
+    short = partial(LocalLearningCoefficientQuantity, **FEWER["local_learning_coefficient"])
+    monkeypatch.setattr(local_learning_coefficient, "LocalLearningCoefficientQuantity", short)
     arguments = ("bert", "--text", "text.txt", "--sentences", "8", "--quantity")
     written = output_of(flatness(*arguments, "pretraining_loss", "local_learning_coefficient"))
     of_loss, of_chains = " ".join(written.split()).split("stopped after 8 sentences: ")[1:]
