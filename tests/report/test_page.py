@@ -55,7 +55,6 @@ def page(checkpoints: pl.DataFrame) -> Page:
 @pytest.fixture(scope="module")
 def alone_in(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("alone")
-    page = replace(page, panels=tuple(each for each in page.panels if each.name != "again"))
     assert write_page(page, folder, alone()) == folder / "figure-1.html"
     return folder
 
