@@ -1,5 +1,6 @@
 """`isoloss runs` and `show`, on folders written by hand."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from called import Capture, answer, json_of, output_of, refused, run
 from hand_made_runs import LOSS, write_measurement, write_names, write_run
 from isoloss.results.record import Record
 from isoloss.results.run_folder import measurements_at
-from isoloss.results.store import write_sealed
+from isoloss.results.store import sealed, write_sealed
 from isoloss.stored_runs.run_filter import run_facts
 from isoloss.stored_runs.stored_run import runs_in
 
@@ -150,18 +151,26 @@ def test_mistakes_are_one_sentence(results: Path, arguments: list[str], said: st
     assert said in refused(capsys, *arguments, "--results", results)
 
 
+NAME = "specification.json"
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("{", "cannot be read"), ('{"steps": 40}', "cannot be read (it is not what was written)")],
+    [
+        ("{", "cannot be read"),
+        ('{"steps": 40}', "cannot be read (it is not what was written)"),
+        (json.dumps(sealed({"steps": None}, NAME)), "is not what was written"),
+        (json.dumps(sealed({}, NAME)), "is not what was written"),
+    ],
 )
 def test_a_damaged_run_is_listed_and_named(content: str, said: str, results: Path, capsys: Capture) -> None:
-    (results / "runs" / "aaaa1111" / "specification.json").write_text(content)
+    (results / "runs" / "aaaa1111" / NAME).write_text(content)
     assert run(["runs", str(results)]) == 1
     assert "damaged" in capsys.readouterr().out
     for arguments in (["show", "aaaa"], ["compare-runs", "aaaa", "aabb"]):
         assert run([*arguments, "--results", str(results)]) == 1
         told = capsys.readouterr().err
-        assert f"specification.json {said}" in told
+        assert f"{NAME} {said}" in told
         assert "the command that began the run" in told
 
 

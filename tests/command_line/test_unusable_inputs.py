@@ -76,21 +76,38 @@ def test_what_cannot_be_done_is_said_at_once(
     ("file", "content", "code"),
     [
         ("plan.json", '{"measured": []}', 1),
+        ("plan.json", {"labels": [], "measured": 3}, 1),
+        ("plan.json", {"measured": [{"measured_on": "on-loss", "quantity": {}, "steps": [[]]}]}, 1),
+        ("plan.json", {"measured": [{"measured_on": "", "quantity": {"revision": None}, "steps": [1]}]}, 1),
+        ("finished.json", {}, 1),
+        ("finished.json", {"checkpoints": [3]}, 1),
+        ("steps/000010/checkpoint.json", {"files": 3, "readings": [], "versions": "x"}, 1),
+        ("steps/000010/checkpoint.json", {"training_loss": []}, 1),
+        ("steps/000010/checkpoint.json", {"readings": {"lambda": None}}, 1),
         ("plan.json", "[" * 100_000, 1),
         ("steps/000010/checkpoint.json", '{"step": 10}', 1),
         ("steps/000010/checkpoint.json", "[" * 100_000, 1),
         ("measured/000010/on-loss.jsonl", '{"quantity": "loss", "value": "x"}\n', 1),
+        ("measured/000010/on-loss.jsonl", '{"quantity": "", "value": 1, "n": 1, "sha256": [1]}\n', 1),
         ("measured/000010/on-loss.jsonl", "[" * 100_000 + "\n", 1),
         ("../../experiments/figure-1.json", '{"runs": []}', 1),
         ("steps/²/checkpoint.json", "{}", 0),  # no checkpoint: its folder's name is no step
     ],
 )
 def test_a_damaged_run_is_listed_and_shown_and_named(
-    file: str, content: str, code: int, command: str, tmp_path: Path, capsys: Capture
+    file: str,
+    content: str | dict[str, object],
+    code: int,
+    command: str,
+    tmp_path: Path,
+    capsys: Capture,
 ) -> None:
     folder = write_run(tmp_path, "aaaa1111")
     write_sealed(folder / "plan.json", {}, "plan.json")
-    write_atomically(folder / file, content)
+    if isinstance(content, str):
+        write_atomically(folder / file, content)
+    else:  # whoever can write a file can compute its digest
+        write_sealed(folder / file, content, folder.name if file == "finished.json" else Path(file).name)
     asked = {
         "runs": ["runs", str(tmp_path)],
         "runs-json": ["runs", str(tmp_path), "--json"],

@@ -108,12 +108,12 @@ def read_packed_corpus(folder: Path) -> PackedCorpus:
         for name, digest in content["files"].items():
             if file_digest(folder / name) != digest:
                 raise ValueError(f"{name} is not what was written")
-    except (OSError, ValueError, KeyError) as error:
+        counts = counts_of_json(content["counts"])
+        return PackedCorpus(folder, content["digest"], content["maximum_length"], counts)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(
             f"the corpus in {folder} is damaged ({error}); delete the folder and prepare it again"
         ) from error
-    counts = counts_of_json(content["counts"])
-    return PackedCorpus(folder, content["digest"], content["maximum_length"], counts)
 
 
 def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:

@@ -280,7 +280,7 @@ def _read_journal(path: Path, name: str) -> Journal:
         content = read_sealed(path, name)
         left_over = {part: (words, document) for part, (words, document) in content["left_over"].items()}
         return Journal(counts_of_json(content["counts"]), left_over, content["digests"])
-    except BadInput as error:
+    except (BadInput, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedBeginning(f"{path} is not what was written") from error
 
 

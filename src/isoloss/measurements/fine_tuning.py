@@ -176,7 +176,7 @@ def _read(path: Path, specification: dict[str, Any]) -> dict[str, Any]:
         for name, digest in result["files"].items():
             if file_digest(path / name) != digest:
                 raise ValueError(f"{name} is not what was written")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(
             f"{path} holds no finished fine-tuning ({error}); delete it or name another folder"
         ) from error

@@ -4,6 +4,8 @@ import io
 import json
 import math
 import sys
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,8 +117,14 @@ def read_values(path: Path, name: str) -> Values:
     """
     if not _verified(path, name)[1]:
         return {}
-    with np.load(path.with_suffix(".npz"), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+    beside = path.with_suffix(".npz")
+    try:
+        with np.load(beside, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise Damaged(
+            f"{beside} is damaged ({error}); delete it, and the records beside it to measure again"
+        ) from error
 
 
 def _lines(records: Sequence[Record], name: str, beside: dict[str, str]) -> list[str]:
@@ -154,7 +162,16 @@ def _parse(line: bytes, number: int, path: Path) -> tuple[Record, tuple[Setting,
     try:
         content = json.loads(line)
         marks = content.pop(SEAL, None), content.pop(VALUES, None)
-        return Record(**content), marks
+        record = Record(**content)
+        numbers = (record.value, record.standard_error or 0.0, record.n, record.seed or 0)
+        words = (record.quantity, record.unit, record.checkpoint, *(mark or "" for mark in marks))
+        if not all(isinstance(each, int | float) for each in numbers) or not all(
+            isinstance(each, str) for each in words
+        ):
+            raise TypeError("a value is no number, or a name no text")
+        if not isinstance(record.settings, dict):
+            raise TypeError("the settings have no names")
+        return record, marks
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(
             f"{path}: line {number} is not a record ({error}); delete the line, or the file to measure again"

@@ -145,6 +145,12 @@ FINISHED_FILE = "finished.json"
 
 Json = dict[str, Any]
 
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "files": dict, "versions": dict, "readings": dict, "labels": dict, "measured": list, "steps": int,
+    "training_loss": (int, float, type(None)),
+}  # fmt: skip
+"""The types of the values whose contents readers access: whoever can write a file can compute its digest."""
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -177,6 +183,8 @@ def read_run_folder(folder: Path) -> RunFolder:
     damage: dict[str, str] = {}
     plan = _plan(folder, damage)
     specification = _object(folder, SPECIFICATION_FILE, damage)
+    if not specification and (folder / SPECIFICATION_FILE).exists():
+        damage.setdefault(SPECIFICATION_FILE, "is not what was written")
     finished = {each["step"]: each for each in _finished(folder, run_name(folder, plan), damage)}
     found = {int(path.name): _checkpoint(folder, path, damage) for path in checkpoint_folders(folder)}
     misplaced = set(_misplaced(specification, plan, found or finished))
@@ -210,8 +218,8 @@ def _finished(folder: Path, run: str, damage: dict[str, str]) -> list[Json]:
         return []
     try:
         found: list[Json] = read_sealed(folder / FINISHED_FILE, run)["checkpoints"]
-        return found
-    except Damaged:
+        return [each for each in found if isinstance(each["step"], int)]
+    except (Damaged, KeyError, TypeError):
         damage[FINISHED_FILE] = "is not what was written: which checkpoints the run has had is not known"
         return []
 
@@ -221,6 +229,9 @@ def _checkpoint(folder: Path, path: Path, damage: dict[str, str]) -> Json:
     content = _object(folder, f"{place}/{RECORD_FILE}", damage)
     if content.get("step", int(path.name)) != int(path.name):
         damage[f"{place}/{RECORD_FILE}"] = f"is that of step {content['step']}"
+        return {}
+    if not all(isinstance(value, int | float) for value in content.get("readings", {}).values()):
+        damage[f"{place}/{RECORD_FILE}"] = "is not what was written"
         return {}
     for name in content.get("files", {}):
         if not (path / name).exists():
@@ -254,8 +265,17 @@ def _plan(folder: Path, damage: dict[str, str]) -> Json:
         return {}
     plan = _object(folder, PLAN_FILE, damage)
     named = re.fullmatch("[0-9a-f]{16}", folder.name)  # a copy may have any name
-    if named and str(plan.get("digest", named[0]))[:16] != named[0]:
-        damage[PLAN_FILE] = "is that of another run"
+    known = all(
+        isinstance(each, dict)
+        and isinstance(each.get("measured_on"), str)
+        and isinstance(each.get("quantity"), dict)
+        and isinstance(each["quantity"].get("revision", 1), int)
+        and isinstance(each.get("steps"), list)
+        and all(isinstance(step, int) for step in each["steps"])
+        for each in plan.get("measured", [])
+    )
+    if not known or (named and str(plan.get("digest", named[0]))[:16] != named[0]):
+        damage[PLAN_FILE] = "is that of another run" if known else "is not what was written"
         return {}
     language = plan.get("language")
     if isinstance(language, dict) and "sha256" in language:
@@ -274,5 +294,8 @@ def _object(folder: Path, place: str, damage: dict[str, str]) -> Json:
         cause = error.__cause__
         reason = (cause.strerror if isinstance(cause, OSError) else cause) or "it is not what was written"
         damage[place] = f"cannot be read ({reason})"
+        return {}
+    if not all(isinstance(content[key], kind) for key, kind in _KINDS.items() if key in content):
+        damage[place] = "is not what was written"
         return {}
     return content

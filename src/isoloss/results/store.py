@@ -45,9 +45,10 @@ def read_sealed(path: Path, name: str) -> Any:
     """
     try:
         content = json.loads(path.read_bytes())
+        whole = isinstance(content, dict) and content.pop(SEAL, None) == _digest(content, name)
     except (OSError, ValueError, RecursionError) as error:
         raise damaged(path) from error
-    if not isinstance(content, dict) or content.pop(SEAL, None) != _digest(content, name):
+    if not whole:
         raise damaged(path)
     return content
 
