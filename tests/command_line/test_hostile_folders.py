@@ -299,7 +299,7 @@ def test_a_folder_whose_name_is_not_utf_8_is_not_called_damaged(
     other = bert.rename(bert.with_name(os.fsdecode(b"caf\xe9")))
     code, written, error = answer(capsys, "flatness", other, "--text", models / "text.txt")
     assert (code, written) == (2, "")
-    assert r"caf\udce9 is not UTF-8, as what reads weights needs it; rename the folder" in error
+    assert r"caf\udce9 is not UTF-8, which reading weights requires; rename the folder" in error
 
 
 @pytest.mark.parametrize("grammar", ["S -> 'a' S [1.0]", "S -> S S [1.0]"])

@@ -74,7 +74,7 @@ def test_rows_of_other_tables_are_documents(written, name, content):
         ("a.jsonl", "\nnonsense", r"a.jsonl, line 2: this is not JSON"),
         ("a.csv", "title,body\n1,2", r"a.csv has no column 'text', but title, body; name the one that"),
         ("a.json", '[{"text": "One."}, {"text": 2}]', r"a.json, row 2: there is no text; name the column"),
-        ("a.json", '["\\ud800"]', r"a.json, line 1: there is half a surrogate pair"),
+        ("a.json", '["\\ud800"]', r"a.json, row 1: there is half a surrogate pair"),
         ("a.jsonl", '"\\ud800"', r"a.jsonl, line 1: there is half a surrogate pair"),
         ("a.parquet", "PAR1 no", r"a.parquet cannot be read as Parquet"),
         ("a.txt", b"One.\n\xff\n", r"a.txt, line 2: this is not UTF-8 text"),

@@ -114,7 +114,7 @@ def test_strings_alone_are_texts(tmp_path, name, content):
 @pytest.mark.parametrize(("name", "between"), [("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", ",")])
 def test_columns_that_are_parted_otherwise_are_not_one(tmp_path, name, between):
     path = tmp_path / name
-    path.write_text(f"text{between}label\na, b{between}1\n")
+    path.write_text(f"\ntext{between}label\na, b{between}1\n")
     with pytest.raises(BadInput, match=f"{name} parts its columns by '.+'; save it with commas as .csv"):
         read_text_corpus(path)
 

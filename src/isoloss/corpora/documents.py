@@ -222,6 +222,8 @@ def refuse_half_pair(read: object, place: str) -> None:
         json.dumps(read, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         raise BadInput(f"{place}: there is half a surrogate pair; write the file again") from error
+    except RecursionError as error:
+        raise BadInput(f"{place}: this is nested too deeply; write the file again") from error
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def read_table(path: Path, kind: str) -> pl.DataFrame:
 
 def _separated(text: str, path: Path, separator: str, *others: str) -> str:
     """The text. Raises BadInput if only another character parts the names in its first line."""
-    names = text.split("\n", 1)[0]
+    names = text.lstrip("\r\n").split("\n", 1)[0]
     found = [each for each in others if each in names and separator not in names]
     if found:
         raise BadInput(f"{path} parts its columns by {found[0]!r}; save it with commas as .csv, or as .jsonl")
@@ -158,8 +158,9 @@ def _separated(text: str, path: Path, separator: str, *others: str) -> str:
 
 def _json_objects(path: Path, kind: str) -> pl.DataFrame:
     text = read_text(path, kind)
-    lines = text.split("\n")
+    lines, unit = text.split("\n"), "line"
     if text.lstrip().startswith("["):
+        unit = "row"
         try:
             lines = [json.dumps(row) for row in json.loads(text)]
         except (ValueError, RecursionError) as error:
@@ -173,10 +174,12 @@ def _json_objects(path: Path, kind: str) -> pl.DataFrame:
         except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict | str):
-            raise BadInput(f'{path}, line {number}: this is no JSON object; give one a line, {{"text": ...}}')
+            raise BadInput(
+                f'{path}, {unit} {number}: this is no JSON object; give one a line, {{"text": ...}}'
+            )
         if type(row) is not type(next(iter(rows), row)):
-            raise BadInput(f"{path}, line {number}: it mixes strings and objects; give only one of them")
-        refuse_half_pair(row, f"{path}, line {number}")
+            raise BadInput(f"{path}, {unit} {number}: it mixes strings and objects; give only one of them")
+        refuse_half_pair(row, f"{path}, {unit} {number}")
         rows.append(row)
     if not rows:
         raise BadInput(f"{path} has no examples; give {kind}")

@@ -34,7 +34,7 @@ class TokenizerChoice(Protocol):
         ...
 
     def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:
-        """The tokenizer, with its token numbers."""
+        """The tokenizer, whose tokens keep their numbers."""
         ...
 
 

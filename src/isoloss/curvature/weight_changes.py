@@ -219,7 +219,7 @@ def allocate_bits(
     BitAllocation(bits={'first': 4, 'second': 8}, mean_bits=6.0, predicted=1.5)
     """
     numbers = sum(sizes[part] for part in costs)
-    most = math.floor(mean_bits * numbers * (1 + 1e-12))  # 4.35 bits of 100 numbers are 435, not a bit less
+    most = mean_bits * numbers * (1 + 1e-12)  # 4.35 bits of 100 numbers are 435, not a bit less
     fewest = sum(sizes[part] * min(choices) for part, choices in costs.items())
     if fewest > most:
         raise BadInput(

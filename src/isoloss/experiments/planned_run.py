@@ -107,7 +107,7 @@ def named_as_planned(quantity: Quantity, records: Sequence[Record]) -> Columns:
 
 
 def weights_setting(weights: Weights) -> dict[str, str]:
-    """How plans and records describe the weights: not at all for a folder's weights, the usual case."""
+    """How plans and records describe the weights: not at all for those a checkpoint keeps, as usual."""
     return {} if weights == "kept" else {"weights": weights}
 
 
@@ -234,7 +234,7 @@ class PlannedRun:
     def carried_out_by(self, compute: Compute) -> "PlannedRun":
         """The same run, and that which it continues, in another precision or compiled: another digest.
 
-        Micro-batches stay those planned, unless `compute` has them.
+        Micro-batches stay those planned, unless `compute` names their size.
         """
         micro_batch = compute.micro_batch or self.compute.micro_batch
         before = self.continues

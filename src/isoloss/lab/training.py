@@ -1,4 +1,4 @@
-"""Training in the laboratory: from fresh weights, on from a model's, flattened, polished, averaged."""
+"""Training in the laboratory: from fresh weights, on from a model, flattened, polished, averaged."""
 
 import copy
 import hashlib

@@ -19,7 +19,7 @@ def random_hmm(
 ) -> HMM:
     """An HMM whose states and words fall into `blocks` equal blocks that never mix; 1 block is dense.
 
-    A block's states transition only to its states and emit only its words; the initial distribution
+    States transition only to states of their block and emit only its words; the initial distribution
     covers all states, so that a sentence stays in the block in which it starts. The initial distribution is
     drawn uniformly over all distributions (Dirichlet with parameter 1); transition and emission distributions
     are Dirichlet with separate concentrations on the entries allowed to be positive: 1 is uniform, less makes

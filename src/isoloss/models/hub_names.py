@@ -37,7 +37,7 @@ def refuse_absent(*names: str) -> None:
         if not name.strip():
             raise BadInput("the name of a model is empty; name a model's folder, or its name on a hub")
         if re.search(r"[\ud800-\udfff]", name):  # Python's stand-ins for bytes of other encodings
-            raise BadInput(f"the name {name} is not UTF-8, as what reads weights needs it; rename the folder")
+            raise BadInput(f"the name {name} is not UTF-8, which reading weights requires; rename the folder")
         if Path(name).is_dir():
             _refuse_without_model(Path(name))
         elif Path(name).exists():

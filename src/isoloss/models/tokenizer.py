@@ -197,7 +197,7 @@ def refuse_further_tokens(name: str, tokenizer: PreTrainedTokenizerBase, known: 
     if (highest := highest_token(tokenizer)) >= known:
         raise BadInput(
             f"the tokenizer of {name} numbers its tokens up to {highest}, but the model has only {known}, "
-            "from 0; name the model's folder, with the tokenizer it was trained with"
+            "from 0; name the folder that it came in, with the tokenizer it was trained with"
         )
 
 

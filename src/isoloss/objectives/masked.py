@@ -200,7 +200,7 @@ class BertReplacement:
         if len(tokens) and int(tokens.max()) >= self.words + FIRST_WORD:
             raise BadInput(
                 f"there is a word number {int(tokens.max()) - FIRST_WORD}, but the objective was made for "
-                f"{self.words} words; make it for the language's number"
+                f"{self.words} words; make it for as many as the language has"
             )
         uniform = torch.rand(len(tokens), generator=generator, dtype=torch.float64)
         words = torch.randint(self.words, (len(tokens),), generator=generator) + FIRST_WORD
