@@ -85,7 +85,7 @@ def dense(architecture):
     return float(values[-1]), vectors[:, -1], by_sentence @ vectors[:, -1] @ vectors[:, -1]
 
 
-@pytest.mark.parametrize(("architecture", "basis_bytes"), zip(ARCHITECTURES, (1, 1 << 30), strict=True))
+@pytest.mark.parametrize(("architecture", "basis_bytes"), [*zip(ARCHITECTURES, (1, 1 << 30), strict=True)])
 def test_the_models_hessian_against_a_dense_one(architecture, basis_bytes):
     model, batch = partly_frozen(architecture), ragged_batches.several_masks()
     found = hessian_top_eigenvalue(model, [batch], OBJECTIVE, tolerance=1e-7, basis_bytes=basis_bytes)
