@@ -130,11 +130,12 @@ class _SlurmJobs:
     def events(self) -> Iterator[Advanced | Ended]:
         time.sleep(SECONDS_BETWEEN_LOOKS)
         for name, entry in list(self._running.items()):
+            done = entry.submitted.done()  # before its last report is read, so that none is missed
             with contextlib.suppress(OSError):
                 if (report := entry.reports.read_text()) != entry.last_report:
                     entry.last_report = report
                     yield Advanced(name, *json.loads(report))
-            if entry.submitted.done():
+            if done:
                 del self._running[name]
                 yield self._ended(name, entry.submitted)
 
