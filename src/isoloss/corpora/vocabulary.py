@@ -1,4 +1,4 @@
-"""A corpus's tokenizer: an existing one, or a word-piece vocabulary made of the corpus."""
+"""A corpus's tokenizer: an existing one, or a word-piece vocabulary made from the corpus."""
 
 import hashlib
 import json

@@ -73,7 +73,7 @@ class RunningEstimate(Protocol):
         ...
 
     def add(self, batch: Batch, share: Share = unheard) -> None:
-        """Add a batch's sentences, all of them or, if it raises, none; `share` hears of the fraction done."""
+        """Add a batch's sentences, all of them or, if it raises, none; `share` gets the fraction done."""
         ...
 
 

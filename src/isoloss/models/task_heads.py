@@ -108,8 +108,8 @@ def _tell_padding(name: str, config: Any, head: Head) -> None:
     text = config.get_text_config()
     if head not in ("text classes", "text labels") or getattr(text, "pad_token_id", None) is not None:
         return
-    ends = (getattr(text, named, None) for named in ("bos_token_id", "eos_token_id"))
-    found = next((end for end in ends if isinstance(end, int)), None)
+    tokens = (getattr(text, named, None) for named in ("bos_token_id", "eos_token_id"))
+    found = next((token for token in tokens if isinstance(token, int)), None)
     if found is None:
         raise BadInput(f"{name} says nothing of padding; add pad_token_id to its config.json")
     config.pad_token_id = text.pad_token_id = found
