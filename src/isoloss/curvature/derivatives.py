@@ -51,16 +51,17 @@ class MeasuredParameters:
         >>> MeasuredParameters.of(layer)
         MeasuredParameters(count=6, frozen=('bias',))
         """
-        count = sum(p.numel() for p in trainable_parameters(model).values())
+        named = list(model.named_parameters())
+        count = sum(p.numel() for _, p in named if p.requires_grad)
         if not count:
             raise BadInput("the model has no parameter that requires a gradient; unfreeze those to measure")
-        away = next((name for name, p in model.named_parameters() if p.is_meta), None)
+        away = next((name for name, p in named if p.is_meta), None)
         if away is not None:
             raise BadInput(
                 f"{away} is not in memory, but offloaded to the processor or to disk (accelerate's "
                 "device_map); gradients need all weights in place: load the model without it, or in bfloat16"
             )
-        frozen = tuple(name for name, p in model.named_parameters() if not p.requires_grad)
+        frozen = tuple(name for name, p in named if not p.requires_grad)
         return MeasuredParameters(count, frozen)
 
     @property

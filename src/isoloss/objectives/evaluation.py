@@ -44,7 +44,8 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """
     found = [(module, module.training) for module in model.modules()]
     repacking: list[Any] = [module for module, _ in found if getattr(module, _REPACKS, False)]
-    model.eval()
+    if any(training for _, training in found):
+        model.eval()
     for layer in repacking:
         setattr(layer, _REPACKS, False)
         if getattr(getattr(layer.weight, "quant_state", None), "packing_format_for_cpu", False):
@@ -53,7 +54,8 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         for module, training in found:
-            module.training = training
+            if module.training != training:  # setting attributes of hundreds of modules takes milliseconds
+                module.training = training
         for layer in repacking:
             setattr(layer, _REPACKS, True)
 

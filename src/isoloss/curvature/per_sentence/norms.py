@@ -82,17 +82,19 @@ def norms_along(
     n, m = len(batch), len(batch.rows)
     # Arrays distinguish sentences from positions by their number, so the numbers must differ.
     distinct = last_sentence_twice(batch) if n == batch.input_ids.shape[1] and n > 1 else batch
-    _refuse_quantized(model)
+    _refuse_unfit_modules(model)
     with evaluation_mode(model), every_parameter_recorded(model):
-        _refuse_batch_statistics(model)
+        rows = SentenceRows.of(distinct)
         logits = objective.logits(model, distinct)
         _refuse_without_graph(logits)
+        # Before drawing, which waits for the scores: a GPU computes them meanwhile.
+        uses = _known_uses(logits, rows, distinct, parameters)
         directions = draw(logits.detach()[:m])
         try:
-            found = _by_factors(logits, directions, distinct, parameters, memory_bytes, share)
-        except CheckpointError:  # anything recomputed in the backward pass is only available there
+            found = _by_factors(logits, directions, *uses, parameters, memory_bytes, share) if uses else {}
+        except CheckpointError:  # as in `_known_uses`
             found = {}
-        del logits
+        del logits, uses
         if others := {name: p for name, p in parameters.items() if name not in found}:
             from isoloss.curvature.per_sentence.every_other_parameter import squared_norms_by_sentence
 
@@ -118,22 +120,35 @@ def _refuse_without_graph(logits: Tensor) -> None:
         )
 
 
+def _known_uses(
+    logits: Float[Tensor, "m v"], rows: SentenceRows, batch: Batch, parameters: dict[str, Tensor]
+) -> tuple[ParameterUses, dict[str, list[Use]]] | None:
+    """All uses in the graph, and, by name, those of the parameters all of whose uses are known.
+
+    None where anything is recomputed in the backward pass: it is only available there.
+    """
+    try:
+        uses = ParameterUses.within(AutogradGraph.below(logits), rows, batch.input_ids)
+        of_each = {name: uses.of(parameter) for name, parameter in parameters.items()}
+    except CheckpointError:
+        return None
+    return uses, {name: known for name, known in of_each.items() if known is not None}
+
+
 def _by_factors(
     logits: Float[Tensor, "m v"],
     directions: Directions,
-    batch: Batch,
+    all_uses: ParameterUses,
+    uses_of: dict[str, list[Use]],
     parameters: dict[str, Tensor],
     memory_bytes: int,
     share: Share,
 ) -> dict[str, tuple[str, Tensor]]:
-    """Methods and squared norms, by name, of the parameters all of whose uses are known."""
+    """Methods and squared norms, by name, of the parameters all of whose uses are known, `uses_of`."""
     cotangents = _filled_up(directions.cotangents, logits)
     means = None if directions.mean_squares is None else _filled_up(directions.mean_squares, logits)
     output = output_layer(logits)
-    graph = AutogradGraph.below(logits)
-    all_uses = ParameterUses.within(graph, SentenceRows.of(batch), batch.input_ids)
     rows = all_uses.rows
-    uses_of = {name: uses for name, p in parameters.items() if (uses := all_uses.of(p)) is not None}
     gathered = {
         (name, part): GatheredGradient(
             tuple(parameters[name].shape)[part is not None :],
@@ -165,7 +180,7 @@ def _by_factors(
 
     share(_FORWARD_SHARE)
     if watched:
-        _backward_pass(logits, cotangents, graph, list(watched), receive)
+        _backward_pass(logits, cotangents, all_uses.graph, list(watched), receive)
     nothing = cotangents.new_zeros(rows.sentences, dtype=torch.float64)
     found: dict[str, tuple[str, Tensor]] = {}
     for name, uses in uses_of.items():
@@ -211,19 +226,17 @@ def _backward_pass(
         receive(node, gradient)
 
 
-def _refuse_quantized(model: nn.Module) -> None:
-    """Raise BadInput for any of torch's quantized layers, through which no gradient flows."""
+def _refuse_unfit_modules(model: nn.Module) -> None:
+    """Raise BadInput for a layer without gradients, or one that lets sentences depend on each other.
+
+    The former are torch's quantized layers, the latter norms over the batch.
+    """
     for name, module in model.named_modules():
         if ".quantized." in type(module).__module__:
             raise BadInput(
                 f"{name} is quantized ({type(module).__name__}), and no gradient goes through it; measure "
                 "the model as it was before"
             )
-
-
-def _refuse_batch_statistics(model: nn.Module) -> None:
-    """Raise BadInput for a module whose output for a sentence depends on the other sentences of the batch."""
-    for name, module in model.named_modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and not module.track_running_stats:
             raise BadInput(
                 f"{name} normalises over the batch, so that a sentence has no gradient of its own; give it "

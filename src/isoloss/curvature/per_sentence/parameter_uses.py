@@ -85,20 +85,21 @@ def every_parameter_recorded(model: nn.Module) -> Iterator[None]:
     >>> layer.weight.requires_grad
     False
     """
-    found = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    if any(parameter.is_inference() for parameter, _ in found):
+    parameters = list(model.parameters())
+    if any(parameter.is_inference() for parameter in parameters):
         raise BadInput(
             "the model was loaded under torch.inference_mode, whose tensors never have gradients; load it "
             "outside of that"
         )
+    frozen = [each for each in parameters if not each.requires_grad and each.is_floating_point()]
     try:
-        for parameter, _ in found:
-            parameter.requires_grad_(parameter.is_floating_point())
+        for parameter in frozen:
+            parameter.requires_grad_(True)
         with torch.enable_grad():
             yield
     finally:
-        for parameter, required in found:
-            parameter.requires_grad_(required)
+        for parameter in frozen:
+            parameter.requires_grad_(False)
 
 
 @dataclass(frozen=True)
