@@ -26,7 +26,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from benchmarks.comparison import Comparison, of_pairs
 from isoloss.curvature.directional_curvature import critical_sharpness
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
+from isoloss.curvature.per_sentence.traces import KeptBytes, sentence_fisher_traces
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 
@@ -50,9 +50,9 @@ CASES = {
     "GPT-2 small, float32": Case(GPT2, torch.float32, 64),
     "GPT-2 small, bfloat16": Case(GPT2, torch.bfloat16, 64),
     "GPT-2 XL, bfloat16": Case(
-        partial(GPT2LMHeadModel, GPT2Config(n_embd=1600, n_layer=48, n_head=25)), torch.bfloat16, 32
+        partial(GPT2LMHeadModel, GPT2Config(n_embd=1600, n_layer=48, n_head=25)), torch.bfloat16, 64
     ),
-    "LLaMA 7B, bfloat16": Case(partial(LlamaForCausalLM, LlamaConfig()), torch.bfloat16, 16),
+    "LLaMA 7B, bfloat16": Case(partial(LlamaForCausalLM, LlamaConfig()), torch.bfloat16, 32),
 }
 TINY = {
     "GPT-2, tiny": Case(
@@ -129,9 +129,17 @@ def train(model: PreTrainedModel, batch: Batch) -> None:
     model.zero_grad()
 
 
-def norms(model: PreTrainedModel, batch: Batch, memory: float) -> None:
+def norms(model: PreTrainedModel, batch: Batch, memory: float, kept_bytes: KeptBytes) -> None:
+    """As `fisher_trace` after its first batch, which has found out how much a sentence takes."""
     sentence_fisher_traces(
-        model, OBJECTIVE, batch, seed=0, first_sentence=1, compare=False, memory_bytes=int(memory * 2**30)
+        model,
+        OBJECTIVE,
+        batch,
+        seed=0,
+        first_sentence=1,
+        compare=False,
+        memory_bytes=int(memory * 2**30),
+        kept_bytes=kept_bytes,
     )
 
 
@@ -156,7 +164,7 @@ def probes(model: PreTrainedModel, batch: Batch, samples: int) -> tuple[float, f
 def measured(name: str, case: Case, device: str, pairs: int, memory: float, samples: int) -> Measured:
     model = built(case, device)
     batch = sentences(model, case.sentences, 0, device)
-    training, own = partial(train, model, batch), partial(norms, model, batch, memory)
+    training, own = partial(train, model, batch), partial(norms, model, batch, memory, {})
     training_peak, peak = peak_of(training), peak_of(own)
     times = [(synchronised(own), synchronised(training)) for _ in range(pairs)]
     found = []
