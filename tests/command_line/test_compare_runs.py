@@ -68,6 +68,17 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_the_conclusion_says_at_which_step_each_number_is(tmp_path: Path, capsys: Capture) -> None:
+    """The trace is known of both at step 10 only, the loss at step 40 too."""
+    trace = {10: [5.0, 6.0]}
+    write_run(tmp_path, "aaaa1111", loss=LOSS, trace=trace)
+    write_run(tmp_path, "aabb2222", loss=LOSS, trace={10: [6.0, 7.0], 40: [1.0, 2.0]})
+    shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", tmp_path))
+    assert shown.startswith("At step 40, ")
+    assert "no clear difference in loss (0 ± 0 nats); " in shown
+    assert "a higher trace (1 ± 0 nats, at step 10)." in shown
+
+
 def test_compare_shows_settings_and_paired_differences(results: Path, capsys: Capture) -> None:
     shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", results, "--all"))
     assert "architecture.shape.width" in shown

@@ -74,6 +74,18 @@ def test_what_several_bits_leave_is_compared_for_each(tmp_path: Path) -> None:
     assert [(each.record.settings["bits"], each.difference.value) for each in rounded] == [(8, 0.5), (4, 0.5)]
 
 
+def test_of_one_quantity_the_plainest_comes_first(tmp_path: Path) -> None:
+    """Whatever the name of its set: a run's own trace before the enlarged model's."""
+    runs = []
+    for name, own in (("first", 5.0), ("second", 4.0)):
+        folder = write_run(tmp_path, name, trace={40: [own, own + 1]})
+        settings = {"step": 40, "measured_on": "aa-enlarged", "enlarged_to": 48}
+        enlarged = Record("fisher_trace", 10 * own, "nats", 0.1, 2, settings=settings)
+        measurements_at(folder, name, 40).write("aa-enlarged", [enlarged])
+        runs.append(stored_run(folder))
+    assert [each.difference.value for each in differences_at_steps(*runs)] == [-1.0, -10.0]
+
+
 def test_what_is_not_measured_on_one_set_is_not_compared(tmp_path: Path) -> None:
     first = write_run(tmp_path, "first", loss={40: [1.0, 2.0]})
     second = write_run(tmp_path, "second")

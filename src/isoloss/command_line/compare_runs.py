@@ -124,7 +124,7 @@ def _print(
         table.add_column(heading, justify="left" if heading == "quantity" else "right", overflow="fold")
     for name, each in named:
         numbers = [str(e) for e in (each.first, each.second, each.difference)]
-        table.add_row(*([_steps(each)] if len(at) > 1 else []), name, *numbers)
+        table.add_row(*([_steps(each.steps)] if len(at) > 1 else []), name, *numbers)
     console.print(table)
     if len(wholes) > len(named):
         print(f"{len(wholes) - len(named)} more rows, of other quantities and steps, with --all")
@@ -163,17 +163,20 @@ def _called(run: "StoredRun") -> str:
 
 
 def _conclusion(names: Sequence[str], main: Mapping[str, "Difference"], loss: float | None) -> str:
-    """Which of the two has the lower loss, trace and so on, beyond two standard errors, and where."""
-    differences = []
+    """Which of the two has the lower loss, trace and so on, beyond two standard errors, and where.
+
+    Where not all are known at the same step, those of an earlier one than the last are given with it.
+    """
+    differences, last = [], max(each.steps for each in main.values())
     for short, each in main.items():
         value, error = each.difference.value, each.difference.standard_error
         unit = "" if each.record.unit == "fraction" else f" {each.record.unit}"
         number = f"{each.difference}{unit}".rstrip()
+        number += "" if each.steps == last else f", at step {_steps(each.steps)}"
         if abs(value) > CLEAR * error:
             differences.append(f"a {'higher' if value > 0 else 'lower'} {short} ({number})")
         else:
             differences.append(f"no clear difference in {short} ({number})")
-    last = list(main.values())[-1]
     where = f"at step {_steps(last)}" if loss is None else _at(loss)
     return f"{where.capitalize()}, compared with {names[0]}, {names[1]} has {'; '.join(differences)}."
 
@@ -192,8 +195,8 @@ def _title(names: Sequence[str], at: Collection[tuple[float, float]]) -> str:
     return f"{names[1]} at step {second:,.0f} minus {names[0]} at step {first:,.0f}"
 
 
-def _steps(difference: "Difference") -> str:
-    return " and ".join(dict.fromkeys(f"{step:,.0f}" for step in difference.steps))
+def _steps(steps: tuple[float, float]) -> str:
+    return " and ".join(dict.fromkeys(f"{step:,.0f}" for step in steps))
 
 
 def _as_json(

@@ -112,9 +112,10 @@ def _is_loss(record: Record) -> bool:
 
 
 def _common_curves(first: StoredRun, second: StoredRun) -> list[tuple[Curve, Curve]]:
-    """The quantities with error bars that both runs have on the same sentences, in the first's order."""
+    """The quantities with error bars that both runs have on the same sentences, the plainest first."""
     here, there = dict(_curves(first)), dict(_curves(second))
-    return [(curve, there[key]) for key, curve in here.items() if key in there]
+    plainest_first = map(measurement_key, first.last_records)
+    return [(here[key], there[key]) for key in plainest_first if key in here and key in there]
 
 
 def _curves(run: StoredRun) -> Iterator[tuple[tuple[Any, ...], Curve]]:
