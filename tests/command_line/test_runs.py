@@ -99,7 +99,9 @@ def test_of_one_quantity_the_plainest_number_is_shown(tmp_path: Path, capsys: Ca
     assert "80" not in shown
     assert "0.25 ± 0.25" in shown
     (found,) = runs_in(tmp_path)
-    assert run_facts(found)["trace"] == [5.5, 80.0]
+    facts = run_facts(found)
+    assert (facts["trace"], facts["accuracy"]) == ([5.5], [0.25])  # so that --where agrees with the list
+    assert facts["fisher_trace"] == [5.5, 80.0]
 
 
 def test_a_mistyped_run_is_told_the_nearest(results: Path, capsys: Capture) -> None:

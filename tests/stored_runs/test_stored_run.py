@@ -150,6 +150,7 @@ def test_a_run_is_there_as_soon_as_it_has_begun(begun: str, results: Path) -> No
         (["update_rule!=AdamW"], ["aabb2222"]),
         (["state = unfinished"], ["cccc3333"]),
         (["experiment=figure-3"], ["aaaa1111"]),
+        (["experiment!=figure-3"], ["aabb2222", "cccc3333"]),
         (["loss<1"], ["aabb2222"]),
         (["masked_loss_sentence_averaged>1"], ["aaaa1111"]),
         (["architecture.shape.width<=16"], ["cccc3333"]),

@@ -41,8 +41,8 @@ class Condition:
     value: str
 
     def holds(self, values: Sequence[Setting]) -> bool:
-        """Whether it holds for one of the values: as numbers if both are, otherwise as text."""
-        return any(self._holds(value) for value in values)
+        """Whether it holds for one of the values, != for all: as numbers if both are, otherwise as text."""
+        return (all if self.comparison == "!=" else any)(self._holds(value) for value in values)
 
     def _holds(self, value: Setting) -> bool:
         compare = _COMPARISONS[self.comparison]
@@ -107,8 +107,12 @@ def run_facts(run: StoredRun) -> dict[str, list[Setting]]:
             raw = "raw_" if record.settings.get("weights") == "raw" else ""
             facts.setdefault(raw + record.quantity, []).append(record.value)
     for short, quantities in QUANTITIES.items():
-        if found := [value for quantity in quantities for value in facts.get(quantity, [])]:
-            facts[short] = found
+        plainest: dict[Setting, Setting] = {}
+        for record in run.last_records:
+            if record.quantity in quantities:
+                plainest.setdefault(record.settings.get("task"), record.value)
+        if plainest:
+            facts[short] = list(plainest.values())
     return facts
 
 
