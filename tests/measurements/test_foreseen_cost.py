@@ -22,6 +22,7 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    MixtralConfig,
     ModernBertConfig,
     MPNetConfig,
     MPNetForMaskedLM,
@@ -35,6 +36,7 @@ from isoloss.curvature.per_sentence.traces import (
     sentence_fisher_traces,
     sentences_at_once,
 )
+from isoloss.errors import BadInput
 from isoloss.measurements import foreseen_cost as timing
 from isoloss.measurements.counted_passes import (
     LiveMemory,
@@ -203,6 +205,15 @@ def of_four_layers(name: str) -> Any:
     _, config, _ = MODELS[name]
     more = {OF_FOUR[name]: LAYERS, **({"num_decoder_layers": LAYERS} if name == "t5" else {})}
     return type(config)(**{**config.to_dict(), **more})
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_of_experts_that_are_computed_one_after_another_nothing_is_foreseen(precision: torch.dtype) -> None:
+    """As they are measured: torch's product over all of them takes another memory, and bfloat16 alone."""
+    config = MixtralConfig(**SIZE, num_key_value_heads=2, intermediate_size=96, num_local_experts=2)
+    model, length = without_storage("mixtral", config, "causal", precision, 8)
+    with pytest.raises(BadInput, match="depends on the values of its weights"):
+        counted_passes("mixtral", model, "causal", length, 2, 2**30)
 
 
 @pytest.fixture

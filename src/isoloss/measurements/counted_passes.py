@@ -22,7 +22,7 @@ from isoloss.device import Heap
 from isoloss.errors import BadInput
 from isoloss.measurements.inspected_model import asked
 from isoloss.models.hub import quiet, refusing, sized_as_published
-from isoloss.models.loading import Prediction, longest_sentence
+from isoloss.models.loading import Prediction, longest_sentence, with_experts_apart
 from isoloss.models.task_heads import Head, class_of_head
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode
@@ -170,6 +170,7 @@ def without_storage(
         except DataDependentOutputException:  # ModernBERT's first weights are drawn by what some numbers are
             with _without_first_weights():
                 model = make(config, dtype=precision).eval()
+    with_experts_apart(model)
     give_indices_values(model)
     return model, min(length, longest_sentence(model) or length)
 
