@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from isoloss.command_line.options import (
-    GIBIBYTE,
     File,
+    Memory,
     Models,
     Name,
     Number,
@@ -16,6 +16,7 @@ from isoloss.command_line.options import (
     Precision,
     Quantities,
     Share,
+    memory_bytes,
     models_on_text,
     refuse_no_model,
     refuse_no_page,
@@ -79,8 +80,9 @@ class FlatnessOptions:
     """Where the models are measured: cpu or cuda."""
     dtype: Precision = None
     """The models' precision; float32 by default, or where that does not fit, as the weights are stored."""
-    memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
-    """Memory for the traces beside the models, in GiB; more is faster, up to a point."""
+    memory: Memory = None
+    """Memory for the traces beside the models, in GiB; more is faster, up to a point.
+    By default 1, or on a GPU a quarter of what is free."""
     output: File = None
     """An HTML file that charts the parts of the network.
     For checkpoints of one run, named by step (run/checkpoint-*), it also charts the values over steps."""
@@ -118,7 +120,7 @@ def _measured(options: FlatnessOptions) -> "Shown":
     settings = {"estimand": batches.predicting.estimand, "dtype": str(precision).removeprefix("torch.")}
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
     with progress_display() as progress, quiet():
-        memory = int(options.memory * GIBIBYTE)
+        memory = memory_bytes(options.memory, options.device)
         measured = measure_each(options.quantity, models, batches, stopping, settings, progress, memory)
         verdicts = verdicts_on_traces(measured, models, batches, progress)
     return Shown(measured, models, batches, verdicts)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from isoloss.command_line.options import (
-    GIBIBYTE,
     File,
+    Memory,
     Models,
     Number,
     Objective,
     Precision,
+    memory_bytes,
     refuse_below,
     refuse_no_file,
     refuse_no_memory,
@@ -52,7 +53,7 @@ class InspectOptions:
     """A text, as of isoloss flatness: tells about how many of its sentences an error of 1 % takes."""
     length: Number = None
     """Tokens of the sentences that the configuration is asked about; 128 by default."""
-    memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
+    memory: Memory = None
     """The --memory of isoloss flatness, in GiB."""
     device: str = "cpu"
     """Where the trial runs: cpu or cuda."""
@@ -85,7 +86,7 @@ def inspect(options: InspectOptions) -> int:
 
     device = usable_device(options.device)
     limit = None if options.budget is None else bytes_in(options.budget)
-    memory = int(options.memory * GIBIBYTE)
+    memory = memory_bytes(options.memory, options.device)
     precision = None if options.dtype is None else getattr(torch, options.dtype)
     found = []
     for name in options.models:

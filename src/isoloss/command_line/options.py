@@ -35,6 +35,7 @@ Precision = Annotated[
     Literal["float64", "float32", "bfloat16", "float16"] | None,
     tyro.conf.arg(metavar="{float64,float32,bfloat16,float16}", help_behavior_hint=""),
 ]
+Memory = Annotated[float | None, tyro.conf.arg(metavar="GIB", help_behavior_hint="")]
 GIBIBYTE = 1 << 30
 Quantities = Annotated[
     tuple[str, ...], tyro.conf.arg(metavar=f"{{{','.join(quantity_names())},FILE.py}} [...]")
@@ -91,8 +92,8 @@ def models_on_text(
 
     texts = together.source_for(names[0], options.objective, options.text, options.token_ids, options.dataset)
     if options.dtype is None:
-        memory = int(options.memory * GIBIBYTE)
-        precision = precision_that_fits(names, usable_device(options.device), memory)
+        beside = memory_bytes(options.memory, options.device)
+        precision = precision_that_fits(names, usable_device(options.device), beside)
     else:
         precision = getattr(torch, options.dtype)
     models, prediction = together.load_together(
@@ -158,9 +159,23 @@ def refuse_no_model(models: tuple[str, ...]) -> None:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
 
 
-def refuse_no_memory(gibibytes: float) -> None:
+def memory_bytes(gibibytes: float | None, device: str) -> int:
+    """What --memory says; by default 1 GiB, or a quarter of what a GPU has free: it needs large passes.
+
+    >>> memory_bytes(None, "cpu"), memory_bytes(0.5, "cuda")
+    (1073741824, 536870912)
+    """
+    if gibibytes is not None:
+        return int(gibibytes * GIBIBYTE)
+    from isoloss.device import free_memory, usable_device
+
+    place = usable_device(device)
+    return max(GIBIBYTE, free_memory(place) // 4) if place.type == "cuda" else GIBIBYTE
+
+
+def refuse_no_memory(gibibytes: float | None) -> None:
     """Raise BadInput for what --memory cannot be."""
-    if not 0 < gibibytes <= MOST_MEMORY:
+    if gibibytes is not None and not 0 < gibibytes <= MOST_MEMORY:
         raise BadInput(
             f"--memory must be above 0 and at most {MOST_MEMORY:,} gibibytes, not {gibibytes:g}; 1 is usual"
         )

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from isoloss.command_line.options import (
-    GIBIBYTE,
     File,
+    Memory,
     Name,
     Number,
     Objective,
     Precision,
     Share,
+    memory_bytes,
     models_on_text,
     refuse_below,
     refuse_existing,
@@ -93,8 +94,8 @@ class SensitivityOptions:
     """Where the model is measured: cpu or cuda."""
     dtype: Precision = None
     """The model's precision; float32 by default, or where that does not fit, as the weights are stored."""
-    memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
-    """Memory for the trace beside the model, in GiB."""
+    memory: Memory = None
+    """Memory for the trace beside the model, in GiB; by default 1, or on a GPU a quarter of what is free."""
     output: File = None
     """An HTML file with a picture of the predictions."""
     json: bool = False
@@ -144,7 +145,7 @@ def _predicted(
     from isoloss.objectives.pretrained import apart_throughout
 
     model, drawn = models[options.model], batches.first(options.sentences)
-    part_of, memory = PARTS[options.by], int(options.memory * GIBIBYTE)
+    part_of, memory = PARTS[options.by], memory_bytes(options.memory, options.device)
     with progress_display() as progress, quiet():
         refuse_unusable(models, batches)
         objective, _ = apart_throughout(model, batches.objective, drawn)
