@@ -57,6 +57,19 @@ def test_a_models_language_tells_its_cost_first(here: Path, capsys: Capture) -> 
     assert "opening-4" in html
 
 
+@pytest.mark.usefixtures("_nothing_painted")
+def test_a_share_of_labels_is_never_told_as_one_of_the_latent_variable(here: Path, capsys: Capture) -> None:
+    Path("hmm.json").write_text(
+        '{"words": ["a", "b"], "initial": [0.6, 0.4], "transition": [[0.9, 0.1], [0.1, 0.9]],'
+        '"emission": [[0.5, 0.5], [0.4, 0.6]], "length": 2}'
+    )
+    asked = ["describe", "hmm.json", "--sentences", "100"]
+    task = next(line for line in output_of(answer(capsys, *asked)).splitlines() if "state-1:" in line)
+    of_latent, of_label = task.split("; about the label, its most probable value, by a constant answer ")
+    assert float(of_latent.split("at best ")[1].split(",")[0]) < 0.7  # which no reader of the words exceeds
+    assert of_label.startswith("1.000, by a probe on the words alone 1.000")
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -81,8 +81,9 @@ def in_words(description: "LanguageDescription") -> list[str]:
     entropy = {record.quantity: record for record in description.entropy}
     masked, following = entropy["masked_entropy_sentence_averaged"], entropy["next_word_entropy"]
     tasks = [
-        f"  task {task.name}: accuracy at best {task.ceiling.value:.3f}; of a constant answer "
-        f"{task.blind.value:.3f}; of a probe on the words alone {1 - task.room.value:.3f}"
+        f"  task {task.name}: right about the latent variable at best {task.ceiling.value:.3f}, by a "
+        f"constant answer {task.blind.value:.3f}; about the label, its most probable value, by a constant "
+        f"answer {task.majority.value:.3f}, by a probe on the words alone {1 - task.room.value:.3f}"
         for task in description.tasks
     ]
     return [
