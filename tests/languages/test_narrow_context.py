@@ -122,5 +122,13 @@ def test_trees_that_do_not_halve_have_no_windows(text: str, longest: int | None)
     assert language.tasks()
 
 
+def test_no_chart_is_planned_of_a_language_whose_sentences_differ_in_length() -> None:
+    language = pcfg(
+        parse_grammar("S -> S S [0.4] | 'a' [0.35] | X [0.25]\nX -> 'b' [0.5] | S 'c' S [0.5]"), 300
+    )
+    assert [narrow_context(task) for task in language.tasks()] == [None] * len(language.tasks())
+    assert not language._plans
+
+
 def test_other_languages_have_no_narrow_context() -> None:
     assert [narrow_context(task) for task in dyck(4).tasks()] == []

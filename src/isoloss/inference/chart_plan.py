@@ -1,6 +1,9 @@
 """A grammar as tensors, in which every rule has two symbols or one word, and the plan of a chart of it."""
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -152,13 +155,13 @@ def sentence_plan(grammar: BinaryGrammar, words: int, roots: Bool[Tensor, " S"])
     alive = {length: np.zeros((grammar.symbols, words - length + 1), bool) for length in range(1, words + 1)}
     alive[words][:, 0] = roots.numpy() & rules.derivable[words]
     for length in range(words, 1, -1):
-        for left in range(1, length):
-            used = rules.usable(alive[length], length, left)
-            if used.size:
-                places = alive[length][rules.parent[used]].astype(np.float32)
-                count = places.shape[1]
-                alive[left][:, :count] |= rules.has_left[:, used] @ places > 0
-                alive[length - left][:, left : left + count] |= rules.has_right[:, used] @ places > 0
+        count = words - length + 1
+        for used, lefts in rules.splits(alive[length], length):
+            places = alive[length][rules.parent[used]].astype(np.float32)
+            of_left, of_right = rules.has_left[:, used] @ places > 0, rules.has_right[:, used] @ places > 0
+            for left in lefts:
+                alive[left][:, :count] |= of_left
+                alive[length - left][:, left : left + count] |= of_right
     return _plan(rules, alive)
 
 
@@ -197,14 +200,26 @@ class _Rules:
         )
         self.weight = grammar.weight
         self.derivable = grammar.derivable_lengths(words).numpy()
+        self.alike = np.unique(self.derivable, axis=0, return_inverse=True)[1].reshape(-1).tolist()
         symbols = np.arange(grammar.symbols)[:, None]
         self.has_left = (self.left == symbols).astype(np.float32)
         self.has_right = (self.right == symbols).astype(np.float32)
 
-    def usable(self, alive: Mask, length: int, left: int) -> Numbers:
-        """The rules that can form a live span of `length` from `left` words and the rest."""
-        parts = self.derivable[left][self.left] & self.derivable[length - left][self.right]
-        return np.flatnonzero(parts & _any(alive, 1)[self.parent])
+    def splits(self, alive: Mask, length: int) -> Iterator[tuple[Numbers, list[int]]]:
+        """Rules that can form a live span of `length`, each set once, with all numbers of words to the left.
+
+        Lengths that the same symbols derive, as most of a recursive grammar's are, make one set of rules.
+        """
+        lefts: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for left in range(1, length):
+            lefts[self.alike[left], self.alike[length - left]].append(left)
+        live = _any(alive, 1)[self.parent]
+        for same in lefts.values():
+            left = same[0]
+            parts = self.derivable[left][self.left] & self.derivable[length - left][self.right]
+            used = np.flatnonzero(parts & live)
+            if used.size:
+                yield used, same
 
     def with_left_corners(self, symbols: Mask) -> Mask:
         while True:
@@ -225,15 +240,17 @@ def _plan(rules: _Rules, alive: dict[int, Mask]) -> ChartPlan:
     blocks: dict[bytes, Block] = {}
     combinations = []
     for length in sorted(levels):
-        for left in range(1, length):
-            used = rules.usable(alive[length], length, left)
-            if not used.size:
-                continue
+        splits = [
+            (left, used, starts)
+            for used, lefts in rules.splits(alive[length], length)
+            for starts in [_covering(_any(alive[length][rules.parent[used]], 0))]
+            for left in lefts
+        ]
+        for left, used, starts in sorted(splits, key=itemgetter(0)):
             parts = levels[length], levels[left], levels[length - left]
             key = b"|".join([used.tobytes(), *(level.symbols.numpy().tobytes() for level in parts)])
             if key not in blocks:
                 blocks[key] = _block(rules, used, *parts)
-            starts = _covering(_any(alive[length][rules.parent[used]], 0))
             combinations.append(
                 Combination(
                     length,

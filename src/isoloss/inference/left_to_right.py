@@ -137,10 +137,13 @@ def _ending(grammar: BinaryGrammar, plan: ChartPlan, chart: InsideChart, words: 
 
 def _closed(closure: Float[Tensor, "D S S"], expected: Float[Tensor, "d S n"]) -> Float[Tensor, "d S n"]:
     """Ō[m] = Σ_k Φ[k]ᵀ O[m - k], for the d numbers of words that may still follow."""
-    closed = torch.zeros_like(expected)
-    for more in range(len(expected)):
-        closed[more:] += closure[more].T @ expected[: len(expected) - more]
-    return closed
+    depth, symbols, sentences = expected.shape
+    side_by_side = expected.transpose(0, 1).reshape(symbols, -1)  # one product for all m, not one each
+    closed = torch.zeros_like(side_by_side)
+    for more in range(depth):
+        reached = side_by_side[:, : (depth - more) * sentences]
+        closed[:, more * sentences :].addmm_(closure[more].T, reached)
+    return closed.view(symbols, depth, sentences).transpose(0, 1).contiguous()
 
 
 def leftmost_weights(grammar: BinaryGrammar, corners: LeftCorners, words: int) -> Float[Tensor, " S"]:

@@ -156,7 +156,7 @@ def prefix_task(language: GrammarLanguage, length: int) -> ConstituentTask:
     """
     if length < 2:
         raise BadInput(f"a constituent has at least 2 words, not {length}; choose another length")
-    task = _prefix_task(language, length)
+    (task,) = _prefix_tasks(language, [length])
     if not task.prior.any():
         raise BadInput(f"no symbol spans the first {length} words of any sentence; choose another length")
     lengths = language.form.grammar.length_weights(language.maximum_length)
@@ -186,7 +186,7 @@ def of_all_symbols(task: ConstituentTask) -> ConstituentTask:
 def constituent_tasks(language: GrammarLanguage) -> Sequence[ConstituentTask]:
     """The root task and the prefix tasks that have at least two classes and are not too rare."""
     lengths = language.form.grammar.length_weights(language.maximum_length)
-    prefixes = [_prefix_task(language, length) for length in range(language.maximum_length - 1, 1, -1)]
+    prefixes = _prefix_tasks(language, range(language.maximum_length - 1, 1, -1))
     tasks = [root_task(language), *(task for task in prefixes if _share(task, lengths) >= SMALLEST_SHARE)]
     return [task for task in tasks if len(task.classes) > 1]
 
@@ -205,20 +205,24 @@ def constituent_task(language: GrammarLanguage, name: str) -> ConstituentTask:
         return usual[name]
     written = re.fullmatch(r"prefix-([1-9]\d{0,5})(-likelihood)?", name)
     length = int(written[1]) if written else 0
-    if written and 2 <= length <= language.maximum_length and _prefix_prior(language, length).any():
+    if (
+        written
+        and 2 <= length <= language.maximum_length
+        and _prefix_tasks(language, [length])[0].prior.any()
+    ):
         return (likelihood_task if written[2] else prefix_task)(language, length)
     raise no_task_of_a_grammar(name, tuple(usual))
 
 
-def _prefix_prior(language: GrammarLanguage, length: int) -> Float[Tensor, " S"]:
+def _prefix_tasks(language: GrammarLanguage, lengths: Sequence[int]) -> list[ConstituentTask]:
+    """The task of each length, whether or not a symbol spans so many words at the start of a sentence."""
     grammar = language.form.grammar
-    spanning = grammar.derivable_lengths(length)[length] & language.form.written
-    return leftmost_weights(grammar, language.corners, length) * spanning
-
-
-def _prefix_task(language: GrammarLanguage, length: int) -> ConstituentTask:
-    prior = _prefix_prior(language, length)
-    return ConstituentTask(f"prefix-{length}", language, length, prior, prior.nonzero()[:, 0])
+    spanning = grammar.derivable_lengths(max(lengths, default=0)) & language.form.written
+    priors = [leftmost_weights(grammar, language.corners, length) * spanning[length] for length in lengths]
+    return [
+        ConstituentTask(f"prefix-{length}", language, length, prior, prior.nonzero()[:, 0])
+        for length, prior in zip(lengths, priors, strict=True)
+    ]
 
 
 def _share(task: ConstituentTask, lengths: Float[Tensor, "L S"]) -> float:

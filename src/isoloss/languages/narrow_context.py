@@ -193,7 +193,9 @@ def _halves(language: GrammarLanguage) -> bool:
         return False
     longest, grammar = language.longest, language.form.grammar
     possible = (grammar.derivable_lengths(longest) & (grammar.initial > 0)).any(1).nonzero()[:, 0].tolist()
+    if possible != [longest]:  # its chart may be large
+        return False
     levels = language.sentence_plan(longest).levels
     spans = {length: list(level.starts) for length, level in levels.items()}
     halved = {1 << k: list(range(0, longest, 1 << k)) for k in range(longest.bit_length())}
-    return possible == [longest] and spans == halved
+    return spans == halved
