@@ -138,9 +138,17 @@ def _section(scales: list[dict[str, Any]]) -> str:
     if kinds["premise"]:
         parts += ["Premises, which are conditions for seeing these effects, each judged on its own:\n"]
         parts.append(kinds["premise"])
-    origins = "\n".join(map(_origin, scales))
+    origins = "\n".join(
+        _origin(each, _link(name, each["scale"]) if each["scale"] != scale else "") for each in scales
+    )
     parts.append(f"<details><summary>Seeds, commits and rounds</summary>\n\n{origins}\n\n</details>\n")
     return "\n".join(parts)
+
+
+def _link(name: str, scale: str) -> str:
+    """To a picture that is not shown, if there is one."""
+    there = (ROOT / "docs" / picture_name(name, scale)).is_file()
+    return f" [Its picture]({picture_name(name, scale)})." if there else ""
 
 
 def _table(scales: list[dict[str, Any]], kind: str) -> str:
@@ -193,7 +201,7 @@ def _in_turn(verdicts: Sequence[str]) -> str:
     return ", ".join(verdicts)
 
 
-def _origin(shipped: dict[str, Any]) -> str:
+def _origin(shipped: dict[str, Any], picture: str) -> str:
     """Where a scale's results come from: command, commit, seeds, versions, and the rounds before."""
     result, versions = shipped["result"], shipped["versions"]
     after = f", after `{shipped['after']}`, whose runs it shares" if "after" in shipped else ""
@@ -213,8 +221,8 @@ def _origin(shipped: dict[str, Any]) -> str:
         f"- {shipped['scale']}: `{shipped['command']}`{after}, commit `{shipped['commit'][:12]}`, "
         f"{_duration(shipped['seconds'])}{beside}; seeds {ranges(seeds_of(result))}, none of which was used "
         f"to choose settings; "
-        f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}.{rounds}"
-        f"{not_yet_run(shipped)} To repeat one of the runs: `{_again(shipped)}`.{no_longer}"
+        f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}."
+        f"{picture}{rounds}{not_yet_run(shipped)} To repeat one of the runs: `{_again(shipped)}`.{no_longer}"
     )
 
 
