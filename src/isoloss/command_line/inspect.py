@@ -86,7 +86,7 @@ def inspect(options: InspectOptions) -> int:
 
     device = usable_device(options.device)
     limit = None if options.budget is None else bytes_in(options.budget)
-    memory = memory_bytes(options.memory, options.device)
+    memory = memory_bytes(options.memory, options.device, limit)
     precision = None if options.dtype is None else getattr(torch, options.dtype)
     found = []
     for name in options.models:

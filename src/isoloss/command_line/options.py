@@ -159,8 +159,10 @@ def refuse_no_model(models: tuple[str, ...]) -> None:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
 
 
-def memory_bytes(gibibytes: float | None, device: str) -> int:
+def memory_bytes(gibibytes: float | None, device: str, limit: int | None = None) -> int:
     """What --memory says; by default 1 GiB, or a quarter of what a GPU has free: it needs large passes.
+
+    Or a quarter of `limit` bytes, where a smaller one is asked about.
 
     >>> memory_bytes(None, "cpu"), memory_bytes(0.5, "cuda")
     (1073741824, 536870912)
@@ -170,7 +172,10 @@ def memory_bytes(gibibytes: float | None, device: str) -> int:
     from isoloss.device import free_memory, usable_device
 
     place = usable_device(device)
-    return max(GIBIBYTE, free_memory(place) // 4) if place.type == "cuda" else GIBIBYTE
+    if place.type != "cuda":
+        return GIBIBYTE
+    free = free_memory(place)
+    return max(GIBIBYTE, (free if limit is None else min(free, limit)) // 4)
 
 
 def refuse_no_memory(gibibytes: float | None) -> None:
