@@ -58,6 +58,7 @@ def test_what_cannot_be_told_is_nan() -> None:
     assert np.isnan(partial_rank_correlation(rising, rising[::-1] ** 3, rising[None]))
     assert np.isnan(partial_rank_correlation(rising[:3], rising[:3], rising[None, :3]))
     assert rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([3.0, 2.0, 1.0])) == -1
+    assert kendall_tau(rising[:2], -rising[:2]) == rank_correlation(rising[:2], -rising[:2]) == -1
 
 
 @pytest.mark.parametrize("clusters", [3, 5, 10])

@@ -36,7 +36,7 @@ def kendall_tau(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"])
     """
     if _is_constant(first) or _is_constant(second):
         return float("nan")
-    return round(float(stats.kendalltau(first, second, method="asymptotic").statistic), DIGITS)
+    return round(float(stats.kendalltau(first, second).statistic), DIGITS)
 
 
 def partial_rank_correlation(
