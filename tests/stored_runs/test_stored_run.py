@@ -164,7 +164,7 @@ def test_conditions(results: Path, conditions: list[str], found: list[str]) -> N
 
 def test_conditions_that_are_none() -> None:
     assert condition("learning_rate <= 1e-3") == Condition("learning_rate", "<=", "1e-3")
-    for text in ("width", "=3", "width>", ""):
+    for text in ("width", "=3", "width>", "", "width==3"):
         with pytest.raises(BadInput, match="is no condition"):
             condition(text)
 

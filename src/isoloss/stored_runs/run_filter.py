@@ -56,7 +56,7 @@ class Condition:
 
 def condition(text: str) -> Condition:
     """Parse a condition. Raises BadInput for a text that is not one."""
-    parts = re.fullmatch(r"\s*([\w.\- ]+?)\s*(!=|<=|>=|=|<|>)\s*(.+?)\s*", text)
+    parts = re.fullmatch(r"\s*([\w.\- ]+?)\s*(!=|<=|>=|=|<|>)(?!=)\s*(.+?)\s*", text)
     if parts is None:
         raise BadInput(
             f"{text!r} is no condition; write a key, one of = != < <= > >=, and a value: width>=48"
