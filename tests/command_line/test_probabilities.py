@@ -41,6 +41,15 @@ def test_the_table_shows_the_likeliest_first(grammar: str, capsys: Capture) -> N
     assert "nats" in shown
 
 
+def test_the_table_shows_the_sentences_own_words_however_unlikely(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "my.pcfg"
+    path.write_text(
+        "S -> 'a' [0.4] | 'b' [0.2] | 'c' [0.2] | 'd' [0.1] | 'e' [0.0999] | 'f' [9e-5] | 'g' [1e-5]\n"
+    )
+    shown = output_of(answer(capsys, "probabilities", str(path), "--sentence", "g"))
+    assert shown.count("a 0.400, b 0.200, c 0.200, d 0.100, e 0.100, g 1.0e-05, 1 more") == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from isoloss.languages.sentences import Sentences
 
 WORDS_SHOWN = 5
+SMALLEST_IN_DECIMALS = 0.0005
+"""What is shown of a smaller probability with three decimals is 0.000."""
 
 
 @dataclass(frozen=True)
@@ -135,14 +137,20 @@ def _show(found: dict[str, Any]) -> None:
     table.add_column("masked: given all other words")
     table.add_column("next: given the words before")
     for masked, following in zip(found["masked"], found["next"], strict=True):
-        likely = _likely({**following["probabilities"], "(end)": following["end"]})
-        table.add_row(str(masked["position"]), masked["word"], _likely(masked["probabilities"]), likely)
-    table.add_row(str(len(found["masked"]) + 1), "(end)", "", f"(end) {found['end']:.3f}")
+        word = masked["word"]
+        next_word = _likely({**following["probabilities"], "(end)": following["end"]}, word)
+        table.add_row(str(masked["position"]), word, _likely(masked["probabilities"], word), next_word)
+    table.add_row(str(len(found["masked"]) + 1), "(end)", "", _share("(end)", found["end"]))
     table_console().print(table)
 
 
-def _likely(distribution: dict[str, float]) -> str:
-    ranked = sorted(distribution.items(), key=lambda item: -item[1])
-    shown = [f"{word} {p:.3f}" for word, p in ranked[:WORDS_SHOWN] if p > 0]
-    more = sum(p > 0 for _, p in ranked[WORDS_SHOWN:])
-    return ", ".join(shown) + (f", {more} more" if more else "")
+def _likely(distribution: dict[str, float], word: str) -> str:
+    """The likeliest words and, whatever its rank, the `word` of the sentence."""
+    ranked = sorted((each for each in distribution.items() if each[1] > 0), key=lambda item: -item[1])
+    shown = [each for rank, each in enumerate(ranked) if rank < WORDS_SHOWN or each[0] == word]
+    more = len(ranked) - len(shown)
+    return ", ".join(_share(*each) for each in shown) + (f", {more} more" if more else "")
+
+
+def _share(word: str, probability: float) -> str:
+    return f"{word} {probability:{'.3f' if probability >= SMALLEST_IN_DECIMALS else '.1e'}}"
