@@ -41,6 +41,12 @@ def test_the_masked_bracket_is_the_missing_one() -> None:
         language.masked_log_probabilities(Sentences.from_lists([[0, 1, 1, 0], [0, 1]]))
 
 
+def test_strings_too_many_for_digits_are_counted_by_magnitude() -> None:
+    assert dict(dyck(8).facts())["strings"] == "70, all equally likely"
+    assert dict(dyck(16_000).facts())["strings"] == "about 10^4814, all equally likely"
+    assert "; about 10^4816, all" in dict(dyck(16_000, 0.5).facts())["strings"]
+
+
 def test_beginnings_that_cannot_be_balanced_are_refused() -> None:
     following = dyck(4).next_log_probabilities(Sentences.from_lists([[0, 0]])).exp()[0]
     torch.testing.assert_close(following[1:], torch.tensor([[1 / 3, 2 / 3, 0], [0, 1, 0]]).double())

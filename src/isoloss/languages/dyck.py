@@ -29,6 +29,7 @@ from isoloss.languages.task import LabelledSentences, Task
 from isoloss.seeds import GOLDEN, mixed, next_shares
 
 LEFT, RIGHT = 0, 1
+READABLE = 10**15
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,10 @@ class Dyck:
         return "Dyck language"
 
     def facts(self) -> Facts:
-        balanced = f"{math.comb(self.length, self.length // 2):,}, all equally likely"
+        balanced = f"{_count(math.comb(self.length, self.length // 2))}, all equally likely"
         if self.balanced_share == 1:
             return (("strings", balanced),)
-        rest = f"{2**self.length:,}, all equally likely, for the rest"
+        rest = f"{_count(2**self.length)}, all equally likely, for the rest"
         return (("strings", f"{balanced}, for {self.balanced_share:.0%} of the draws; {rest}"),)
 
     def file(self) -> WrittenLanguage:
@@ -252,6 +253,11 @@ def _even_brackets(length: int, stream: Bits) -> Brackets:
         stream += GOLDEN
         ids[t] = mixed(stream) >> np.uint64(63)
     return ids
+
+
+def _count(strings: int) -> str:
+    """A count in digits, or its magnitude where these could not be read, nor, beyond 4300, be written."""
+    return f"{strings:,}" if strings < READABLE else f"about 10^{math.log10(strings):.0f}"
 
 
 def _log_choices(of: Int[Tensor, "*any"], chosen: Int[Tensor, "*any"]) -> Float[Tensor, "*any"]:
