@@ -1,6 +1,7 @@
 """HMMs drawn at random: their distributions, and what cannot be drawn."""
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -15,9 +16,13 @@ from isoloss.languages.random_hmm import random_hmm
         ({"words": 0}, "at least one of everything"),
         ({"blocks": 3}, "8 states and 12 words cannot be cut into 3 equal blocks"),
         ({"words": 10, "blocks": 4}, "8 states and 10 words cannot be cut into 4 equal blocks"),
+        (
+            {"emission_concentration": float("inf")},
+            "concentrations of 1 and inf make no random distributions",
+        ),
     ],
 )
-def test_random_hmms_that_cannot_be_are_refused(numbers: dict[str, int], message: str) -> None:
+def test_random_hmms_that_cannot_be_are_refused(numbers: dict[str, Any], message: str) -> None:
     usual = {"words": 12, "states": 8, "blocks": 2, "length": 3, "seed": 0}
     with pytest.raises(BadInput, match=message):
         random_hmm(**(usual | numbers))

@@ -78,7 +78,7 @@ def refuse_impossible_hmm(
             f"{states} states and {words} words cannot be cut into {blocks} equal blocks; "
             "give a number of blocks that divides both"
         )
-    if not (transition_concentration > 0 and emission_concentration > 0):
+    if not (0 < transition_concentration < float("inf") and 0 < emission_concentration < float("inf")):
         raise BadInput(
             f"concentrations of {transition_concentration:g} and {emission_concentration:g} make no random "
             "distributions; give numbers above 0"
