@@ -134,7 +134,8 @@ def _refuse_absent(text: tuple[str, ...]) -> None:
 
 
 def _are_files(text: tuple[str, ...]) -> bool:
-    return len(text) > 1 or Path(text[0]).is_file() or Path(text[0]).suffix.lower() in FILE_ENDINGS
+    path = Path(text[0])
+    return len(text) > 1 or (path.exists() and not path.is_dir()) or path.suffix.lower() in FILE_ENDINGS
 
 
 def _facts(prepared: "PackedCorpus") -> dict[str, Any]:
