@@ -17,7 +17,7 @@ from isoloss.experiments.design import builtin_designs, every_experiment
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import packed_results, shipped_results
 from isoloss.files import write_atomically
-from isoloss.results.record import digits_that_tell
+from isoloss.results.record import digits_that_tell, in_digits
 from isoloss.results.verdict import Region
 from isoloss.stored_runs.stored_run import stored_run
 
@@ -177,7 +177,7 @@ def in_words(claim: dict[str, Any]) -> ClaimInWords:
     else:
         found = [read.factor * number for number in numbers]
         digits = digits_that_tell(*found[1:])
-        effect, least, most = (_in_digits(number, digits) for number in found)
+        effect, least, most = (in_digits(number, digits) for number in found)
         measured = f"{effect}{read.sign} {read.unit}".rstrip() + f" ({least} to {most})"
     low, high = claim["claimed"]["above"], claim["claimed"]["below"]
     region = Region(-math.inf if low is None else low, math.inf if high is None else high)
@@ -191,11 +191,6 @@ def in_words(claim: dict[str, Any]) -> ClaimInWords:
         claim["verdict"],
         _what_would_decide(claim),
     )
-
-
-def _in_digits(number: float, digits: int) -> str:
-    """All of them, also of 1.0, which would otherwise look like a count; whole numbers from 100 on."""
-    return f"{number:.0f}" if abs(number) >= 99.5 else f"{number:#.{digits}g}".rstrip(".")
 
 
 def _what_would_decide(claim: dict[str, Any]) -> str:

@@ -113,6 +113,7 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     told = output_of(answer(capsys, "inspect", tmp_path, "--for", "80GB"))
     assert "in float32" in told
     assert "fits into 80 GB" in told
+    assert "fits into 1,600 GB" in output_of(answer(capsys, "inspect", tmp_path, "--for", "1.6TB"))
     assert "unknown without a text" in told
     told = output_of(answer(capsys, "inspect", tmp_path, "--for", "1MB"))
     assert "in bfloat16" in told

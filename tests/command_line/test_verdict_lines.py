@@ -49,10 +49,19 @@ def test_a_line_has_mark_name_number_and_the_shipped_verdict() -> None:
     assert counted(RESULT.judgements) == ["3 effects: 1 ✓ supported, 1 ✗ not supported, 1 ? inconclusive"]
 
 
-@pytest.mark.parametrize(("error", "says"), [(0.4, "1.1 (-0.16 to 2.4)"), (0.012, "1.11 (1.07 to 1.15)")])
-def test_the_ends_of_an_interval_differ_in_what_is_shown_of_them(error: float, says: str) -> None:
+@pytest.mark.parametrize(
+    ("effect", "error", "says"),
+    [
+        (1.11, 0.4, "1.1 (-0.16 to 2.4)"),
+        (1.11, 0.012, "1.11 (1.07 to 1.15)"),
+        (140.0, 144.5, "140 (-320 to 600)"),
+    ],
+)
+def test_the_ends_of_an_interval_differ_in_what_is_shown_of_them(
+    effect: float, error: float, says: str
+) -> None:
     rises = RESULT.judgements[0]
-    judged = replace(rises, estimate=Estimate(1.11, error, 4), confidence=0.95)
+    judged = replace(rises, estimate=Estimate(effect, error, 4), confidence=0.95)
     _, line = claim_lines(replace(RESULT, judgements=(judged,)), None, None, judged=True)
     assert says in line
 

@@ -197,7 +197,7 @@ def _longest(longest: int | None) -> str:
 
 
 def _size(size: int) -> str:
-    return f"{size / 1e9:.3g} GB"
+    return f"{float(format(size / 1e9, '.3g')):,g} GB"
 
 
 def _in_words(model: "InspectedModel", device: str) -> list[str]:

@@ -14,7 +14,7 @@ from isoloss.experiments.claims import Judgement, Role
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.shipped_results import BesideShipped
 from isoloss.report.page import spoken
-from isoloss.results.record import ABSENT, Record, Setting, as_text, digits_that_tell
+from isoloss.results.record import Record, Setting, as_text, digits_that_tell, in_digits
 from isoloss.results.verdict import Verdict, counts
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.suite import statement_content
@@ -95,7 +95,7 @@ def _number(judged: Judgement) -> str:
     read = judged.claim.reading
     numbers = [read.factor * number for number in (judged.effect, judged.low, judged.high)]
     digits = digits_that_tell(*numbers[1:])
-    value, low, high = (f"{number:.{digits}g}" if number == number else ABSENT for number in numbers)
+    value, low, high = (in_digits(number, digits) for number in numbers)
     return f"{value}{read.sign} ({low} to {high})"
 
 
