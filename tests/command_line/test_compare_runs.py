@@ -6,10 +6,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from called import Capture, answer, json_of, output_of, run
 
-from hand_made_runs import LOSS, write_run
+from hand_made_runs import LOSS, write_measurement, write_run
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.planned_run import measured_at
@@ -77,6 +78,18 @@ def test_the_conclusion_says_at_which_step_each_number_is(tmp_path: Path, capsys
     assert shown.startswith("At step 40, ")
     assert "no clear difference in loss (0 ± 0 nats); " in shown
     assert "a higher trace (1 ± 0 nats, at step 10)." in shown
+
+
+def test_each_task_is_compared_under_its_name(tmp_path: Path, capsys: Capture) -> None:
+    for name, right in (("aaaa1111", 0.5), ("aabb2222", 0.75)):
+        folder = write_run(tmp_path, name)
+        for task in ("root", "prefix-4"):
+            values = np.array([right, right + (task == "root")])
+            write_measurement(folder, 40, "linear_probe_accuracy", f"on-{task}", values, True, task)
+    shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", tmp_path))
+    for task in ("root", "prefix-4"):
+        assert f"a higher accuracy {task} (0.25 ± 0 nats)" in shown
+        assert any(f"│ accuracy {task} " in line for line in shown.splitlines())
 
 
 def test_compare_shows_settings_and_paired_differences(results: Path, capsys: Capture) -> None:

@@ -140,16 +140,17 @@ CLEAR = 2.0
 
 
 def _main(differences: Sequence["Difference"]) -> dict[str, "Difference"]:
-    """Loss, KL, trace and accuracy, each at the last step at which both runs have it; else what there is."""
+    """Loss, KL, trace and each task's accuracy, each at the last step of both; else what there is."""
     from isoloss.stored_runs.run_filter import QUANTITIES
 
     found: dict[str, Difference] = {}
     for short, quantities in QUANTITIES.items():
-        of_short = [each for each in differences if each.record.quantity in quantities]
-        if of_short:
-            last = max(each.steps for each in of_short)
-            # Of several, e.g. of the same model enlarged, the first is the plainest.
-            found[_WRITTEN.get(short, short)] = next(each for each in of_short if each.steps == last)
+        for each in differences:
+            if each.record.quantity in quantities:
+                name = f"{_WRITTEN.get(short, short)} {each.record.settings.get('task', '')}".rstrip()
+                # Of several, e.g. of the same model enlarged, the first is the plainest.
+                if name not in found or each.steps > found[name].steps:
+                    found[name] = each
     if not found:
         last = max((each.steps for each in differences), default=(0.0, 0.0))
         found = {quantity_in_words(each.record): each for each in differences if each.steps == last}
