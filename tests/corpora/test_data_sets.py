@@ -25,6 +25,13 @@ def test_rows_are_documents(monkeypatch, tmp_path):
     assert source.digest == HubDataSet("stories:short").digest != HubDataSet("stories").digest
 
 
+def test_a_folder_is_read_wherever_it_is_named_from(monkeypatch, tmp_path):
+    asked = loading(monkeypatch, [{"text": "One."}])
+    monkeypatch.chdir(tmp_path)
+    assert [document.place for document in HubDataSet(".").documents(tmp_path, silent)] == ["., row 1"]
+    assert asked[0][0] == (str(tmp_path), None)
+
+
 def test_a_row_without_a_text_is_blank(monkeypatch, tmp_path):
     loading(monkeypatch, [{"text": "One."}, {"text": None}, {"text": "Three."}])
     found = [document.place for document in HubDataSet("stories").documents(tmp_path, silent)]

@@ -55,6 +55,8 @@ def load_data_set(name: str, *, exported: bool = False, **options: Any) -> Any:
     that the revision is of those. Raises BadInput if `datasets` is not installed or cannot read the data set.
     """
     path, _, configuration = name.partition(":")
+    if Path(path).is_dir():
+        path = str(Path(path).resolve())  # `datasets` calls a folder by its name, and "." has none
     try:
         import datasets
     except ImportError as error:
