@@ -1,5 +1,8 @@
 import json
+import os
 import shutil
+import subprocess
+import sys
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +21,7 @@ from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.progress import silent
+from isoloss.results.store import write_sealed
 from isoloss.stored_runs import packed_records
 from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
 from isoloss.stored_runs.run_comparison import differences_at_steps
@@ -102,6 +106,18 @@ def test_what_is_there_is_kept_and_what_was_packed_can_be_packed_again(
     assert unpack_records(file, output).made == ()
     pack_records(tmp_path / "a", tmp_path / "again.parquet")
     assert pl.read_parquet(tmp_path / "again.parquet").equals(pl.read_parquet(file))
+
+
+def test_what_is_not_ascii_is_packed_in_any_locale(packed: Packed, tmp_path: Path) -> None:
+    there, here, file = tmp_path / "there", tmp_path / "here", tmp_path / "records.parquet"
+    folder = measured(1, packed.log).folder(there)
+    shutil.copytree(measured(1, packed.log).folder(packed.output), folder)
+    write_sealed(folder / "plan.json", stored_run(folder).plan | {"name": "η × 2"}, "plan.json")
+    other = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "isoloss", "records", "pack", str(there), str(file)]
+    subprocess.run(command, env=os.environ | other, check=True)
+    unpack_records(file, here)
+    assert stored_run(here / "runs" / folder.name).plan["name"] == "η × 2"
 
 
 def test_a_further_quantity_trains_the_run_and_measures_that_alone(packed: Packed, tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def save(model: Model, folder: Path | str, *, measured: Sequence[Measured] = ())
             model.tokenizer.save_pretrained(place)
         if isinstance(model.language, WritesItself):
             written = model.language.file()
-            (place / written.name).write_text(written.text)
-        (place / CARD_FILE).write_text(card)
+            (place / written.name).write_text(written.text, "utf-8")
+        (place / CARD_FILE).write_text(card, "utf-8")
     return place
 
 

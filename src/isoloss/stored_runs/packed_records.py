@@ -141,7 +141,7 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
 
 
 def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
-    texts = {name: (run.folder / name).read_text() for name in (SPECIFICATION_FILE, PLAN_FILE)}
+    texts = {name: (run.folder / name).read_text("utf-8") for name in (SPECIFICATION_FILE, PLAN_FILE)}
     language = next((name for name in LANGUAGE_FILES if (run.folder / name).exists()), None)
     checkpoints = [
         {key: value for key, value in checkpoint.content.items() if key != "specification"}
@@ -151,7 +151,7 @@ def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
         "specification": texts[SPECIFICATION_FILE],
         "plan": texts[PLAN_FILE],
         "language_file": language,
-        "language": (run.folder / language).read_text() if language else None,
+        "language": (run.folder / language).read_text("utf-8") if language else None,
         "checkpoints": json.dumps(checkpoints),
     }
     for checkpoint in run.checkpoints:

@@ -133,7 +133,7 @@ def shipped_statements() -> ShippedStatements:
     >>> shipped_statements().statements[0].name
     'lemma-3.2'
     """
-    content = json.loads(files("isoloss.reference").joinpath(FILE).read_text())
+    content = json.loads(files("isoloss.reference").joinpath(FILE).read_text("utf-8"))
     statements = tuple(from_plain(Statement, {**each, "panels": []}) for each in content["statements"])
     return ShippedStatements(content["commit"], statements)
 
@@ -143,4 +143,5 @@ def write_shipped(statements: Sequence[Statement], commit: str, path: Path) -> N
     shown = [statement_content(replace(each, panels=())) for each in statements]
     for each in shown:
         del each["panels"]
-    path.write_text(json.dumps({"commit": commit, "statements": shown}, indent=1, ensure_ascii=False) + "\n")
+    content = json.dumps({"commit": commit, "statements": shown}, indent=1, ensure_ascii=False)
+    path.write_text(f"{content}\n", "utf-8")
