@@ -80,6 +80,28 @@ def test_the_conclusion_says_at_which_step_each_number_is(tmp_path: Path, capsys
     assert "a higher trace (1 ± 0 nats, at step 10)." in shown
 
 
+@pytest.mark.parametrize(
+    ("folders", "called"),
+    [
+        (("runs/width-32-seed-1", "runs/width-32-seed-2"), ("width-32-seed-1", "width-32-seed-2")),
+        (("a/runs/seed-1", "b/runs/seed-1"), ("a/runs/seed-1", "b/runs/seed-1")),
+    ],
+)
+def test_two_folders_of_names_alike_are_told_apart(
+    folders: tuple[str, str],
+    called: tuple[str, str],
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in map(Path, folders):
+        write_run(folder.parent.parent, folder.name, loss=LOSS)
+    shown = output_of(answer(capsys, "compare-runs", *folders))
+    assert f"compared with {called[0]}, {called[1]} has" in shown
+    assert f"{called[1]} minus {called[0]}" in shown
+
+
 def test_each_task_is_compared_under_its_name(tmp_path: Path, capsys: Capture) -> None:
     for name, right in (("aaaa1111", 0.5), ("aabb2222", 0.75)):
         folder = write_run(tmp_path, name)

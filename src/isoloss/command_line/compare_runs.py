@@ -102,11 +102,14 @@ def _print(
     every: bool,
 ) -> None:
     console = table_console()
-    names = [run.name[:8] for run in runs]
+    ways = ([run.name[:8] for run in runs], [run.name for run in runs], [str(run.folder) for run in runs])
+    names = next(
+        names for names in ways if names[0] != names[1]
+    )  # folders' names, as of copies, may be alike
     wholes = [each for each in found if "group" not in each.record.settings]
     main = _main(wholes)
     if wholes:
-        print(in_lines(_conclusion([_called(run) for run in runs], main, loss)))
+        print(in_lines(_conclusion(list(map(_called, runs, names)), main, loss)))
     settings = Table(title="settings that differ", title_justify="left")
     for heading in ("setting", *names):
         settings.add_column(heading, overflow="fold")
@@ -157,10 +160,10 @@ def _main(differences: Sequence["Difference"]) -> dict[str, "Difference"]:
     return found
 
 
-def _called(run: "StoredRun") -> str:
-    """An experiment's name for it, with the start of its folder's; that alone if it is of none."""
-    name = next(iter(run.names.values()), "")
-    return f"{name} ({run.name[:8]})" if name else run.name[:8]
+def _called(run: "StoredRun", name: str) -> str:
+    """An experiment's name for it, with that by which the two differ; that alone if it is of none."""
+    of_experiment = next(iter(run.names.values()), "")
+    return f"{of_experiment} ({name})" if of_experiment else name
 
 
 def _conclusion(names: Sequence[str], main: Mapping[str, "Difference"], loss: float | None) -> str:
