@@ -1,6 +1,5 @@
 """A grammar as tensors, in which every rule has two symbols or one word, and the plan of a chart of it."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
@@ -200,7 +199,6 @@ class _Rules:
         )
         self.weight = grammar.weight
         self.derivable = grammar.derivable_lengths(words).numpy()
-        self.alike = np.unique(self.derivable, axis=0, return_inverse=True)[1].reshape(-1).tolist()
         symbols = np.arange(grammar.symbols)[:, None]
         self.has_left = (self.left == symbols).astype(np.float32)
         self.has_right = (self.right == symbols).astype(np.float32)
@@ -208,18 +206,16 @@ class _Rules:
     def splits(self, alive: Mask, length: int) -> Iterator[tuple[Numbers, list[int]]]:
         """Rules that can form a live span of `length`, each set once, with all numbers of words to the left.
 
-        Lengths that the same symbols derive, as most of a recursive grammar's are, make one set of rules.
+        A recursive grammar has few such sets, since most lengths are derived by the same symbols.
         """
-        lefts: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for left in range(1, length):
-            lefts[self.alike[left], self.alike[length - left]].append(left)
-        live = _any(alive, 1)[self.parent]
-        for same in lefts.values():
-            left = same[0]
-            parts = self.derivable[left][self.left] & self.derivable[length - left][self.right]
-            used = np.flatnonzero(parts & live)
-            if used.size:
-                yield used, same
+        live = np.flatnonzero(_any(alive, 1)[self.parent])
+        from_left = self.derivable[1:length, self.left[live]]
+        usable = from_left & self.derivable[length - 1 : 0 : -1, self.right[live]]
+        rows = np.flatnonzero(_any(usable, 1))
+        if rows.size:
+            sets, which = np.unique(usable[rows], axis=0, return_inverse=True)
+            for number, used in enumerate(sets):
+                yield live[used], (1 + rows[which.reshape(-1) == number]).tolist()
 
     def with_left_corners(self, symbols: Mask) -> Mask:
         while True:
@@ -237,7 +233,8 @@ def _plan(rules: _Rules, alive: dict[int, Mask]) -> ChartPlan:
         for length, mask in alive.items()
         if mask.any()
     }
-    blocks: dict[bytes, Block] = {}
+    names = {length: level.symbols.numpy().tobytes() for length, level in levels.items()}
+    blocks: dict[tuple[bytes, ...], Block] = {}
     combinations = []
     for length in sorted(levels):
         splits = [
@@ -248,7 +245,7 @@ def _plan(rules: _Rules, alive: dict[int, Mask]) -> ChartPlan:
         ]
         for left, used, starts in sorted(splits, key=itemgetter(0)):
             parts = levels[length], levels[left], levels[length - left]
-            key = b"|".join([used.tobytes(), *(level.symbols.numpy().tobytes() for level in parts)])
+            key = used.tobytes(), names[length], names[left], names[length - left]
             if key not in blocks:
                 blocks[key] = _block(rules, used, *parts)
             combinations.append(
