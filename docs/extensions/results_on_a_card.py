@@ -17,7 +17,7 @@ from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import experiment_table, judged_runs
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
-from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.estimate import sample_mean
 from isoloss.stored_runs.packed_records import unpack_records
 
 PAPER_SCALE, RECORDS = ROOT / "docs" / "paper-scale.md", ROOT / "records" / "gpu.parquet"
@@ -47,7 +47,7 @@ def _told(runs: Sequence[pl.DataFrame]) -> str:
         cells = [_mean(at[column].to_torch(), 3 if column != "trace" else 0) for column in COLUMNS]
         rows.append(f"| {width} | {step:,} | {len(at)} | {' | '.join(cells)} |")
     of_runs = (
-        mean_over_sentences(torch.tensor([statistic([run]) for run in runs]))
+        sample_mean(torch.tensor([statistic([run]) for run in runs]))
         for statistic in (RANGE_OF_LOSS, FLATTENING, IMPROVEMENT)
     )
     loss, flatter, better = of_runs

@@ -46,7 +46,7 @@ from dataclasses import dataclass
 
 from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
 from isoloss.measurements.quantity import LANGUAGES_AND_TEXT, Measurement
-from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.estimate import sample_mean
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Length:
 
     def measure(self, model, drawn, subject, progress):
         lengths = torch.cat([batch.attention_mask.sum(1).double() for batch in drawn.batches])
-        record = subject.record("length", mean_over_sentences(lengths), "tokens", 0)
+        record = subject.record("length", sample_mean(lengths), "tokens", 0)
         return Measurement([record], {"length": lengths})
 
     def columns(self, records):

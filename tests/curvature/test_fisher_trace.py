@@ -13,7 +13,7 @@ from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentences_between, sentences_of
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.results.estimate import mean_over_sentences, paired_difference
+from isoloss.results.estimate import paired_difference, sample_mean
 
 OBJECTIVE = MaskedObjective()
 TOKENS = 5
@@ -67,7 +67,7 @@ def test_error_bar_covers_the_true_trace(model, one_mask):
     )
     truth, generator = float(table.mean()), torch.Generator().manual_seed(5)
     drawn = table.flatten()[torch.randint(0, table.numel(), (2000, 300), generator=generator)]
-    estimates = [mean_over_sentences(values) for values in drawn]
+    estimates = [sample_mean(values) for values in drawn]
     covered = [abs(e.value - truth) < 1.96 * e.standard_error for e in estimates]
     assert 0.93 < sum(covered) / len(covered) < 0.97
     z = [(e.value - truth) / e.standard_error for e in estimates]
@@ -81,7 +81,7 @@ def test_checkpoints_compared_share_their_signs(model):
         for parameter in model.parameters():
             parameter *= 0.99
     after = fisher_trace(model, [batch], OBJECTIVE, seed=0).values
-    apart = math.hypot(mean_over_sentences(before).standard_error, mean_over_sentences(after).standard_error)
+    apart = math.hypot(sample_mean(before).standard_error, sample_mean(after).standard_error)
     assert paired_difference(after, before).standard_error < 0.2 * apart
 
 

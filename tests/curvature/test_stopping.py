@@ -10,7 +10,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.estimate import sample_mean
 from tiny_models import ARCHITECTURES, tiny_model
 
 BATCH = ragged_batches.one_mask()
@@ -28,7 +28,7 @@ class Replayed:
 
     @property
     def estimate(self):
-        return mean_over_sentences(self.values[: self.sentences]) if self.sentences > 1 else None
+        return sample_mean(self.values[: self.sentences]) if self.sentences > 1 else None
 
 
 def measured(values, stopping, batches=200):

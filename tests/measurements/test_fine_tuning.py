@@ -32,7 +32,7 @@ from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.results.checkpoint import checkpoint_folders
-from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.estimate import sample_mean
 from isoloss.seeds import derived_seed
 
 WORDS, LENGTH = 5, 4
@@ -126,7 +126,7 @@ def test_reading_every_word_fine_tuning_is_at_least_a_frozen_probe(pretrained, t
     long_trained = ProbeSettings(learning_rate=1e-2, batch_size=32)
     probe = features_of_splits(AutoModelForMaskedLM.from_pretrained(checkpoint), splits).probed(long_trained)
     tuned = fine_tune(checkpoint, splits, classes, tmp_path / "words", every_word)
-    gain = mean_over_sentences(tuned.best.correct - probe.correct)
+    gain = sample_mean(tuned.best.correct - probe.correct)
     assert gain.value > -2 * gain.standard_error
     assert probe.estimate.value > 0.7
 

@@ -13,8 +13,8 @@ from isoloss.results.estimate import (
     Estimate,
     deviation_over_subsets,
     mean_over_members,
-    mean_over_sentences,
     paired_difference,
+    sample_mean,
 )
 
 FROZEN = json.loads(Path(__file__).with_name("frozen_intervals.json").read_text())
@@ -26,7 +26,7 @@ def generator(seed=0):
 
 def test_the_error_bar_of_a_mean_covers_the_true_mean():
     draws = torch.rand(4000, 60, generator=generator(), dtype=torch.float64)
-    estimates = [mean_over_sentences(row) for row in draws]
+    estimates = [sample_mean(row) for row in draws]
     covered = [abs(e.value - 0.5) < 1.96 * e.standard_error for e in estimates]
     assert 0.93 < sum(covered) / len(covered) < 0.97
 
@@ -50,7 +50,7 @@ def test_token_averaged_error_bar_agrees_with_the_jackknife():
 
 def test_equal_lengths_make_both_averages_one():
     values = torch.randn(50, generator=generator(), dtype=torch.float64)
-    tokens, sentences = mean_over_members(values, torch.full((50,), 7)), mean_over_sentences(values)
+    tokens, sentences = mean_over_members(values, torch.full((50,), 7)), sample_mean(values)
     assert tokens.value == pytest.approx(sentences.value, rel=1e-12)
     assert tokens.standard_error == pytest.approx(sentences.standard_error, rel=1e-12)
 
@@ -61,7 +61,7 @@ def test_pairing_removes_what_both_sides_share():
     second = shared + torch.randn(500, generator=generator(2))
     difference = paired_difference(first, second)
     assert difference.value == pytest.approx(float(first.mean() - second.mean()), rel=1e-12)
-    assert difference.standard_error < 0.2 * mean_over_sentences(first).standard_error
+    assert difference.standard_error < 0.2 * sample_mean(first).standard_error
 
 
 def test_deviation_over_five_subsets_has_the_size_that_theory_gives():
@@ -75,7 +75,7 @@ def test_deviation_over_five_subsets_has_the_size_that_theory_gives():
 @pytest.mark.parametrize("n", [0, 1])
 def test_too_few_sentences_have_no_error_bar(n):
     with pytest.raises(BadInput, match=f"{n} sentences have no standard error"):
-        mean_over_sentences(torch.ones(n))
+        sample_mean(torch.ones(n))
 
 
 def test_a_difference_needs_the_same_sentences():

@@ -21,7 +21,7 @@ from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.progress import silent
-from isoloss.results.estimate import cluster_values, mean_over_members, mean_over_sentences
+from isoloss.results.estimate import cluster_values, mean_over_members, sample_mean
 from isoloss.results.record import (
     Record,
     read_records,
@@ -182,7 +182,7 @@ def check(records: Sequence[Record], values: Mapping[str, Tensor], not_means: se
     assert len(values) == sum(record.quantity not in not_means for record in records)
     for record in records:
         if record.quantity not in not_means:
-            estimate = mean_over_sentences(values[value_name(record)])
+            estimate = sample_mean(values[value_name(record)])
             assert estimate.value == pytest.approx(record.value, rel=1e-12, abs=1e-15)
             assert estimate.standard_error == pytest.approx(record.standard_error, rel=1e-9, abs=1e-15)
             assert estimate.n == record.n
@@ -218,7 +218,7 @@ def test_the_difference_of_two_means_over_members() -> None:
     sizes = torch.randint(1, 6, (40,), generator=generator)
     first = torch.rand(40, generator=generator, dtype=torch.float64)
     second = first + 0.1 * torch.rand(40, generator=generator, dtype=torch.float64)
-    found = mean_over_sentences(cluster_values(second, sizes) - cluster_values(first, sizes))
+    found = sample_mean(cluster_values(second, sizes) - cluster_values(first, sizes))
     ratios = [mean_over_members(each, sizes).value for each in (first, second)]
     assert found.value == pytest.approx(ratios[1] - ratios[0])
     influence = sizes * ((second - ratios[1]) - (first - ratios[0])) / sizes.double().mean()

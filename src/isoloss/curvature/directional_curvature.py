@@ -28,7 +28,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, sample_mean
 
 BATCH = 8
 """Sentences in a small batch, unless a number is asked for."""
@@ -50,7 +50,7 @@ class DirectionalSharpness:
     @property
     def estimate(self) -> Estimate:
         """The total."""
-        return mean_over_sentences(self.by_block)
+        return sample_mean(self.by_block)
 
 
 def directional_sharpness(
@@ -137,7 +137,7 @@ class BatchSharpness:
     @property
     def estimate(self) -> Estimate:
         """The mean over batches with its standard error."""
-        return mean_over_sentences(self.by_batch)
+        return sample_mean(self.by_batch)
 
 
 def batch_sharpness(
@@ -262,7 +262,7 @@ def critical_sharpness(
     if below is None or above is None:
         raise BadInput("the step that raises the loss gives scores that are not finite; measure in float64")
     rate, slope = (low + high) / 2, float((above - below).mean()) / (high - low)
-    error = mean_over_sentences((below + above) / 2).standard_error / slope
+    error = sample_mean((below + above) / 2).standard_error / slope
     return CriticalSharpness(Estimate(2 / rate, 2 / rate**2 * error, n), rate, passes, measured)
 
 

@@ -25,7 +25,7 @@ from isoloss.curvature.weight_changes import OutputRows, output_rows
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences, paired_difference
+from isoloss.results.estimate import Estimate, mean_over_members, paired_difference, sample_mean
 
 BLOCKS = 16
 """Clusters of sentences for the error: it is then itself known to 18 %."""
@@ -152,7 +152,7 @@ class UnitTrace:
     @property
     def estimate(self) -> Estimate:
         """The mean over sentences, with its standard error."""
-        return mean_over_sentences(self.values)
+        return sample_mean(self.values)
 
     def difference(self, reference: "UnitTrace") -> Estimate:
         """The difference from `reference` on the same sentences and seed, with its paired standard error."""

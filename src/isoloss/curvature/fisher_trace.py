@@ -20,7 +20,7 @@ from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress, Share, silent, unheard
-from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences, paired_difference
+from isoloss.results.estimate import Estimate, mean_over_members, paired_difference, sample_mean
 
 TRACE_UNIT = "nats per squared parameter"
 
@@ -50,12 +50,12 @@ class FisherTrace:
     @property
     def estimate(self) -> Estimate:
         """The trace with its standard error over sentences; every sentence has equal weight."""
-        return mean_over_sentences(self.values)
+        return sample_mean(self.values)
 
     @property
     def group_estimates(self) -> dict[str, Estimate]:
         """The trace of each group; the groups add up to the total."""
-        return {name: mean_over_sentences(values) for name, values in self.groups.items()}
+        return {name: sample_mean(values) for name, values in self.groups.items()}
 
     def difference(self, reference: "FisherTrace") -> Estimate:
         """The difference from `reference` on the same sentences and seed, with its paired standard error."""
@@ -205,12 +205,12 @@ class NormalisedTrace:
     @property
     def estimate(self) -> Estimate:
         """`by_tensor` with its standard error over sentences."""
-        return mean_over_sentences(self.by_tensor)
+        return sample_mean(self.by_tensor)
 
     @property
     def whole_estimate(self) -> Estimate:
         """`whole` with its standard error over sentences."""
-        return mean_over_sentences(self.whole)
+        return sample_mean(self.whole)
 
     def difference(self, reference: "NormalisedTrace") -> Estimate:
         """The difference in `by_tensor` from `reference` on the same sentences and seed, with its error."""

@@ -15,7 +15,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, sample_mean
 
 TASK = "local learning coefficient"
 CHAINS, BURN_IN, DRAWS = 5, 100, 100
@@ -46,12 +46,12 @@ class LocalLearningCoefficient:
     @property
     def estimate(self) -> Estimate:
         """Mean and standard error over chains."""
-        return mean_over_sentences(self.by_chain)
+        return sample_mean(self.by_chain)
 
     @property
     def drift(self) -> Estimate:
         """Mean and standard error over chains of the second half's estimate less the first half's."""
-        return mean_over_sentences(self.drifts)
+        return sample_mean(self.drifts)
 
     @property
     def warning(self) -> str | None:

@@ -19,7 +19,7 @@ from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, split_sentences
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, displaced, rows_at_once
-from isoloss.results.estimate import Estimate, cluster_values, mean_over_members, mean_over_sentences
+from isoloss.results.estimate import Estimate, cluster_values, mean_over_members, sample_mean
 
 BLOCKS = 64
 """Clusters that are enough for an error bar: its own relative error is then 1 / √(2 · 63), about 9 %."""
@@ -296,7 +296,7 @@ class Curvature:
     @property
     def whole(self) -> Estimate:
         """The total, with its standard error over parts."""
-        return mean_over_sentences(self.by_part)
+        return sample_mean(self.by_part)
 
 
 def flattened(vector: Mapping[str, Tensor]) -> Float[Tensor, " P"]:

@@ -22,7 +22,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences, paired_difference
+from isoloss.results.estimate import Estimate, mean_over_members, paired_difference, sample_mean
 
 ASCENT = "ascent sharpness"
 RADII = (0.01, 0.05, 0.2)
@@ -48,7 +48,7 @@ class AscentSharpness:
     @property
     def estimates(self) -> dict[float, Estimate]:
         """The rise at each radius with its standard error over sentences."""
-        return {radius: mean_over_sentences(rises) for radius, rises in self.rises.items()}
+        return {radius: sample_mean(rises) for radius, rises in self.rises.items()}
 
     def differences(self, reference: "AscentSharpness") -> dict[float, Estimate]:
         """Differences from `reference` on the same sentences and radii, with paired standard errors."""

@@ -15,7 +15,7 @@ from isoloss.errors import BadInput, reason_of
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, jackknifed, mean_over_sentences
+from isoloss.results.estimate import Estimate, jackknifed, sample_mean
 
 EIGENVALUES, TOLERANCE, MOST_PRODUCTS = 5, 1e-3, 1000
 PROBES, STEPS, FEWEST_STEPS = 8, 40, 8
@@ -83,7 +83,7 @@ def top_eigenvalues(
     with evaluation_mode(model):
         vectors = list(_top_eigenvectors(multiply, start, count, tolerance))
         for vector, (product, forms) in zip(vectors, hessian.quadratic_forms(vectors), strict=True):
-            estimates.append(mean_over_sentences(forms))
+            estimates.append(sample_mean(forms))
             residuals.append(float((product - estimates[-1].value * vector).norm()))
     progress("top eigenvalues", MOST_PRODUCTS, MOST_PRODUCTS)
     return TopEigenvalues(tuple(estimates), tuple(residuals), products, hessian.sentences, measured)
@@ -146,9 +146,7 @@ class SpectralDensity:
     def density(self, at: float, width: float) -> Estimate:
         """The share of eigenvalues per unit at a point, smoothed with a Gaussian of deviation `width`."""
         scale = width * (2 * torch.pi) ** 0.5
-        return mean_over_sentences(
-            self.mean_of(lambda nodes: (-0.5 * ((nodes - at) / width).square()).exp() / scale)
-        )
+        return sample_mean(self.mean_of(lambda nodes: (-0.5 * ((nodes - at) / width).square()).exp() / scale))
 
     @property
     def negative_curvature(self) -> Estimate:
@@ -176,7 +174,7 @@ class SpectralDensity:
     @property
     def mean_square(self) -> Estimate:
         """The mean of λ², that is ||H||_F² over the number of parameters."""
-        return mean_over_sentences(self.mean_of(torch.square))
+        return sample_mean(self.mean_of(torch.square))
 
 
 def _jackknifed(statistic: Callable[[Tensor], Tensor], n: int) -> Estimate:

@@ -21,7 +21,7 @@ from isoloss.languages.task import Task
 from isoloss.measurements.entropy import language_entropy, usual_sentences
 from isoloss.measurements.room_and_price import RoomSettings, measure_room, price
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.estimate import sample_mean
 from isoloss.results.record import Record
 from isoloss.results.store import read_sealed, write_sealed
 from isoloss.results.tensors import as_plain, from_plain
@@ -158,7 +158,7 @@ def _task(language: Language, task: Task, sentences: int, seed: int, progress: P
     most_common = drawn.labels == drawn.labels.mode().values
 
     def record(quantity: str, values: Tensor) -> Record:
-        found = mean_over_sentences(values.double())
+        found = sample_mean(values.double())
         return found.record(quantity, "fraction", task_seed, settings={"task": task.name})
 
     room = measure_room(language, task, RoomSettings(3 * sentences, 4 * sentences, seed=seed))

@@ -28,7 +28,7 @@ from isoloss.models.loading import longest_sentence
 from isoloss.models.lookup_table import OneHotWords
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, sample_mean
 
 Text = str | Path | Sequence[str]
 """A file with a sentence a line, or sentences."""
@@ -62,7 +62,7 @@ def loss(
         evaluation = EvaluationSet.draw(source, sentences, seed, progress, objective)
         of_kl = _rows("loss", every, lambda each: exact_loss(each.module, objective, evaluation).kl, progress)
     rows = tuple(_row(each, evaluation.entropy + its.values) for each, its in zip(every, of_kl, strict=True))
-    entropy = ("the entropy", mean_over_sentences(evaluation.entropy))
+    entropy = ("the entropy", sample_mean(evaluation.entropy))
     return Measured("loss", "nats", seed, rows, Measured("KL", "nats", seed, of_kl), (entropy,))
 
 
@@ -120,7 +120,7 @@ def _without_a_model(language: Language, splits: TaskSplits) -> tuple[tuple[str,
     words = OneHotWords(len(language.vocabulary), language.maximum_length)
     alone = features_of_splits(words, splits).probed()
     most = (splits.test.labels == splits.train.labels.mode().values).double()
-    return (("the most common label", mean_over_sentences(most)), ("the words alone", alone.estimate))
+    return (("the most common label", sample_mean(most)), ("the words alone", alone.estimate))
 
 
 def _correct(found: Model, splits: TaskSplits) -> Float[Tensor, " n"]:
@@ -208,4 +208,4 @@ def _text(every: Sequence[Model], on: Text) -> TextCorpus:
 
 
 def _row(found: Model, values: Float[Tensor, " n"]) -> Row:
-    return Row(found.name, found.step, mean_over_sentences(values), values)
+    return Row(found.name, found.step, sample_mean(values), values)

@@ -41,7 +41,7 @@ from isoloss.models.loading import Prediction
 from isoloss.models.task_heads import head_of
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
-from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.estimate import sample_mean
 from isoloss.results.record import Setting
 
 WEIGHTS = (".safetensors", ".bin")
@@ -136,7 +136,7 @@ def fine_tuning_of_task(
             "epochs": len(found.validation),
         }
         quantity = "fine_tuning_best_accuracy_of_seed"
-        record = mean_over_sentences(right).record(quantity, "fraction", seed, checkpoint.name, more)
+        record = sample_mean(right).record(quantity, "fraction", seed, checkpoint.name, more)
         return Measurement([record], {"right": right})
 
     return CheckpointMeasurement(called, key, fine_tuned)

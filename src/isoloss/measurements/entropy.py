@@ -10,7 +10,7 @@ from torch import Tensor
 from isoloss.languages.language import DistributionsAtPositions
 from isoloss.languages.sentences import Sentences
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences
+from isoloss.results.estimate import Estimate, mean_over_members, sample_mean
 from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 
@@ -84,10 +84,10 @@ def language_entropy(
         progress("entropy", start + len(batch), sentences)
     of_masked, all_lengths = torch.cat(masked), torch.cat(lengths)
     estimates = {
-        "masked_entropy_sentence_averaged": (mean_over_sentences(of_masked), "nats"),
+        "masked_entropy_sentence_averaged": (sample_mean(of_masked), "nats"),
         "masked_entropy_token_averaged": (mean_over_members(of_masked, all_lengths), "nats"),
-        "next_word_entropy": (mean_over_sentences(torch.cat(following)), "nats"),
-        "mean_length": (mean_over_sentences(all_lengths.double()), "words"),
+        "next_word_entropy": (sample_mean(torch.cat(following)), "nats"),
+        "mean_length": (sample_mean(all_lengths.double()), "words"),
     }
     costly = isinstance(language, DistributionsAtPositions)
     one_each: dict[str, Setting] = {"masked_positions": "one a sentence"} if costly else {}
@@ -113,7 +113,7 @@ def masked_entropy(language: ExactDistributions, sentences: int, seed: int) -> E
         language.sample(min(BATCH, sentences - start), generator) for start in range(0, sentences, BATCH)
     ]
     found = [_masked_entropies(language, batch, places, silent) for batch in batches]
-    return mean_over_sentences(torch.cat(found))
+    return sample_mean(torch.cat(found))
 
 
 def _masked_entropies(

@@ -17,7 +17,7 @@ from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, evalu
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import FIRST_WORD, scores_of_language
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import cluster_values, deviation_over_subsets, mean_over_sentences
+from isoloss.results.estimate import cluster_values, deviation_over_subsets, sample_mean
 from isoloss.results.record import Record, Setting
 
 MASKED = MaskedObjective()
@@ -69,7 +69,7 @@ class EvaluationSet:
     def records(self) -> list[Record]:
         """The entropy, sentence-averaged, and also token-averaged if sentences differ in length."""
         values = _averages(f"{self.objective.quantity}_entropy", self.entropy, self.predictions)
-        return [mean_over_sentences(each).record(name, "nats", self.seed) for name, each in values.items()]
+        return [sample_mean(each).record(name, "nats", self.seed) for name, each in values.items()]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class ExactLoss:
         subsets. If sentences differ in length, the token-averaged numbers are separate records.
         """
         name, seed = self.evaluation.objective.quantity, self.evaluation.seed
-        estimates = {which: mean_over_sentences(each) for which, each in self.sentence_values().items()}
+        estimates = {which: sample_mean(each) for which, each in self.sentence_values().items()}
         estimates[f"{name}_loss_subset_deviation"] = deviation_over_subsets(self.loss)
         return [e.record(name, "nats", seed, checkpoint, settings) for name, e in estimates.items()]
 

@@ -11,7 +11,7 @@ from isoloss.device import free_memory
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, deviation_of, mean_over_sentences
+from isoloss.results.estimate import Estimate, deviation_of, sample_mean
 from isoloss.results.record import Record, Setting
 from isoloss.results.store import ONLY_WHEN_CHANGED
 
@@ -38,7 +38,7 @@ class Accuracy:
     @property
     def estimate(self) -> Estimate:
         """Mean accuracy, with its standard error over test sentences after averaging over seeds."""
-        return mean_over_sentences(self.correct)
+        return sample_mean(self.correct)
 
     def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
         """Per-sentence values of the accuracy among the `records`."""
@@ -250,8 +250,7 @@ def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> 
         "latent_agreement": posterior.max(dim=1).values,
     }
     return [
-        mean_over_sentences(values).record(name, "fraction", settings=settings)
-        for name, values in quantities.items()
+        sample_mean(values).record(name, "fraction", settings=settings) for name, values in quantities.items()
     ]
 
 

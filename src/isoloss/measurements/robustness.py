@@ -34,7 +34,7 @@ from isoloss.pretraining.flatness_regularised import weight_noise
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
 from isoloss.progress import Progress
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, sample_mean
 from isoloss.seeds import derived_seed
 
 
@@ -92,7 +92,7 @@ class WeightDamageQuantity:
             records.append(subject.record("kl_under_noise", found, "nats", self.seed, noise=noise))
         for bits in self.bits:
             with rounded(model, bits):
-                found = mean_over_sentences(exact_loss(model, self.objective, evaluation).kl)
+                found = sample_mean(exact_loss(model, self.objective, evaluation).kl)
             records.append(subject.record("kl_after_rounding", found, "nats", self.seed, bits=bits))
         return Measurement(records)
 
@@ -106,7 +106,7 @@ class WeightDamageQuantity:
                 with displaced(weights, shift, side):
                     found.append(float(exact_loss(model, self.objective, evaluation).kl.mean()))
         pairs = torch.tensor(found, dtype=torch.float64).view(self.draws, 2).mean(1)
-        return mean_over_sentences(pairs)
+        return sample_mean(pairs)
 
 
 def noise_column(noise: float) -> str:
@@ -224,7 +224,7 @@ class SecondLanguageQuantity:
             "forgotten_kl": _mean([self._kl(each, drawn.first) for each in tuned]),
             "averaged_kl": _mean([self._kl(each, drawn.first) for each in averaged]),
             "averaged_second_kl": _mean([self._kl(each, drawn.second) for each in averaged]),
-            "merged_second_kl": mean_over_sentences(self._kls(average_of(*tuned), drawn.second)),
+            "merged_second_kl": sample_mean(self._kls(average_of(*tuned), drawn.second)),
         }
         return Measurement(
             [
@@ -280,4 +280,4 @@ def average_of(first: PreTrainedModel, second: PreTrainedModel) -> PreTrainedMod
 
 
 def _mean(values: Sequence[float]) -> Estimate:
-    return mean_over_sentences(torch.tensor(values, dtype=torch.float64))
+    return sample_mean(torch.tensor(values, dtype=torch.float64))

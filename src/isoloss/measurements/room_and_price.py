@@ -27,7 +27,7 @@ from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.models.lookup_table import OneHotWords
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, sample_mean
 from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 
@@ -113,8 +113,8 @@ def measure_room(language: SentenceSource, task: Task, settings: RoomSettings | 
     read = [words.features(part.sentences) for part in (train, test)]
     features = LabelledFeatures(read[0], train.labels, read[1], test.labels, len(task.classes))
     accuracy = features.probed(settings.probe)
-    chance = mean_over_sentences((test.labels == test.labels.mode().values).double())
-    return Room(task.name, mean_over_sentences(1 - accuracy.correct), chance, settings)
+    chance = sample_mean((test.labels == test.labels.mode().values).double())
+    return Room(task.name, sample_mean(1 - accuracy.correct), chance, settings)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def measure_decision(task: Task, sentences: int = DECIDED_SENTENCES, seed: int =
         raise BadInput(f"{sentences} sentences leave no error bar; give at least 2")
     generator = torch.Generator().manual_seed(derived_seed(seed, f"decision of {task.name}"))
     largest, second = task.sample(sentences, generator).posterior.topk(2, dim=1).values.unbind(1)
-    return Decision(mean_over_sentences(largest), mean_over_sentences(largest - second))
+    return Decision(sample_mean(largest), sample_mean(largest - second))
 
 
 def price(language: Language, task: Task, sentences: int = PRICED_SENTENCES, seed: int = 0) -> Record | None:
@@ -170,7 +170,7 @@ def price(language: Language, task: Task, sentences: int = PRICED_SENTENCES, see
         value, counted = _over_all(context, kinds)
         return Record("price", value, "nats", None, counted, settings=settings)
     drawn = language.sample(sentences, torch.Generator().manual_seed(derived_seed(seed, "price")))
-    estimate = mean_over_sentences(_divergences(context, context.kinds[drawn.ids]))
+    estimate = sample_mean(_divergences(context, context.kinds[drawn.ids]))
     return estimate.record("price", "nats", seed, settings=settings)
 
 

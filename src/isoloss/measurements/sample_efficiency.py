@@ -28,7 +28,7 @@ from isoloss.measurements.quantity import (
 from isoloss.measurements.task_sentences import features_of_splits, sentence_features
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
-from isoloss.results.estimate import Estimate, deviation_of, mean_over_sentences
+from isoloss.results.estimate import Estimate, deviation_of, sample_mean
 from isoloss.results.record import Record, Setting
 from isoloss.theory.one_layer_transformer import all_strings
 from isoloss.theory.theorem_5_1 import refitted_outputs
@@ -80,7 +80,7 @@ class SampleEfficiencyQuantity:
             name = f"accuracy_of_{number}_examples"
             values[name] = right.mean(0)
             settings: dict[str, Setting] = {"task": self.task, "examples": number}
-            found = {name: mean_over_sentences(values[name])}
+            found = {name: sample_mean(values[name])}
             found[f"deviation_over_draws_of_{number}_examples"] = deviation_of(right.mean(1))
             records += [subject.record(each, found[each], "fraction", None, **settings) for each in found]
         return Measurement(records, values)

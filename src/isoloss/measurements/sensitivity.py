@@ -31,7 +31,7 @@ from isoloss.curvature.weight_changes import (
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, sample_mean
 from isoloss.results.record import Record, Setting
 
 UNIT = "nats per prediction"
@@ -157,9 +157,7 @@ class Sensitivity:
                 part,
                 change.name,
                 sum(sizes[name] for name in names),
-                mean_over_sentences(
-                    torch.stack([0.5 * squares[name] * self.traces[name] for name in names]).sum(0)
-                ),
+                sample_mean(torch.stack([0.5 * squares[name] * self.traces[name] for name in names]).sum(0)),
             )
             for part, names in members.items()
         }
@@ -194,10 +192,10 @@ class Sensitivity:
         moved = differences(self.model, change, inside) if self.of_errors or self.check else {}
         if self.of_errors:
             found = predicted_kl(*of_model, moved)
-            quadratic = mean_over_sentences(found.quadratic)
-            part = replace(part, quadratic=quadratic, linearised=mean_over_sentences(found.linearised))
+            quadratic = sample_mean(found.quadratic)
+            part = replace(part, quadratic=quadratic, linearised=sample_mean(found.linearised))
         if self.check:
-            part = replace(part, measured=mean_over_sentences(measured_kl(*of_model, moved)))
+            part = replace(part, measured=sample_mean(measured_kl(*of_model, moved)))
         return part
 
 

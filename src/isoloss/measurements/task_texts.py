@@ -24,7 +24,7 @@ from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.estimate import sample_mean
 from isoloss.results.record import Record, Setting
 from isoloss.results.tensors import Tensors, data_of, text_tensor
 
@@ -231,5 +231,5 @@ def majority_correct(task: TextTask) -> Float[Tensor, " n"]:
 
 def majority_record(task: TextTask, settings: dict[str, Setting]) -> Record:
     """`majority_accuracy` on the test texts, reached without reading a word; see `majority_correct`."""
-    found = mean_over_sentences(majority_correct(task))
+    found = sample_mean(majority_correct(task))
     return found.record("majority_accuracy", "fraction", settings=settings)

@@ -151,12 +151,12 @@ class Estimate:
         return Estimate(math.atanh(share), error, self.n, self.degrees_of_freedom)
 
 
-def mean_over_sentences(values: Float[Tensor, " n"]) -> Estimate:
-    """Mean of one value per sentence, or per run or draw, with standard error s / √n: all are independent.
+def sample_mean(values: Float[Tensor, " n"]) -> Estimate:
+    """Mean of n independent values, one per sentence, run or draw, with standard error s / √n.
 
     Raises BadInput for fewer than two, for which there is no standard error.
 
-    >>> mean_over_sentences(torch.tensor([1.0, 2.0, 3.0, 6.0]))
+    >>> sample_mean(torch.tensor([1.0, 2.0, 3.0, 6.0]))
     Estimate(value=3.0, standard_error=1.0801234497346435, n=4, degrees_of_freedom=3.0)
     """
     n = len(values)
@@ -176,7 +176,7 @@ def mean_over_members(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> E
     >>> mean_over_members(torch.tensor([1.0, 4.0]), torch.tensor([2, 1])).value
     2.0
     """
-    return mean_over_sentences(cluster_values(means, sizes))
+    return sample_mean(cluster_values(means, sizes))
 
 
 def cluster_values(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
@@ -208,13 +208,13 @@ def paired_difference(values: Float[Tensor, " n"], reference: Float[Tensor, " n_
             f"a paired difference needs the same sentences on both sides, not {len(values)} and "
             f"{len(reference)}; measure both on one set"
         )
-    return mean_over_sentences(values.double() - reference.double())
+    return sample_mean(values.double() - reference.double())
 
 
 def jackknifed(value: float | Float[Tensor, ""], without: Float[Tensor, " n"]) -> Estimate:
     """A smooth statistic of n independent units, with its standard error from those `without` each of them.
 
-    A mean's is that of `mean_over_sentences`:
+    A mean's is that of `sample_mean`:
 
     >>> round(jackknifed(3.0, torch.tensor([11.0, 10.0, 9.0, 6.0]) / 3).standard_error, 6)
     1.080123

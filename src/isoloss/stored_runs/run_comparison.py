@@ -16,7 +16,7 @@ from isoloss.measurements.matched_losses import (
     StepCurve,
     interpolated_to_loss,
 )
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, sample_mean
 from isoloss.results.record import Record, Setting, value_name
 from isoloss.results.run_folder import measurement_name
 from isoloss.stored_runs.run_filter import QUANTITIES, settings
@@ -199,7 +199,7 @@ def _slope(curve: Curve, step: float) -> float:
 
 
 def _paired(values: np.ndarray) -> Estimate:
-    return mean_over_sentences(torch.from_numpy(values))
+    return sample_mean(torch.from_numpy(values))
 
 
 def _unpaired(first: Estimate, second: Estimate) -> Estimate:

@@ -13,7 +13,7 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, part_of, silent
-from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.estimate import sample_mean
 from isoloss.seeds import derived_seed
 from isoloss.theory.adamw_factors import SOURCE
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
@@ -190,7 +190,7 @@ def _rise_of_trace(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float
         "rise of the trace",
         "AdamW leaves the point of least trace, and the trace rises as far as along the flow of Σ √H_ii.",
         SOURCE,
-        mean_over_sentences(model.trace(run.differences[-1]) / model.trace(start)),
+        sample_mean(model.trace(run.differences[-1]) / model.trace(start)),
         "equal to",
         float(model.trace(fallen) / model.trace(start)),
         unit="of the least trace",

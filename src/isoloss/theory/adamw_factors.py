@@ -31,7 +31,7 @@ from torch.func import grad, jacrev
 
 from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, part_of, silent
-from isoloss.results.estimate import Estimate, jackknifed, mean_over_sentences
+from isoloss.results.estimate import Estimate, jackknifed, sample_mean
 from isoloss.seeds import derived_seed
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import RANK_CUT_OFF, Minimisers, factor_table, flow_along, trace_flow
@@ -199,7 +199,7 @@ def factor_findings(
         return torch.stack([before - sum_of_roots(minimisers, each) for each in at])
 
     of_flow = float(falls(runs.flow[None]))
-    fallen = [mean_over_sentences(falls(at) / of_flow) for at in runs.ends]
+    fallen = [sample_mean(falls(at) / of_flow) for at in runs.ends]
     of_batch = f"Batch size {runs.batch_size}"
     moved, batch, paths = float((runs.flow - start).norm()), f"B = {runs.batch_size}", len(runs.ends[-1])
     spread = float((runs.ends[-1].var(dim=0).sum() / paths).sqrt()) / moved

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import mean_over_sentences, paired_difference
+from isoloss.results.estimate import paired_difference, sample_mean
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.one_layer_transformer import BracketStrings, all_strings, masked_strings
 from isoloss.theory.theorem_5_1 import balanced_share, population_losses, refitted_outputs
@@ -80,7 +80,7 @@ def error_findings(settings: DownstreamErrorSettings, losses: Losses) -> tuple[F
             "flattest_downstream_error",
             flattest,
             SOURCE,
-            mean_over_sentences(losses[FLATTEST, n]),
+            sample_mean(losses[FLATTEST, n]),
             "equal to",
             expected_flattest_error(length, n),
             unit=unit,
@@ -126,7 +126,7 @@ def _features(
 
 
 def _panel(settings: DownstreamErrorSettings, losses: Losses) -> Panel:
-    means = [(name, n, mean_over_sentences(values)) for (name, n), values in losses.items()]
+    means = [(name, n, sample_mean(values)) for (name, n), values in losses.items()]
     rows = [(name, n, mean.value, mean.standard_error) for name, n, mean in means]
     x = Axis("samples", "downstream strings n", logarithmic=True)
     y = Axis("error", "mean squared error, brackets squared", error="standard_error")

@@ -12,7 +12,7 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Dots, Landscape, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.estimate import sample_mean
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated, vanishing
 from isoloss.theory.one_layer_transformer import (
     BracketStrings,
@@ -147,7 +147,7 @@ def unit_findings(
             "told by a unit of solution (2)",
             "A sampled unit tells as much of g* as a random direction, 1/T (squared correlation).",
             SOURCE,
-            mean_over_sentences(of_sampled),
+            sample_mean(of_sampled),
             "equal to",
             chance,
             tolerance=SHARE_OF_CHANCE * chance,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, sample_mean
 from isoloss.theory.fact_g_2 import mean_inputs
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.one_layer_transformer import masked_strings
@@ -80,7 +80,7 @@ def share_of_target(settings: LemmaG7Settings, length: int) -> Estimate:
         )
         mean = (v @ inputs.T).relu().T @ output_weight(v) / len(v)
         shares.append(float(mean @ target / target.square().sum()))
-    return mean_over_sentences(torch.tensor(shares, dtype=torch.float64))
+    return sample_mean(torch.tensor(shares, dtype=torch.float64))
 
 
 def output_weight(neurons: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:

@@ -14,7 +14,7 @@ from torch.func import vmap
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, sample_mean
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import ContextDistributions
 
@@ -135,7 +135,7 @@ def _fresh_counts(
 
 def log_decay(start: float, values: Float[Tensor, " R"], unit: float) -> Estimate:
     """log(start / E values) over `unit`, with its standard error by the delta method; nan below zero."""
-    mean = mean_over_sentences(values)
+    mean = sample_mean(values)
     if mean.value <= 0:
         return Estimate(math.nan, math.inf, mean.n)
     return Estimate(math.log(start / mean.value) / unit, mean.standard_error / mean.value / unit, mean.n)
@@ -143,7 +143,7 @@ def log_decay(start: float, values: Float[Tensor, " R"], unit: float) -> Estimat
 
 def root_mean_square(errors: Float[Tensor, " R"]) -> Estimate:
     """√E e² over independent runs, with its standard error by the delta method."""
-    mean = mean_over_sentences(errors.square())
+    mean = sample_mean(errors.square())
     root = math.sqrt(mean.value)
     return Estimate(root, mean.standard_error / (2 * root), mean.n)
 
@@ -199,7 +199,7 @@ def mean_rows(
     times: Sequence[float], values: Float[Tensor, "n R"], path: str, series: str, *, unit: float = 1.0
 ) -> list[Row]:
     """The mean over R runs at each of n times, in multiples of `unit`, with its standard error."""
-    means = [mean_over_sentences(each / unit) for each in values]
+    means = [sample_mean(each / unit) for each in values]
     return [
         (time, mean.value, mean.standard_error, path, series, False)
         for time, mean in zip(times, means, strict=True)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences
+from isoloss.results.estimate import Estimate, sample_mean
 from isoloss.seeds import derived_seed
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import COEFFICIENT, Minimisers, factor_table, trace_flow
@@ -81,7 +81,7 @@ class FlowAgainstSGD:
 
     def fall(self, at_rate: RunsAtOneRate) -> Estimate:
         """The mean fall of the trace, in units of the flow's fall, and its standard error."""
-        return mean_over_sentences((self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1]))
+        return sample_mean((self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1]))
 
     @property
     def fall_in_the_limit(self) -> Line:

@@ -13,7 +13,7 @@ from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, sentence
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress, Share, unheard
-from isoloss.results.estimate import Estimate, cluster_values, mean_over_sentences
+from isoloss.results.estimate import Estimate, cluster_values, sample_mean
 from isoloss.results.record import Record, Setting
 
 
@@ -31,7 +31,7 @@ class SentenceLosses:
     @property
     def estimate(self) -> Estimate:
         """The loss, with equal weight for every sentence (docs/what-is-measured.md)."""
-        return mean_over_sentences(self.values)
+        return sample_mean(self.values)
 
     def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
         """Per-sentence values of each of the `records`."""
@@ -43,7 +43,7 @@ class SentenceLosses:
     def records(self, seed: int, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
         """`pretraining_loss` and, if sentences differ in their number of predictions, `.._token_averaged`."""
         return [
-            mean_over_sentences(values).record(name, "nats", seed, checkpoint, settings)
+            sample_mean(values).record(name, "nats", seed, checkpoint, settings)
             for name, values in self.sentence_values().items()
         ]
 
@@ -62,7 +62,7 @@ class RunningSentenceLosses:
 
     @property
     def estimate(self) -> Estimate | None:
-        return mean_over_sentences(torch.cat(self._values)) if self.sentences > 1 else None
+        return sample_mean(torch.cat(self._values)) if self.sentences > 1 else None
 
     def result(self, stopped: str = "", sentences: int | None = None) -> SentenceLosses:
         """The losses so far, restricted to the first `sentences` if given."""
