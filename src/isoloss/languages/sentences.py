@@ -104,14 +104,17 @@ def refuse_other_lengths(sentences: Sentences, length: int) -> None:
 
 
 def refuse_undefined(distribution: Float[Tensor, "r T c"], rows: Int[Tensor, " r"], sentence: str) -> None:
-    """Raise BadInput if a distribution is NaN, i.e. conditions on an impossible event.
+    """Raise BadInput if a distribution has a NaN: it conditions on what is impossible, or next to it.
 
     `rows` are the sentences' indices; `sentence` says what is wrong, with {} for the position.
     """
-    undefined = distribution[:, :, 0].isnan()
+    undefined = distribution.sum(2).isnan()
     if undefined.any():
         row, place = undefined.nonzero()[0].tolist()
-        raise BadInput(f"sentence {int(rows[row]) + 1}: {sentence.format(place + 1)}; check its words")
+        raise BadInput(
+            f"sentence {int(rows[row]) + 1}: {sentence.format(place + 1)}; check its words, and that no "
+            "probability of the language is so small (below 1e-60) that it cannot be computed with"
+        )
 
 
 def checked_distributions(rows: Float[Tensor, "r k"], place: str) -> Float[Tensor, "r k"]:
