@@ -9,6 +9,7 @@ from called import output_of, refused
 from flatness_folders import WORDS, save
 from safetensors.torch import load_file, save_file
 
+from isoloss.command_line.options import GIBIBYTE, memory_bytes
 from isoloss.errors import IsolossError
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
 
@@ -177,3 +178,12 @@ def test_scores_that_are_not_finite_are_named_by_line(flatness, models):
 @pytest.mark.usefixtures("flatness")
 def test_mistakes_are_one_sentence(capsys, arguments, sentence):
     assert sentence in refused(capsys, "flatness", *arguments)
+
+
+def test_passes_take_half_of_what_a_gpu_has_free(monkeypatch):
+    monkeypatch.setattr("isoloss.device.usable_device", torch.device)
+    monkeypatch.setattr("isoloss.device.free_memory", lambda device: 80 * GIBIBYTE)
+    assert memory_bytes(None, "cuda") == 40 * GIBIBYTE
+    assert memory_bytes(2.0, "cuda") == 2 * GIBIBYTE
+    monkeypatch.setattr("isoloss.device.free_memory", lambda device: GIBIBYTE)
+    assert memory_bytes(None, "cuda") == GIBIBYTE

@@ -9,7 +9,6 @@ from called import answer, json_of, output_of, refused, run
 from models_with_heads import model_with_head
 from transformers import FNetConfig, FNetForMaskedLM
 
-from isoloss.command_line.options import GIBIBYTE, memory_bytes
 from isoloss.measurements import foreseen_cost
 from isoloss.models import stored_weights
 from isoloss.models.loading import load_any_language_model
@@ -123,15 +122,6 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
         assert f"--for takes an amount of memory, such as 80GB or 24GiB, not {amount}" in told
     assert run(["inspect", str(tmp_path), "--memory", "nan"]) == 2
     assert "--memory must be above 0 and at most 1,000,000 gibibytes, not nan" in capsys.readouterr().err
-
-
-def test_a_quarter_of_a_gpus_memory_is_used_by_default(monkeypatch):
-    monkeypatch.setattr("isoloss.device.usable_device", torch.device)
-    monkeypatch.setattr("isoloss.device.free_memory", lambda device: 80 * GIBIBYTE)
-    assert memory_bytes(None, "cuda") == 20 * GIBIBYTE
-    assert memory_bytes(None, "cuda", limit=24 * GIBIBYTE) == 6 * GIBIBYTE
-    assert memory_bytes(None, "cuda", limit=GIBIBYTE) == memory_bytes(None, "cpu") == GIBIBYTE
-    assert memory_bytes(2.0, "cuda", limit=GIBIBYTE) == 2 * GIBIBYTE
 
 
 @pytest.mark.parametrize("changed", [{"vocab_size": 10**13}, {"num_hidden_layers": 10**7}])

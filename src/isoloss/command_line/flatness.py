@@ -82,7 +82,7 @@ class FlatnessOptions:
     """The models' precision; float32 by default, or where that does not fit, as the weights are stored."""
     memory: Memory = None
     """Memory for the traces beside the models, in GiB; more is faster, up to a point.
-    By default 1, or on a GPU a quarter of what is free."""
+    By default 1, or on a GPU half of what is free."""
     output: File = None
     """An HTML file that charts the parts of the network.
     For checkpoints of one run, named by step (run/checkpoint-*), it also charts the values over steps."""

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from isoloss.command_line.options import (
+    GIBIBYTE,
     File,
-    Memory,
     Models,
     Number,
     Objective,
     Precision,
-    memory_bytes,
     refuse_below,
     refuse_no_file,
     refuse_no_memory,
@@ -53,8 +52,8 @@ class InspectOptions:
     """A text, as of isoloss flatness: tells about how many of its sentences an error of 1 % takes."""
     length: Number = None
     """Tokens of the sentences that the configuration is asked about; 128 by default."""
-    memory: Memory = None
-    """The --memory of isoloss flatness, in GiB."""
+    memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
+    """The --memory of isoloss flatness, in GiB, which on a GPU is more by default."""
     device: str = "cpu"
     """Where the trial runs: cpu or cuda."""
     dtype: Precision = None
@@ -86,7 +85,7 @@ def inspect(options: InspectOptions) -> int:
 
     device = usable_device(options.device)
     limit = None if options.budget is None else bytes_in(options.budget)
-    memory = memory_bytes(options.memory, options.device, limit)
+    memory = int(options.memory * GIBIBYTE)
     precision = None if options.dtype is None else getattr(torch, options.dtype)
     found = []
     for name in options.models:
@@ -197,7 +196,8 @@ def _longest(longest: int | None) -> str:
 
 
 def _size(size: int) -> str:
-    return f"{float(format(size / 1e9, '.3g')):,g} GB"
+    gigabytes = size / 1e9
+    return f"{gigabytes:,.0f} GB" if gigabytes >= 100 else f"{gigabytes:.3g} GB"
 
 
 def _in_words(model: "InspectedModel", device: str) -> list[str]:

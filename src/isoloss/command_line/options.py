@@ -92,7 +92,7 @@ def models_on_text(
 
     texts = together.source_for(names[0], options.objective, options.text, options.token_ids, options.dataset)
     if options.dtype is None:
-        beside = memory_bytes(options.memory, options.device)
+        beside = int((options.memory or 1) * GIBIBYTE)
         precision = precision_that_fits(names, usable_device(options.device), beside)
     else:
         precision = getattr(torch, options.dtype)
@@ -159,10 +159,10 @@ def refuse_no_model(models: tuple[str, ...]) -> None:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
 
 
-def memory_bytes(gibibytes: float | None, device: str, limit: int | None = None) -> int:
-    """What --memory says; by default 1 GiB, or a quarter of what a GPU has free: it needs large passes.
+def memory_bytes(gibibytes: float | None, device: str) -> int:
+    """What --memory says; by default 1 GiB, or half of what a GPU has free: it needs large passes.
 
-    Or a quarter of `limit` bytes, where a smaller one is asked about.
+    To be asked once the models are loaded.
 
     >>> memory_bytes(None, "cpu"), memory_bytes(0.5, "cuda")
     (1073741824, 536870912)
@@ -172,10 +172,7 @@ def memory_bytes(gibibytes: float | None, device: str, limit: int | None = None)
     from isoloss.device import free_memory, usable_device
 
     place = usable_device(device)
-    if place.type != "cuda":
-        return GIBIBYTE
-    free = free_memory(place)
-    return max(GIBIBYTE, (free if limit is None else min(free, limit)) // 4)
+    return max(GIBIBYTE, free_memory(place) // 2) if place.type == "cuda" else GIBIBYTE
 
 
 def refuse_no_memory(gibibytes: float | None) -> None:

@@ -95,7 +95,7 @@ class SensitivityOptions:
     dtype: Precision = None
     """The model's precision; float32 by default, or where that does not fit, as the weights are stored."""
     memory: Memory = None
-    """Memory for the trace beside the model, in GiB; by default 1, or on a GPU a quarter of what is free."""
+    """Memory for the trace beside the model, in GiB; by default 1, or on a GPU half of what is free."""
     output: File = None
     """An HTML file with a picture of the predictions."""
     json: bool = False
