@@ -20,6 +20,8 @@ from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.models.loading import load_masked_language_model
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.results.estimate import paired_difference
+from isoloss.results.record import Record
+from isoloss.results.run_folder import measurements_at
 from jobs_in_turn import in_turn
 from norm_experiments import RUN
 
@@ -80,6 +82,19 @@ def test_the_conclusion_says_at_which_step_each_number_is(tmp_path: Path, capsys
     assert "a higher trace (1 ± 0 nats, at step 10)." in shown
 
 
+def test_a_later_trace_of_the_enlarged_models_is_not_taken_for_the_runs(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    for name, own in (("aaaa1111", 5.0), ("aabb2222", 6.0)):
+        folder = write_run(tmp_path, name, trace={10: [own, own + 1]})
+        settings = {"step": 40, "measured_on": "enlarged", "enlarged_to": 48}
+        enlarged = Record("fisher_trace", 100 - own, "nats", 0.1, 2, settings=settings)
+        measurements_at(folder, name, 40).write("enlarged", [enlarged])
+    shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", tmp_path))
+    assert shown.startswith("At step 10, ")
+    assert "a higher trace (1 ± 0 nats)." in shown
+
+
 @pytest.mark.parametrize(
     ("folders", "called"),
     [
@@ -110,8 +125,8 @@ def test_each_task_is_compared_under_its_name(tmp_path: Path, capsys: Capture) -
             write_measurement(folder, 40, "linear_probe_accuracy", f"on-{task}", values, True, task)
     shown = output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", tmp_path))
     for task in ("root", "prefix-4"):
-        assert f"a higher accuracy {task} (0.25 ± 0 nats)" in shown
-        assert any(f"│ accuracy {task} " in line for line in shown.splitlines())
+        assert f"a higher accuracy on {task} (0.25 ± 0 nats)" in shown
+        assert any(f"│ accuracy on {task} " in line for line in shown.splitlines())
 
 
 def test_compare_shows_settings_and_paired_differences(results: Path, capsys: Capture) -> None:

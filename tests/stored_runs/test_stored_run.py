@@ -164,9 +164,14 @@ def test_conditions(results: Path, conditions: list[str], found: list[str]) -> N
 
 def test_conditions_that_are_none() -> None:
     assert condition("learning_rate <= 1e-3") == Condition("learning_rate", "<=", "1e-3")
-    for text in ("width", "=3", "width>", "", "width==3"):
+    for text in ("width", "=3", "width>", "", "width==3", "width=>3", "width<>3"):
         with pytest.raises(BadInput, match="is no condition"):
             condition(text)
+
+
+def test_runs_of_no_experiment_are_not_of_one(tmp_path: Path) -> None:
+    write_run(tmp_path, "dddd4444")
+    assert names(runs_where(runs_in(tmp_path), [condition("experiment!=figure-3")])) == ["dddd4444"]
 
 
 def test_an_unknown_key_is_named_with_the_known_ones(results: Path) -> None:

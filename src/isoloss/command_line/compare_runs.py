@@ -103,9 +103,8 @@ def _print(
 ) -> None:
     console = table_console()
     ways = ([run.name[:8] for run in runs], [run.name for run in runs], [str(run.folder) for run in runs])
-    names = next(
-        names for names in ways if names[0] != names[1]
-    )  # folders' names, as of copies, may be alike
+    # Folders of copies may have one name.
+    names = next(each for each in ways if each[0] != each[1])
     wholes = [each for each in found if "group" not in each.record.settings]
     main = _main(wholes)
     if wholes:
@@ -119,7 +118,8 @@ def _print(
     if not wholes:
         print("nothing is measured for both runs on the same sentences at the same step")
         return
-    named = [(quantity_in_words(each.record), each) for each in wholes] if every else list(main.items())
+    in_turn = sorted(wholes, key=lambda each: each.steps)
+    named = [(quantity_in_words(each.record), each) for each in in_turn] if every else list(main.items())
     at = {each.steps for _, each in named}
     title = _title(names, at) + ("" if loss is None else f", {_at(loss)}")
     table = Table(title=title, title_justify="left")
@@ -145,14 +145,16 @@ CLEAR = 2.0
 def _main(differences: Sequence["Difference"]) -> dict[str, "Difference"]:
     """Loss, KL, trace and each task's accuracy, each at the last step of both; else what there is."""
     from isoloss.stored_runs.run_filter import QUANTITIES
+    from isoloss.stored_runs.stored_run import measurement_key
 
     found: dict[str, Difference] = {}
     for short, quantities in QUANTITIES.items():
         for each in differences:
             if each.record.quantity in quantities:
-                name = f"{_WRITTEN.get(short, short)} {each.record.settings.get('task', '')}".rstrip()
+                task = each.record.settings.get("task")
+                name = _WRITTEN.get(short, short) + ("" if task is None else f" on {task}")
                 # Of several, e.g. of the same model enlarged, the first is the plainest.
-                if name not in found or each.steps > found[name].steps:
+                if measurement_key(each.record) == measurement_key(found.get(name, each).record):
                     found[name] = each
     if not found:
         last = max((each.steps for each in differences), default=(0.0, 0.0))
@@ -169,7 +171,7 @@ def _called(run: "StoredRun", name: str) -> str:
 def _conclusion(names: Sequence[str], main: Mapping[str, "Difference"], loss: float | None) -> str:
     """Which of the two has the lower loss, trace and so on, beyond two standard errors, and where.
 
-    Where not all are known at the same step, those of an earlier one than the last are given with it.
+    A number known only at an earlier step than the last is given with that step.
     """
     differences, last = [], max(each.steps for each in main.values())
     for short, each in main.items():
@@ -226,6 +228,6 @@ def _as_json(
                 "difference": asdict(each.difference),
                 "paired": each.paired,
             }
-            for each in found
+            for each in sorted(found, key=lambda each: each.steps)
         ],
     }

@@ -64,7 +64,10 @@ def different_settings(first: StoredRun, second: StoredRun) -> list[tuple[str, S
 
 
 def differences_at_steps(first: StoredRun, second: StoredRun) -> list[Difference]:
-    """At every step that both have, every quantity that both have on the same set of sentences."""
+    """Every quantity that both have on the same set of sentences, at every step that both have.
+
+    The plainest comes first, at its first step.
+    """
     found = []
     for here, there in _common_curves(first, second):
         for step in sorted(set(here.steps) & set(there.steps)):
@@ -76,7 +79,7 @@ def differences_at_steps(first: StoredRun, second: StoredRun) -> list[Difference
             else:
                 difference, paired = _paired(there.values[places[1]] - here.values[places[0]]), True
             found.append(Difference(record, (step, step), *estimates, difference, paired))
-    return sorted(found, key=lambda each: each.steps)
+    return found
 
 
 def differences_at_loss(

@@ -56,7 +56,7 @@ class Condition:
 
 def condition(text: str) -> Condition:
     """Parse a condition. Raises BadInput for a text that is not one."""
-    parts = re.fullmatch(r"\s*([\w.\- ]+?)\s*(!=|<=|>=|=|<|>)(?!=)\s*(.+?)\s*", text)
+    parts = re.fullmatch(r"\s*([\w.\- ]+?)\s*(!=|<=|>=|=|<|>)(?![=<>])\s*(.+?)\s*", text)
     if parts is None:
         raise BadInput(
             f"{text!r} is no condition; write a key, one of = != < <= > >=, and a value: width>=48"
@@ -148,8 +148,8 @@ def values_of(facts: Mapping[str, list[Setting]], key: str) -> list[Setting]:
 
 
 def _refuse_unknown(key: str, facts: Sequence[Mapping[str, list[Setting]]]) -> None:
-    if not any(values_of(of_run, key) for of_run in facts):
-        known = sorted({path.rsplit(".", 1)[-1] for of_run in facts for path in of_run})
+    known = sorted({path.rsplit(".", 1)[-1] for of_run in facts for path in of_run})
+    if key not in known and not any(values_of(of_run, key) for of_run in facts):
         raise BadInput(f"no run has {key!r}; choose among {', '.join(known)}")
 
 
