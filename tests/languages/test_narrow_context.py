@@ -127,6 +127,7 @@ def test_no_chart_is_planned_of_a_language_whose_sentences_differ_in_length() ->
         parse_grammar("S -> S S [0.4] | 'a' [0.35] | X [0.25]\nX -> 'b' [0.5] | S 'c' S [0.5]"), 300
     )
     assert [narrow_context(task) for task in language.tasks()] == [None] * len(language.tasks())
+    assert language.tasks()
     assert not language._plans
 
 

@@ -74,7 +74,7 @@ def test_deviation_over_five_subsets_has_the_size_that_theory_gives():
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_too_few_sentences_have_no_error_bar(n):
-    with pytest.raises(BadInput, match=f"{n} sentences have no standard error"):
+    with pytest.raises(BadInput, match=f"a mean of {n} has no standard error"):
         sample_mean(torch.ones(n))
 
 

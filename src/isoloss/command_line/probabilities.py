@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 WORDS_SHOWN = 5
 SMALLEST_IN_DECIMALS = 0.0005
-"""What is shown of a smaller probability with three decimals is 0.000."""
+"""A smaller probability would be shown as 0.000."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _show(found: dict[str, Any]) -> None:
         word = masked["word"]
         next_word = _likely({**following["probabilities"], "(end)": following["end"]}, word)
         table.add_row(str(masked["position"]), word, _likely(masked["probabilities"], word), next_word)
-    table.add_row(str(len(found["masked"]) + 1), "(end)", "", _share("(end)", found["end"]))
+    table.add_row(str(len(found["masked"]) + 1), "(end)", "", _with_probability("(end)", found["end"]))
     table_console().print(table)
 
 
@@ -149,8 +149,8 @@ def _likely(distribution: dict[str, float], word: str) -> str:
     ranked = sorted((each for each in distribution.items() if each[1] > 0), key=lambda item: -item[1])
     shown = [each for rank, each in enumerate(ranked) if rank < WORDS_SHOWN or each[0] == word]
     more = len(ranked) - len(shown)
-    return ", ".join(_share(*each) for each in shown) + (f", {more} more" if more else "")
+    return ", ".join(_with_probability(*each) for each in shown) + (f", {more} more" if more else "")
 
 
-def _share(word: str, probability: float) -> str:
+def _with_probability(word: str, probability: float) -> str:
     return f"{word} {probability:{'.3f' if probability >= SMALLEST_IN_DECIMALS else '.1e'}}"

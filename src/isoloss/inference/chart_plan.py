@@ -237,12 +237,10 @@ def _plan(rules: _Rules, alive: dict[int, Mask]) -> ChartPlan:
     blocks: dict[tuple[bytes, ...], Block] = {}
     combinations = []
     for length in sorted(levels):
-        splits = [
-            (left, used, starts)
-            for used, lefts in rules.splits(alive[length], length)
-            for starts in [_covering(_any(alive[length][rules.parent[used]], 0))]
-            for left in lefts
-        ]
+        splits = []
+        for used, lefts in rules.splits(alive[length], length):
+            starts = _covering(_any(alive[length][rules.parent[used]], 0))
+            splits += [(left, used, starts) for left in lefts]
         for left, used, starts in sorted(splits, key=itemgetter(0)):
             parts = levels[length], levels[left], levels[length - left]
             key = used.tobytes(), names[length], names[left], names[length - left]

@@ -81,7 +81,7 @@ def refuse_impossible_hmm(
     if not (0 < transition_concentration < float("inf") and 0 < emission_concentration < float("inf")):
         raise BadInput(
             f"concentrations of {transition_concentration:g} and {emission_concentration:g} make no random "
-            "distributions; give numbers above 0"
+            "distributions; give finite numbers above 0"
         )
 
 

@@ -161,7 +161,7 @@ def sample_mean(values: Float[Tensor, " n"]) -> Estimate:
     """
     n = len(values)
     if n < 2:
-        raise BadInput(f"{n} sentences have no standard error; measure on at least 2")
+        raise BadInput(f"a mean of {n} has no standard error; give at least 2 values")
     values = values.double()
     return Estimate(float(values.mean()), float(values.std() / n**0.5), n)
 

@@ -229,12 +229,16 @@ def digits_that_tell(low: float, high: float) -> int:
 def in_digits(number: float, digits: int) -> str:
     """All of them, also of 1.0, which would otherwise look like a count; whole numbers from 100 on.
 
-    >>> in_digits(1.0, 2), in_digits(40.2, 2), in_digits(140.0, 2), in_digits(math.nan, 2)
-    ('1.0', '40', '140', '–')
+    >>> in_digits(1.0, 2), in_digits(40.2, 2), in_digits(99.7, 3), in_digits(140.0, 2), in_digits(math.nan, 2)
+    ('1.0', '40', '99.7', '140', '–')
     """
     if math.isnan(number):
         return ABSENT
-    return f"{number:.0f}" if abs(number) >= 99.5 else f"{number:#.{digits}g}".rstrip(".")
+    return (
+        f"{number:.0f}"
+        if abs(number) >= 100 - 0.5 * 10.0 ** (2 - digits)
+        else f"{number:#.{digits}g}".rstrip(".")
+    )
 
 
 def _with_error(value: float, error: float | None) -> str:
