@@ -234,11 +234,8 @@ def in_digits(number: float, digits: int) -> str:
     """
     if math.isnan(number):
         return ABSENT
-    return (
-        f"{number:.0f}"
-        if abs(number) >= 100 - 0.5 * 10.0 ** (2 - digits)
-        else f"{number:#.{digits}g}".rstrip(".")
-    )
+    from_a_hundred_on = abs(float(f"{number:.{digits}g}")) >= 100
+    return f"{number:.0f}" if from_a_hundred_on else f"{number:#.{digits}g}".rstrip(".")
 
 
 def _with_error(value: float, error: float | None) -> str:
