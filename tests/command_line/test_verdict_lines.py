@@ -55,6 +55,7 @@ def test_a_line_has_mark_name_number_and_the_shipped_verdict() -> None:
         (1.11, 0.4, "1.1 (-0.16 to 2.4)"),
         (1.11, 0.012, "1.11 (1.07 to 1.15)"),
         (140.0, 144.5, "140 (-320 to 600)"),
+        (1401.0, 445.0, "1,401 (-15 to 2,817)"),
     ],
 )
 def test_the_ends_of_an_interval_differ_in_what_is_shown_of_them(

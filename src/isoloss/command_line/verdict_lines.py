@@ -250,13 +250,11 @@ def in_numbers(finding: Finding) -> str:
     >>> in_numbers(shipped_statements().statements[0].findings[-1])
     'computed 0.210 ± 0.067; predicted 0.5 (tolerance 0.1)'
     """
-    measured = f"{finding.measured:.4g}"
-    if finding.standard_error:
-        measured = as_text(finding.measured, finding.standard_error)
+    measured = as_text(finding.measured, finding.standard_error or None)
     unit = f" {finding.unit}" if finding.unit else ""
     allowed = f" (tolerance {finding.tolerance:.2g})" if finding.tolerance else ""
     paper = f"; the paper: {finding.paper}" if finding.paper else ""
-    predicted = f"{RELATIONS[finding.relation]}{finding.predicted:.4g}"
+    predicted = f"{RELATIONS[finding.relation]}{as_text(finding.predicted)}"
     return f"computed {measured}{unit}; predicted {predicted}{allowed}{paper}"
 
 

@@ -12,6 +12,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
+from isoloss.results.record import in_brief
 from isoloss.results.verdict import Region, Verdict, holm_adjusted, holm_levels
 
 CONFIDENCE = 0.95
@@ -53,10 +54,12 @@ class Reading:
 
         >>> reading("of the trace's fall", "effect").numbers(0.11, 0.047, 0.18)
         '11 % (4.7 to 18)'
+        >>> reading("of the price", "effect").numbers(12.341, 9.1, 15.6)
+        '1,234 % (910 to 1,560)'
         """
         value, least, most = (self.factor * number for number in (effect, low, high))
-        interval = f" ({least:.3g} to {most:.3g})" if math.isfinite(least + most) else ""
-        return f"{value:.3g}{self.sign}{interval}"
+        interval = f" ({in_brief(least)} to {in_brief(most)})" if math.isfinite(least + most) else ""
+        return f"{in_brief(value)}{self.sign}{interval}"
 
     def region(self, claimed: Region) -> str:
         """The region claimed, such as “below 25 %”."""

@@ -19,7 +19,7 @@ from isoloss.errors import IsolossError
 from isoloss.files import write_atomically
 from isoloss.report.marks import on_dark_ground
 from isoloss.report.table import in_numbers, interval_picture
-from isoloss.results.record import as_text
+from isoloss.results.record import as_text, in_brief
 
 ASSETS = "assets"
 
@@ -147,7 +147,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"shown": as_text, "interval_picture": interval_picture, "in_numbers": in_numbers}
+    environment.filters |= {
+        "shown": as_text,
+        "in_brief": in_brief,
+        "interval_picture": interval_picture,
+        "in_numbers": in_numbers,
+    }
     return environment
 
 

@@ -229,27 +229,34 @@ def digits_that_tell(low: float, high: float) -> int:
 def in_digits(number: float, digits: int) -> str:
     """All of them, also of 1.0, which would otherwise look like a count; whole numbers from 100 on.
 
-    >>> in_digits(1.0, 2), in_digits(40.2, 2), in_digits(99.7, 3), in_digits(140.0, 2), in_digits(math.nan, 2)
-    ('1.0', '40', '99.7', '140', '–')
+    >>> [in_digits(number, 2) for number in (1.0, 40.2, 140.0, 1401.0, math.nan)], in_digits(99.7, 3)
+    (['1.0', '40', '140', '1,401', '–'], '99.7')
     """
     if math.isnan(number):
         return ABSENT
     from_a_hundred_on = abs(float(f"{number:.{digits}g}")) >= 100
-    return f"{number:.0f}" if from_a_hundred_on else f"{number:#.{digits}g}".rstrip(".")
+    return f"{number:,.0f}" if from_a_hundred_on else f"{number:#.{digits}g}".rstrip(".")
+
+
+def in_brief(number: float, digits: int = 3) -> str:
+    """That many digits, but all of those before the point, up to a billion, rather than an exponent.
+
+    >>> in_brief(1234.5), in_brief(999.7), in_brief(2.0), in_brief(1.6e12), in_brief(math.nan)
+    ('1,234', '1,000', '2', '1.6e+12', '–')
+    """
+    if math.isnan(number):
+        return ABSENT
+    text = f"{number:.{digits}g}"
+    return f"{number:,.0f}" if "e+" in text and abs(number) < 1e9 else text
 
 
 def _with_error(value: float, error: float | None) -> str:
     if error is None or not math.isfinite(error):
-        return _four_digits(value)
+        return in_brief(value, 4)
     if error <= abs(value) * sys.float_info.epsilon:
-        return f"{_four_digits(value)} ± 0"
+        return f"{in_brief(value, 4)} ± 0"
     decimals = 1 - math.floor(math.log10(error))
     if -6 <= decimals <= 6:
         places = max(decimals, 0)
         return f"{round(value, decimals):,.{places}f} ± {round(error, decimals):,.{places}f}"
     return f"{value:.4g} ± {error:.2g}"
-
-
-def _four_digits(value: float) -> str:
-    """At least four digits, without an exponent where those before the point are few enough to read."""
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"

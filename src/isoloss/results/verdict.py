@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from isoloss.errors import BadInput
+from isoloss.results.record import in_brief
 
 
 class Verdict(StrEnum):
@@ -88,10 +89,10 @@ class Region:
         ('below 0.005', 'from -2 to 2')
         """
         if math.isinf(self.high):
-            return f"above {self.low:.3g}"
+            return f"above {in_brief(self.low)}"
         if math.isinf(self.low):
-            return f"below {self.high:.3g}"
-        return f"from {self.low:.3g} to {self.high:.3g}"
+            return f"below {in_brief(self.high)}"
+        return f"from {in_brief(self.low)} to {in_brief(self.high)}"
 
 
 def above(bound: float) -> Region:
