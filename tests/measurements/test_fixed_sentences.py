@@ -2,9 +2,12 @@ import pytest
 import torch
 
 from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.gradient_noise_scale import GradientNoiseScaleQuantity
 from isoloss.measurements.quantity import Subject
+from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective
 from isoloss.objectives.tokens import MASK
 from isoloss.progress import silent
@@ -40,3 +43,15 @@ def test_no_sentence_counts_twice_though_trained_in_copies(language):
     sets = (FixedSentences.draw(language, ManyMasksObjective(copies=copies), 20, seed=3) for copies in (5, 1))
     (drawn,), (once,) = (each.batches for each in sets)
     assert torch.equal(drawn.input_ids, once.input_ids)
+
+
+@pytest.mark.parametrize(
+    ("rows", "same"), [((0, 0, 0), "every sentence has"), ((0, 0, 1), "all sentences but one have")]
+)
+def test_there_is_no_noise_scale_without_sentences_that_differ(model, language, rows, same):
+    quantity = GradientNoiseScaleQuantity(3, seed=7)
+    (batch,) = quantity.draw(language, OBJECTIVE, silent).batches
+    drawn = FixedSentences(tuple(sentences_between(batch, row, row + 1) for row in rows))
+    subject = Subject("step-3", OBJECTIVE, {"step": 3}, language)
+    with pytest.raises(BadInput, match=f"step-3: {same} the same gradient"):
+        quantity.measure(model.float(), drawn, subject, silent)

@@ -21,6 +21,8 @@ from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, jackknifed
 
 TASK = "gradient norm"
+ROUNDING = 1e-10
+"""Of a squared gradient: variances below are those of rounding, in double or single precision."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,10 @@ def noise_and_signal(
 
     The squared norm of a mean over w sentences is ||∇L||² + tr Σ / w on average, so that tr Σ is the mean
     over blocks of w (||h||² - ||∇L||²), with the unbiased ||∇L||² of `mean_of_distinct_pairs`. Errors are the
-    jackknife's over blocks. The inverse of the second is the simple noise scale of McCandlish et al. 2018
-    ("An Empirical Model of Large-Batch Training"), in sentences: the batch size at which noise and gradient
-    are of one size.
+    jackknife's over blocks. Where all gradients are equal the ratio is infinite, and where they are without
+    one of them, its error is unknown (nan). The inverse of the second is the simple noise scale of
+    McCandlish et al. 2018 ("An Empirical Model of Large-Batch Training"), in sentences: the batch size at
+    which noise and gradient are of one size.
 
     >>> h = torch.tensor([1.0, 2.0, 6.0], dtype=torch.float64)
     >>> noise, signal = noise_and_signal(torch.ones(3).double(), h**2, h * h.sum())
@@ -138,10 +141,15 @@ def noise_and_signal(
     k = len(weights)
     value, without = _distinct_pairs(weights, squares, products)
     whole, mean = (weights * squares).sum(), weights.mean()
-    noise = whole / k - value * mean
+    noise = _above_rounding(whole / k, value * mean)
     rest = (k * mean - weights) / (k - 1)
-    noise_without = (whole - weights * squares) / (k - 1) - without * rest
+    noise_without = _above_rounding((whole - weights * squares) / (k - 1), without * rest)
     return jackknifed(noise, noise_without), jackknifed(value / noise, without / noise_without)
+
+
+def _above_rounding(squares: Float[Tensor, " *k"], mean: Float[Tensor, " *k"]) -> Float[Tensor, " *k"]:
+    """What `squares` have more than the square of their mean, or zero."""
+    return torch.where((squares - mean).abs() > ROUNDING * squares, squares - mean, 0.0)
 
 
 def _distinct_pairs(

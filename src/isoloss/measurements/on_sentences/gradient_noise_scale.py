@@ -18,8 +18,8 @@ from isoloss.results.estimate import Estimate
 class GradientNoiseScaleQuantity:
     """||∇L||² / tr Σ on `sentences` sentences with the data's labels; see `noise_and_signal`.
 
-    The noise scale itself, its inverse, is a record of its own where the gradient is above zero by more than
-    twice its error: nearer to zero it has no finite mean.
+    The noise scale itself, its inverse, is a record of its own where the whole 95 % interval is above zero:
+    nearer to zero it has no finite mean.
     """
 
     revision: ClassVar[int] = 1
@@ -35,17 +35,18 @@ class GradientNoiseScaleQuantity:
         """`inverse_gradient_noise_scale`, `gradient_noise` (tr Σ) and, if known, `gradient_noise_scale`."""
         found = gradient_norm(model, drawn.batches, subject.objective, progress=progress)
         signal, seed = found.signal, self.seed
-        if not math.isfinite(signal.value):
+        if not math.isfinite(signal.standard_error):
+            same = "all sentences but one have" if math.isfinite(signal.value) else "every sentence has"
             raise BadInput(
-                f"{subject.checkpoint}: every sentence has the same gradient, so that there is no noise; "
-                "give different sentences"
+                f"{subject.checkpoint}: {same} the same gradient, which tells no "
+                "noise, or not its error; give more sentences that differ"
             )
         name, unit, n = "inverse_gradient_noise_scale", "per sentence", found.sentences
         records = [
             subject.record(name, signal, unit, seed, sentences=n),
             subject.record("gradient_noise", found.noise, "nats squared per squared parameter", seed),
         ]
-        if signal.value > 2 * signal.standard_error:
+        if signal.interval(0.95)[0] > 0:
             scale = Estimate(1 / signal.value, signal.standard_error / signal.value**2, signal.n)
             records.append(subject.record("gradient_noise_scale", scale, "sentences", seed))
         return Measurement(records)
