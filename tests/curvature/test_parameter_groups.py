@@ -48,4 +48,6 @@ def test_each_parameter_is_of_its_part(name: str, part: str) -> None:
 def test_layers_of_encoder_and_decoder_are_told_apart() -> None:
     assert layer_of("encoder.block.0.layer.0.SelfAttention.q.weight") == "layer 1"
     assert layer_of("decoder.block.0.layer.0.SelfAttention.q.weight") == "decoder layer 1"
-    assert kind_of("model.decoder.layers.0.fc1.weight") == "fc1.weight"
+    assert kind_of("encoder.block.3.layer.0.SelfAttention.q.weight") == "layer.SelfAttention.q.weight"
+    assert kind_of("decoder.block.3.layer.0.SelfAttention.q.weight") == "decoder layer.SelfAttention.q.weight"
+    assert kind_of("model.decoder.layers.0.fc1.weight") == "decoder fc1.weight"

@@ -37,7 +37,7 @@ from isoloss.results.record import Record, Setting
 UNIT = "nats per prediction"
 WHOLE = "all"
 PartOf = Callable[[str], str]
-_LAYER = re.compile(r"(?:decoder )?layer \d+")
+_LAYER = re.compile(r"(decoder )?layer \d+")
 _NUMBERED = re.compile(r"^.*?\.\d+\.")
 _NUMBER = re.compile(r"\.\d+(?=\.)")
 
@@ -54,13 +54,17 @@ def layer_of(name: str) -> str:
 
 
 def kind_of(name: str) -> str:
-    """What kind of tensor it is: its name within the layer, or what it is outside of layers.
+    """What kind of tensor it is: its name within the layer, if a decoder's so called; or what it is outside.
 
     >>> kind_of("bert.encoder.layer.0.attention.self.query.weight"), kind_of("transformer.wte.weight")
     ('attention.self.query.weight', 'embeddings')
+    >>> kind_of("model.decoder.layers.0.self_attn.q_proj.weight")
+    'decoder self_attn.q_proj.weight'
     """
     group = parameter_group(name)
-    return _NUMBER.sub("", _NUMBERED.sub("", name)) if _LAYER.match(group) else group
+    if found := _LAYER.match(group):
+        return f"{found[1] or ''}{_NUMBER.sub('', _NUMBERED.sub('', name))}"
+    return group
 
 
 PARTS: dict[str, PartOf] = {"layer": layer_of, "kind": kind_of, "tensor": str}
