@@ -234,8 +234,18 @@ def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
     monkeypatch.setattr(
         timing._Pass, "seconds", lambda of_few, _: 7.0 + 0.25 * of_few.model.config.num_hidden_layers
     )
-    seconds, why = timing.timed_layers(config, prediction, torch.float32, length, whole, "cpu", 1 << 30)
-    assert why == ""
+    parts: list[float] = []
+    seconds, why = timing.timed_layers(
+        config,
+        prediction,
+        torch.float32,
+        length,
+        whole,
+        "cpu",
+        1 << 30,
+        lambda _, done, *__: parts.append(done),
+    )
+    assert (why, parts) == ("", [1, 2, 3])
     assert seconds == pytest.approx((7.0 + 0.25 * LAYERS) / 5, rel=0.02)
 
 

@@ -22,7 +22,7 @@ from isoloss.command_line.options import (
     refuse_no_model,
     refuse_unknown_device,
 )
-from isoloss.command_line.terminal import duration, in_lines, starting
+from isoloss.command_line.terminal import duration, in_lines, progress_display, starting
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def inspect(options: InspectOptions) -> int:
     found = []
     for name in options.models:
         if limit is not None or not holds_weights(name):
-            cost = foreseen_cost(
-                name, options.objective, precision, options.device, limit, options.length or LENGTH, memory
-            )
+            length, asks = options.length or LENGTH, (name, options.objective, precision, options.device)
+            with progress_display() as progress:
+                cost = foreseen_cost(*asks, limit, length, memory, progress)
             shown = cost_in_words(name, cost, limit, options.device)
             found.append({"model": name, **asdict(cost)})
         else:

@@ -27,6 +27,9 @@ from isoloss.models.loading import Prediction, configuration_of, longest_sentenc
 from isoloss.models.stored_weights import HALVES
 from isoloss.models.task_heads import Head, configuration_with_head, head_of
 from isoloss.objectives.batch import Batch, Objective
+from isoloss.progress import Progress, silent
+
+TASK, PARTS = "passes counted and timed", 4
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ def foreseen_cost(
     budget: int | None,
     length: int,
     memory_bytes: int,
+    progress: Progress = silent,
 ) -> ForeseenCost:
     """Carry a model's measurement out on tensors without storage, and time a few of its layers.
 
@@ -72,6 +76,7 @@ def foreseen_cost(
     stored = getattr(config, "dtype", None)
     halves = [each for each in HALVES if each == stored]
     tried = [torch.float32, *halves] if precision is None else [precision]
+    progress(TASK, 0, PARTS, "all layers, without storage")
     for each in tried:
         model, used = without_storage(name, config, prediction, each, length)
         counted = counted_passes(name, model, prediction, used, SENTENCES_A_BATCH, memory_bytes)
@@ -79,7 +84,8 @@ def foreseen_cost(
         if process + kept + counted.peak_bytes <= limit:
             break
     before = _resident_bytes()
-    seconds, why = timed_layers(config, prediction, each, used, counted, device, memory_bytes)
+    seconds, why = timed_layers(config, prediction, each, used, counted, device, memory_bytes, progress)
+    progress(TASK, PARTS, PARTS)
     if process:  # What the libraries have taken for themselves on their first pass stays
         _give_freed_memory_back()
         process += kept + max(0, _resident_bytes() - before)
@@ -138,6 +144,8 @@ TOKENS_TIMED = 2048
 """About how many tokens the pass that is timed has at most: more are no faster each."""
 _TURNS = 3
 _FEW_LAYERS = "a model of few layers"
+_LAYERS = ("num_hidden_layers", "num_decoder_layers", "decoder_layers")
+"""What configurations call their number."""
 
 
 def timed_layers(
@@ -148,6 +156,7 @@ def timed_layers(
     whole: Counted,
     device: str,
     memory_bytes: int,
+    progress: Progress = silent,
 ) -> tuple[float | None, str]:
     """Seconds a sentence of the model whose passes are `whole`; or None, and why.
 
@@ -156,21 +165,23 @@ def timed_layers(
     """
     sentences = min(whole.at_once, max(1, TOKENS_TIMED // length))
 
-    def shallow(layers: int) -> tuple[Any, Counted]:
+    def shallow(layers: int, done: int) -> tuple[Any, Counted]:
+        progress(TASK, done, PARTS, f"{layers} of its layers, without storage")
         small = of_layers(config, layers)
         model, _ = without_storage(_FEW_LAYERS, small, prediction, precision, length)
         return small, counted_passes(_FEW_LAYERS, model, prediction, length, sentences, sys.maxsize)
 
     try:
-        compared = [shallow(1)]
+        compared = [shallow(1, 1)]
         one = compared[0][1]
         if (others := whole.operations - one.operations) > 0:
             # As much again as the first pass takes, so that noise in it is not multiplied.
-            of_layer = shallow(2)[1].operations - one.operations
-            compared.append(shallow(1 + math.ceil(min(one.operations, others) / of_layer)))
+            share = min(1.0, one.operations / others)
+            compared.append(shallow(1 + math.ceil(share * (most_layers(config) - 1)), 2))
         if max(of_few.peak_bytes for _, of_few in compared) > free_memory(torch.device(device)):
             return None, "the memory here does not hold a few of its layers"
         passes = [_Pass(small, prediction, precision, length, sentences, device) for small, _ in compared]
+        progress(TASK, PARTS - 1, PARTS, "timed")
         seconds = _fastest(passes, memory_bytes)
     except BaseException as error:
         if not is_failure(error):
@@ -248,7 +259,18 @@ def of_layers(config: Any, layers: int) -> Any:
     for name, value in list(vars(text).items()):
         if isinstance(value, list) and len(value) == before:  # one for each layer
             setattr(text, name, value[:layers])
-    for name in ("num_hidden_layers", "num_decoder_layers", "decoder_layers"):
+    for name in _LAYERS:
         if isinstance(found := getattr(text, name, None), int):
             setattr(text, name, min(layers, found))
     return small
+
+
+def most_layers(config: Any) -> int:
+    """How many layers it has, or its decoder if that has more.
+
+    >>> from transformers import T5Config
+    >>> most_layers(T5Config(num_layers=2, num_decoder_layers=4))
+    4
+    """
+    text = config.get_text_config()
+    return max(found for name in _LAYERS if isinstance(found := getattr(text, name, None), int))
