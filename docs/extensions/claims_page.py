@@ -54,9 +54,13 @@ def both_scales() -> tuple[Sequence[Experiment], Sequence[Experiment]]:
 
 def _section(laptop: Experiment, night: Experiment) -> str:
     heading = f"## {laptop.name}: {laptop.title[0].lower()}{laptop.title[1:]}\n{_checkpoints(laptop, night)}"
-    names = {claim.name for claim in laptop.claims}
-    more = (_entry(claim, ", at `night`") for claim in night.claims if claim.name not in names)
-    return "\n".join([heading, *map(_entry, laptop.claims), *more])
+    at_night = {claim.name: claim.measure for claim in night.claims}
+    at_both = {
+        claim.name for claim in laptop.claims if at_night.get(claim.name, claim.measure) == claim.measure
+    }
+    first = (_entry(claim, "" if claim.name in at_both else ", at `laptop`") for claim in laptop.claims)
+    more = (_entry(claim, ", at `night`") for claim in night.claims if claim.name not in at_both)
+    return "\n".join([heading, *first, *more])
 
 
 def _checkpoints(laptop: Experiment, night: Experiment) -> str:

@@ -69,20 +69,45 @@ def in_points(column: str) -> Scaled:
     return Scaled(column, lambda values: 100 * values)
 
 
+def theil_sen_slope(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
+    """Median of the slopes between all pairs of points with different x (Theil 1950, Sen 1968).
+
+    nan if there is no such pair.
+
+    >>> theil_sen_slope(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([0.0, 1.0, 2.0, 30.0, 4.0]))
+    1.0
+    """
+    slopes = [(y[j] - y[i]) / (x[j] - x[i]) for i, j in combinations(range(len(x)), 2) if x[i] != x[j]]
+    return float(np.median(slopes)) if slopes else float("nan")
+
+
+def least_squares_slope(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
+    """The slope of the straight line with the smallest sum of squares; nan if no x differ.
+
+    >>> round(least_squares_slope(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 5.0])), 6)
+    2.5
+    """
+    apart = x - x.mean() if len(x) else x
+    squares = float(apart @ apart)
+    return float(apart @ y) / squares if squares > 0 else float("nan")
+
+
 @dataclass(frozen=True)
 class Slope:
-    """The Theil-Sen slope of one column over another, such as percentage points per doubling of steps.
+    """The slope of one column over another, such as percentage points per doubling of steps.
 
-    It uses every checkpoint and is robust to an outlier, unlike a comparison of the two ends.
+    It uses every checkpoint, unlike a comparison of the two ends. `fit` takes x and y: `theil_sen_slope` is
+    robust to an outlier; `least_squares_slope` scatters less where there is none and checkpoints are few.
     """
 
     of: Scaled
     over: Scaled = in_doublings("step")  # noqa: RUF009  (frozen)
+    fit: Callable[[Float[np.ndarray, " n"], Float[np.ndarray, " n"]], float] = theil_sen_slope
 
     def __call__(self, runs: Frames) -> float:
         """See the class; nan for fewer than two checkpoints."""
         over, of = complete_rows(runs, (self.over.column, self.of.column))
-        return theil_sen_slope(self.over.scale(over), self.of.scale(of))
+        return self.fit(self.over.scale(over), self.of.scale(of))
 
 
 @dataclass(frozen=True)
@@ -166,23 +191,14 @@ class LastDoubling:
         return float((before - values[-1]) / (other[-1] if self.beside else before))
 
 
-def theil_sen_slope(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
-    """Median of the slopes between all pairs of points with different x (Theil 1950, Sen 1968).
-
-    nan if there is no such pair.
-
-    >>> theil_sen_slope(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([0.0, 1.0, 2.0, 30.0, 4.0]))
-    1.0
-    """
-    slopes = [(y[j] - y[i]) / (x[j] - x[i]) for i, j in combinations(range(len(x)), 2) if x[i] != x[j]]
-    return float(np.median(slopes)) if slopes else float("nan")
-
-
 FLATTENING = MeanWithinRuns(Slope(in_doublings("trace")))
 """How fast the trace changes, in doublings per doubling of steps."""
 
 IMPROVEMENT = MeanWithinRuns(Slope(in_points("accuracy")))
 """How fast accuracy changes, in percentage points per doubling of steps."""
+
+LEAST_SQUARES_IMPROVEMENT = MeanWithinRuns(Slope(in_points("accuracy"), fit=least_squares_slope))
+"""The same by least squares."""
 
 IMPROVEMENT_BY_FLATTENING = MeanWithinRuns(Slope(in_points("accuracy"), over=in_halvings("trace")))
 """How fast accuracy changes as the trace falls, in percentage points per halving."""
