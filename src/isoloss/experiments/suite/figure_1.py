@@ -175,7 +175,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(
 
 EXPERIMENT = Design(
     figure_1,
-    registered="aef932dba8515794423b379a4b4c4a3107182691",
+    registered="0e8c31d554a1b8277ced1fa713b7ac8204fefc79",
     seeds=SEEDS,
     headline="later-is-better",
     earlier_seeds={
