@@ -134,6 +134,17 @@ def test_digests_tell_languages_apart_and_nothing_else() -> None:
     assert pcfg(grammar(MIXED + "# a comment\n")).digest in digests
 
 
+def test_a_chart_that_overflows_is_not_said_to_be_outside_of_the_language() -> None:
+    """Forty words of 1e-12 each and forty of 1/2, for which one scale a word does not do."""
+    language = pcfg(
+        grammar("S -> X S [1e-12] | Y S [0.5] | 'e' [0.499999999999]\nX -> 'x' [1]\nY -> 'y' [1]")
+    )
+    long = encoded(language, [("x",) * 40 + ("y",) * 40 + ("e",)])
+    assert math.isfinite(language.log_probability(long))
+    with pytest.raises(BadInput, match=r"check its words, and that .* nor too unlike along"):
+        language.next_log_probabilities(long)
+
+
 def test_sentences_outside_the_language() -> None:
     language = pcfg(grammar(ROUNDED))
     outside = encoded(language, [("a", "b", "a", "b")])

@@ -112,8 +112,9 @@ def refuse_undefined(distribution: Float[Tensor, "r T c"], rows: Int[Tensor, " r
     if undefined.any():
         row, place = undefined.nonzero()[0].tolist()
         raise BadInput(
-            f"sentence {int(rows[row]) + 1}: {sentence.format(place + 1)}; check its words, and that no "
-            "probability of the language is so small (below 1e-60) that it cannot be computed with"
+            f"sentence {int(rows[row]) + 1}: {sentence.format(place + 1)}; check its words, and that the "
+            "language's probabilities are neither too small (below 1e-60) nor too unlike along the sentence to "
+            "be computed with"
         )
 
 
