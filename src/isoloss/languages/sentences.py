@@ -113,8 +113,8 @@ def refuse_undefined(distribution: Float[Tensor, "r T c"], rows: Int[Tensor, " r
         row, place = undefined.nonzero()[0].tolist()
         raise BadInput(
             f"sentence {int(rows[row]) + 1}: {sentence.format(place + 1)}; check its words, and that the "
-            "language's probabilities are neither too small (below 1e-60) nor too unlike along the sentence to "
-            "be computed with"
+            "language's probabilities are neither too small (below 1e-60) nor too unlike along the sentence "
+            "to be computed with"
         )
 
 
