@@ -221,7 +221,7 @@ def only_process_in(folder: Path) -> Iterator[None]:
             raise IsolossError(
                 f"{folder} cannot be locked ({error.strerror}); put it on a file system with locks"
             ) from error
-        if not _is_still(lock, handle):
+        if not is_still(lock, handle):
             raise FolderHeld(f"another run in {folder} has just ended and removed it; start again")
         os.pwrite(handle, f"{_here():<80}".encode(), 0)
         try:
@@ -236,7 +236,7 @@ def only_process_in(folder: Path) -> Iterator[None]:
         _held_here.discard(path)
 
 
-def _is_still(path: Path, handle: int) -> bool:
+def is_still(path: Path, handle: int) -> bool:
     """Whether the file opened as `handle` is the one at `path`."""
     try:
         return os.path.samestat(path.stat(), os.fstat(handle))

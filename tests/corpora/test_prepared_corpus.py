@@ -149,6 +149,7 @@ def test_who_asks_while_another_prepares_waits_for_it(lines, tmp_path):
         thread.join()
     assert len(found) == 3
     assert found[0] == found[1] == found[2]
+    assert list((tmp_path / "corpora").iterdir()) == [found[0].folder]  # no lock stays
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from isoloss.corpora.packed_corpus import (
 from isoloss.corpora.tokenisation import JOURNAL_FILE, DamagedBeginning, Packing, tokenise
 from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice, renumbered
 from isoloss.errors import BadInput
-from isoloss.files import complete_folder, file_digest, remove_unfinished, sync, writable
+from isoloss.files import complete_folder, file_digest, is_still, remove_unfinished, sync, writable
 from isoloss.progress import Progress, silent
 from isoloss.results.store import write_sealed
 
@@ -200,16 +200,27 @@ def _content_digest(folder: Path) -> str:
 
 @contextmanager
 def _alone_at(folder: Path, progress: Progress) -> Iterator[None]:
-    """Wait until no other process is preparing this corpus; a killed process holds no lock."""
+    """Wait until no other process is preparing this corpus; a killed process holds no lock.
+
+    Who held the lock removes its file, so that those who waited for it lock another.
+    """
     lock = folder.with_name(f".{folder.name}.lock")
-    with ExitStack() as held:
-        with writable(folder.parent):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            file = held.enter_context(lock.open("a"))
+    with writable(folder.parent):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            file = lock.open("a")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 progress("waiting", 0, 1, "another process prepares the corpus")
                 fcntl.flock(file, fcntl.LOCK_EX)
                 progress("waiting", 1, 1)
-        yield
+            if is_still(lock, file.fileno()):
+                break
+            file.close()
+    with file:
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                lock.unlink()
