@@ -73,6 +73,14 @@ def test_all_but_the_speed_is_the_same_twice() -> None:
     assert replace(again, **still) == once
 
 
+def test_the_probe_of_words_reports_its_progress_which_takes_longest_of_all() -> None:
+    reports: list[tuple[str, float]] = []
+    describe_language(
+        pcfg(laptop_grammar(5)), "here", 20, 0, lambda task, done, *_: reports.append((task, done))
+    )
+    assert [done for task, done in reports if task == "probe"][:40] == list(range(1, 41))
+
+
 def test_too_few_sentences_are_refused() -> None:
     with pytest.raises(BadInput, match="draw at least 2"):
         describe_language(dyck(4), "here", sentences=1)

@@ -161,7 +161,7 @@ def _task(language: Language, task: Task, sentences: int, seed: int, progress: P
         found = sample_mean(values.double())
         return found.record(quantity, "fraction", task_seed, settings={"task": task.name})
 
-    room = measure_room(language, task, RoomSettings(3 * sentences, 4 * sentences, seed=seed))
+    room = measure_room(language, task, RoomSettings(3 * sentences, 4 * sentences, seed=seed), progress)
     priced = price(language, task, 2 * sentences, seed)
     progress(f"task {task.name}", 1, 1)
 

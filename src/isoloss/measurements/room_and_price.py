@@ -93,7 +93,9 @@ class Room:
         return None
 
 
-def measure_room(language: SentenceSource, task: Task, settings: RoomSettings | None = None) -> Room:
+def measure_room(
+    language: SentenceSource, task: Task, settings: RoomSettings | None = None, progress: Progress = silent
+) -> Room:
     """The room of one of the language's tasks, on freshly drawn training and test sentences.
 
     Raises BadInput for fewer than two test sentences.
@@ -112,7 +114,7 @@ def measure_room(language: SentenceSource, task: Task, settings: RoomSettings | 
     words = OneHotWords(len(language.vocabulary), width)
     read = [words.features(part.sentences) for part in (train, test)]
     features = LabelledFeatures(read[0], train.labels, read[1], test.labels, len(task.classes))
-    accuracy = features.probed(settings.probe)
+    accuracy = features.probed(settings.probe, progress)
     chance = sample_mean((test.labels == test.labels.mode().values).double())
     return Room(task.name, sample_mean(1 - accuracy.correct), chance, settings)
 
