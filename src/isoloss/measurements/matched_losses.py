@@ -69,8 +69,9 @@ CONFIDENCE = 0.95
 class MatchedCheckpoint:
     """Where a run has the matched loss: a checkpoint, or a step between two.
 
-    `log_step_error` is the standard error of the step's logarithm, 0 for a checkpoint: pass it to
-    `StepCurve.at`, with the step, for the run's other measurements there.
+    `log_step_error` is the standard error of the step's logarithm: that of the loss, also at a checkpoint,
+    divided by the slope before it; 0 at the first, before which none is known. Pass it to `StepCurve.at`,
+    with the step, for the run's other measurements there.
     """
 
     run: str
