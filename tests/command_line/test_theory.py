@@ -38,8 +38,11 @@ def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
     assert str(path) == told["file"]
     assert read_statement(path).name == "theorem-5.1"
     when = path.stat().st_mtime_ns
-    code, again, _ = answer(capsys, "theory", *arguments, "--output", tmp_path)
+    assert "as this version of isoloss computed" not in told_beside
+    code, again, told_beside = answer(capsys, "theory", *arguments, "--output", tmp_path)
     assert (code, json.loads(again)) == (0, content)
+    assert "1 of 1 are as this version of isoloss computed them before" in told_beside
+    assert f"delete {path.parent}" in told_beside
     assert path.stat().st_mtime_ns == when
 
 

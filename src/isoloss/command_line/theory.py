@@ -83,6 +83,12 @@ def theory(options: TheoryOptions) -> int:
         for statement, (saved, _) in zip(planned, there, strict=True)
         if saved is None
     ]
+    if kept := len(planned) - len(jobs):
+        print(
+            f"{kept} of {len(planned)} are as this version of isoloss computed them before; to compute them "
+            f"anew, as after a change of the code, delete {folder}",
+            file=sys.stderr,
+        )
     processes = options.processes or usable_cores()
 
     def execute(jobs: "Sequence[Job]", progress: "Progress") -> "Outcome":
