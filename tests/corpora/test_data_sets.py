@@ -140,6 +140,15 @@ def test_a_hub_out_of_reach_is_one_sentence_that_says_what_to_do(monkeypatch, tm
         read(name, tmp_path)
 
 
+def test_a_cache_that_does_not_do_is_not_advised(monkeypatch):
+    """`datasets` itself finds no configuration of a script's Parquet files in its cache."""
+    loading(monkeypatch, ValueError("Couldn't find cache for two for config 'tales'\nAvailable: default"))
+    with pytest.raises(
+        BadInput, match=r"can be reached, as it has to be for a configuration .* script, or f"
+    ):
+        read_data_set("two:tales")
+
+
 def test_a_folder_needs_the_package_too(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(BadInput, match="as a data set, needs the package `datasets`"):

@@ -77,10 +77,12 @@ def load_data_set(name: str, *, exported: bool = False, **options: Any) -> Any:
     except Exception as error:  # `datasets` raises many types, from several packages
         first, *more = str(error).strip().splitlines() or [type(error).__name__]
         reason = f"{first} {more[0]}" if more and first.startswith("Config name") else first.rstrip(".")
+        fetched = "or fetch it where it can, carry its cache here and name that in HF_HOME, "
+        if configuration and reason.startswith("Couldn't find cache"):
+            fetched = "as it has to be for a configuration of a data set that is a script, "
         raise BadInput(
             f"no data set can be read from {name}: {reason}; give a folder, or a hub's name where the hub "
-            "can be reached, or fetch it where it can, carry its cache here and name that in HF_HOME, or "
-            "fetch the texts elsewhere and give them as files"
+            f"can be reached, {fetched}or fetch the texts elsewhere and give them as files"
         ) from error
 
 
