@@ -3,35 +3,32 @@
 from pathlib import Path
 
 import pytest
-from transformers import GPT2Config, PerceiverConfig, PreTrainedConfig
+import torch
+from transformers import GPT2Config, GPT2ForSequenceClassification
 
-from isoloss.errors import BadInput
-from isoloss.models.task_heads import configuration_with_head
+from isoloss.models.task_heads import SequenceClass, class_batch, configuration_with_head, load_with_head
+from isoloss.objectives.pretrained import SentencesApart
+
+TEXTS = [[1, 2, 3, 5, 5], [4, 5], [6, 7, 8], [9, 5, 0, 1, 2, 5]]
+"""Several of them end in the token 5, which ends texts."""
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ({"pad_token_id": 3, "eos_token_id": 5, "bos_token_id": 4}, 3),
-        ({"eos_token_id": 5, "bos_token_id": 4}, 4),  # a text's own end would be taken for padding
-        ({"eos_token_id": 5, "bos_token_id": None}, 5),
-    ],
-)
-def test_texts_are_filled_up_with_their_beginning_or_end_where_nothing_is_named(
-    said: dict[str, int | None], expected: int, tmp_path: Path
-) -> None:
-    GPT2Config(vocab_size=11, n_layer=1, **said).save_pretrained(tmp_path)
+@pytest.mark.parametrize(("pad", "expected"), [(3, 3), (None, -1)])
+def test_a_named_padding_stays(pad: int | None, expected: int, tmp_path: Path) -> None:
+    GPT2Config(vocab_size=11, n_layer=1, pad_token_id=pad).save_pretrained(tmp_path)
     assert configuration_with_head(str(tmp_path), "text classes").pad_token_id == expected
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        GPT2Config(vocab_size=11, n_layer=1, bos_token_id=None, eos_token_id=None),
-        PerceiverConfig(),  # which knows no token for it at all
-    ],
-)
-def test_a_configuration_without_either_is_refused(config: PreTrainedConfig, tmp_path: Path) -> None:
-    config.save_pretrained(tmp_path)
-    with pytest.raises(BadInput, match="says nothing of padding; add pad_token_id"):
-        configuration_with_head(str(tmp_path), "text classes")
+@pytest.mark.parametrize("begins", [5, 4, None])
+def test_without_a_padding_the_last_token_is_read_whatever_it_is(begins: int | None, tmp_path: Path) -> None:
+    config = GPT2Config(
+        vocab_size=11, n_layer=1, n_embd=8, n_head=2, n_positions=9, bos_token_id=begins, eos_token_id=5
+    )
+    config.num_labels = 3
+    model = GPT2ForSequenceClassification(config).eval()
+    model.save_pretrained(tmp_path)
+    alone = torch.cat([model(input_ids=torch.tensor([text])).logits for text in TEXTS])
+    loaded, batch = load_with_head(str(tmp_path), "text classes"), class_batch(TEXTS, [0] * 4, pad=0)
+    apart = SentencesApart(loaded, SequenceClass())
+    torch.testing.assert_close(apart.objective(batch).logits(loaded, batch), alone)
+    assert apart.way == "equally long sentences at a time"

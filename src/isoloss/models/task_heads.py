@@ -40,6 +40,8 @@ _ENDINGS: dict[str, Head] = {
     "ForSequenceClassification": "text classes",
     "ForTokenClassification": "token classes",
 }
+NO_TOKEN = -1
+"""A number that no token has."""
 
 
 def head_of(name: str) -> Head | None:
@@ -64,8 +66,8 @@ def head_of(name: str) -> Head | None:
 def load_with_head(name: str, head: Head, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """A model in evaluation mode on the CPU, with the head that its folder holds.
 
-    Raises BadInput if there is none, if it lacks weights, if it predicts a number, or if it pads no texts;
-    Damaged if it is a checkpoint of ours that is not what was written.
+    Raises BadInput if there is none, if it lacks weights, or if it predicts a number; Damaged if it is a
+    checkpoint of ours that is not what was written.
     """
     config = read_config(name)
     _refuse_other_losses(name, config, head)
@@ -81,7 +83,7 @@ def load_with_head(name: str, head: Head, dtype: torch.dtype = torch.float32) ->
             ignore_mismatched_sizes=True,  # refused below, naming them
         )
         refuse_other_weights(name, model, found)
-    _tell_padding(name, model.config, head)
+    _tell_padding(model.config, head)
     with_experts_apart(model)
     loaded: PreTrainedModel = model.eval()
     return loaded
@@ -96,23 +98,19 @@ def configuration_with_head(name: str, head: Head) -> Any:
     """The configuration of a model, to build it of without weights; raises as `load_with_head` does."""
     config = read_config(name)
     _refuse_other_losses(name, config, head)
-    _tell_padding(name, config, head)
+    _tell_padding(config, head)
     return config
 
 
-def _tell_padding(name: str, config: Any, head: Head) -> None:
+def _tell_padding(config: Any, head: Head) -> None:
     """Models that read a text's last token recognise it by what fills the text up.
 
-    Where nothing is named, that is the token that begins texts, since one that ends them is among those read.
+    Where nothing is named, no token is that, since any may be the text's own last: then only texts of one
+    length can be passed together, as `kept_apart` finds.
     """
     text = config.get_text_config()
-    if head not in ("text classes", "text labels") or getattr(text, "pad_token_id", None) is not None:
-        return
-    tokens = (getattr(text, named, None) for named in ("bos_token_id", "eos_token_id"))
-    found = next((token for token in tokens if isinstance(token, int)), None)
-    if found is None:
-        raise BadInput(f"{name} says nothing of padding; add pad_token_id to its config.json")
-    config.pad_token_id = text.pad_token_id = found
+    if head in ("text classes", "text labels") and getattr(text, "pad_token_id", None) is None:
+        config.pad_token_id = text.pad_token_id = NO_TOKEN
 
 
 def _refuse_other_losses(name: str, config: Any, head: Head) -> None:
