@@ -16,6 +16,7 @@ from reparametrisations import (
     change_values,
     rescale_neurons,
 )
+from transformers import PerceiverConfig, PerceiverForMaskedLM
 
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_diagonal import unit_products, unit_trace
@@ -97,6 +98,20 @@ def test_so_may_the_last_norms_by_the_output_layer_whatever_it_is_called(name):
     assert scores <= 1e-5
     assert units <= 1e-4
     assert usual > 1e-3
+
+
+def test_latent_vectors_and_positions_that_perceiver_keeps_as_they_are_are_tables():
+    """Of its embeddings only those of words and of their positions are torch's."""
+    few = {"num_latents": 3, "d_latents": 8, "d_model": 8, "num_self_attends_per_block": 1}
+    heads = {"num_self_attention_heads": 2, "num_cross_attention_heads": 2, "qk_channels": 8, "v_channels": 8}
+    model = PerceiverForMaskedLM(PerceiverConfig(vocab_size=9, max_position_embeddings=5, **few, **heads))
+    tables = {each.name.removeprefix("perceiver.") for each in output_rows(model) if each.is_table}
+    assert tables == {
+        "embeddings.latents",
+        "decoder.output_position_encodings.position_embeddings",
+        "input_preprocessor.embeddings.weight",
+        "input_preprocessor.position_embeddings.weight",
+    }
 
 
 def test_neurons_of_a_relu_network_may_be_rescaled():

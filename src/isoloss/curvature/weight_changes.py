@@ -319,5 +319,8 @@ def _laid_out(name: str, weight: Tensor, module: Any, last: str) -> OutputRows:
         return OutputRows(name, weight, of_expert, turned=True)
     by_input = last in _STORED_BY_INPUT.get(kind, ())
     experts = len(shape) == 3 and getattr(module, "is_transposed", False)
-    is_table = isinstance(module, nn.Embedding) or kind.endswith("Embedding")  # I-BERT's is none of torch's
+    # I-BERT's embedding is none of torch's, and Perceiver keeps latent vectors and positions as they are.
+    is_table = isinstance(module, nn.Embedding) or kind.endswith(
+        ("Embedding", "Embeddings", "PositionEncoding")
+    )
     return OutputRows(name, weight, shape, by_input or experts, is_table)
