@@ -196,8 +196,9 @@ def _longest(longest: int | None) -> str:
 
 
 def _size(size: int) -> str:
-    gigabytes = size / 1e9
-    return f"{gigabytes:,.0f} GB" if gigabytes >= 100 else f"{gigabytes:.3g} GB"
+    from isoloss.results.record import in_brief
+
+    return f"{in_brief(size / 1e9)} GB" if size >= 1e8 else f"{in_brief(size / 1e6)} MB"
 
 
 def _in_words(model: "InspectedModel", device: str) -> list[str]:
