@@ -35,8 +35,9 @@ together by Holm's procedure: with a probability of at least {100 * CONFIDENCE:g
 called supported or not supported. A claim that is *withdrawn* is no longer judged; the reason is given.
 
 Each experiment's page shows what its effects would be if accuracy were exactly −log2 of the trace, exactly
-−log2 of KL, or independent of both. An effect that would be supported in all three cases, or in none, is
-refused before anything is run, and so is an effect that repeats another's statistic under a second name.
+−log2 of KL, or independent of both; and, of several languages, if it were the one on some and the other
+on the rest. An effect that would be supported in all of these cases, or in none, is refused before
+anything is run, and so is an effect that repeats another's statistic under a second name.
 """
 
 

@@ -104,6 +104,25 @@ def test_accuracy_is_exactly_what_its_world_says() -> None:
         assert abs(found.mean(World.NEITHER)) < 0.9
 
 
+def test_models_polished_to_one_kl_differ_in_the_trace_alone() -> None:
+    """Accuracy falls by 3.7 points a doubling of what it follows: a trace, or next to nothing of one KL."""
+    planned = builtin_designs()["flatten-polish"].at(scale_named("laptop"))
+    found = claim_ranges(planned, replicates=2 * ALIKE)["flatter-is-no-better"]
+    assert found.known(World.FLATNESS) == pytest.approx((-3.7, -3.7))
+    for world in (World.KNOWLEDGE, World.NEITHER):
+        assert max(map(abs, found.known(world))) < 0.5
+
+
+def test_accuracy_may_follow_the_trace_on_one_language_and_kl_on_another() -> None:
+    """Neither of the two alone, on all languages, makes their slopes differ."""
+    planned = builtin_designs()["flatness-map"].at(scale_named("laptop"))
+    (claim,) = (each for each in planned.claims if each.name == "flatness-matters-less-as-price-rises")
+    found = claim_ranges(replace(planned, claims=(claim,)), replicates=4 * ALIKE)[claim.name]
+    assert found.share_claimed(World.FLATNESS) == 0
+    assert found.share_claimed(World.BY_LANGUAGE) == 0.25
+    assert World.BY_LANGUAGE not in claim_ranges(small(mean_of("accuracy"), above(0.8)))["asked"].values
+
+
 def test_statistics_without_accuracy_are_left_out() -> None:
     assert claim_ranges(small(mean_of("trace"), above(0.0)), replicates=3) == {}
 

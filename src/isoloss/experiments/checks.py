@@ -2,8 +2,9 @@
 
 Experiments are made up in which the trace of the Hessian and KL(distribution || model) fall along each run
 as they do in pre-training, and accuracy is exactly -log2 of the trace, exactly -log2 of KL, or independent
-of both. A statistic that in the mean over seeds never lies in the claimed region, whichever it is, or never
-outside, cannot decide between them: the claim is undecidable by design.
+of both; or, of several languages, the first on some and the second on the others. A statistic that in the
+mean over seeds never lies in the claimed region, whichever it is, or never outside, cannot decide between
+them: the claim is undecidable by design.
 """
 
 import math
@@ -48,20 +49,23 @@ class Range:
 
         Where ranks along all runs are the same, what accuracy follows makes no difference, and it is 0 too.
         """
-        first, *others = (np.array(self.values[world]) for world in World)
+        first, *others = map(np.array, self.values.values())
         differs = any(not np.array_equal(first, other, equal_nan=True) for other in others)
         return differs or (not first.any() and not self.claimed.low < 0 < self.claimed.high)
 
     @property
     def unknown(self) -> bool:
         """Whether it is undefined in all draws, so that nothing can be said of it yet."""
-        return not any(np.isfinite(self.values[world]).any() for world in World)
+        return not any(np.isfinite(found).any() for found in self.values.values())
 
     def mean(self, world: World) -> float:
         """The mean over the draws for which it is defined; nan if there is none."""
-        values = np.array(self.values[world])
-        known = values[np.isfinite(values)]
-        return float(known.mean()) if len(known) else float("nan")
+        known = self.known(world)
+        return float(np.mean(known)) if known else math.nan
+
+    def known(self, world: World) -> tuple[float, ...]:
+        """The draws for which it is defined, ordered by value."""
+        return tuple(sorted(filter(math.isfinite, self.values[world])))
 
     def share_claimed(self, world: World) -> float:
         """For how many of the draws it lies in the claimed region, as a share."""
@@ -77,7 +81,7 @@ class Range:
         >>> Range(above(0.25), values).fault
         'whatever accuracy follows, it cannot be above 0.25'
         """
-        shares = [self.share_claimed(world) for world in World]
+        shares = [self.share_claimed(world) for world in self.values]
         if max(shares) > 0 and min(shares) < 1:
             return ""
         verb = "cannot" if max(shares) == 0 else "can only"
@@ -93,10 +97,10 @@ class _Draws:
 
     def add(self, claims: Sequence[Claim], number: int) -> None:
         """The statistics of these claims on the experiments made up with that number."""
-        for world in World:
+        for world in self.made_up.worlds:
             runs = self.made_up.frames(world, number, number // ALIKE)
             for claim in claims:
-                of_claim = self.values.setdefault(claim.name, {each: [] for each in World})
+                of_claim = self.values.setdefault(claim.name, {each: [] for each in self.made_up.worlds})
                 of_claim[world].append(_value(claim, runs))
 
     def range_of(self, claim: Claim) -> Range:

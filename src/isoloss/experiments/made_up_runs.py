@@ -4,6 +4,7 @@ A run, and what is measured on it, has the same numbers in every experiment, wha
 """
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import Architecture, parameter_count
+from isoloss.pretraining.polishing import Polished
 from isoloss.results.record import Setting
 
 FALL_OF_TRACE, FALL_OF_KL = (0.98, 0.08), (0.61, 0.24)
@@ -28,6 +30,8 @@ BETWEEN_VARIANTS, BETWEEN_SEEDS, BETWEEN_RUNS = 0.6, 0.15, 0.12
 assumed, of the order of what widths and seeds differ by."""
 OF_A_TRACE, OF_KL = 0.025, 0.094
 """Standard deviations of a checkpoint about its run's line, in doublings; of the same runs."""
+OF_POLISHED = 0.14
+"""The same of the KL to which models are polished, which no variant or seed changes: a tenth of it."""
 ACCURACY, A_DOUBLING = 0.8, 0.037
 """Accuracy at the outset, and its fall for each doubling: as it follows log2 KL within runs at night."""
 ENTROPY, KL, TRACE = 1.4, 0.005, 20.0
@@ -47,14 +51,18 @@ class World(StrEnum):
     FLATNESS = "flatness"
     KNOWLEDGE = "knowledge"
     NEITHER = "neither"
+    BY_LANGUAGE = "flatness on some languages and knowledge on the others"
 
 
 class MadeUpRuns:
     """An experiment's runs as planned; all numbers but accuracies are the same in all worlds."""
 
     def __init__(self, experiment: Experiment) -> None:
-        planned = (_Planned(run) for run in experiment.runs)
+        languages = list(dict.fromkeys(run.language.digest for run in experiment.runs))
+        planned = (_Planned(run, languages.index(run.language.digest)) for run in experiment.runs)
         self._planned = [each for each in planned if each.steps]
+        self.worlds = tuple(World) if len(languages) > 1 else tuple(World)[:-1]
+        """Those that differ: with one language the last is one of the first two."""
         self._made: tuple[tuple[int, int], list[_MadeUp]] = (0, 0), []
 
     def frames(self, world: World | None, number: int, of_variants: int) -> list[pl.DataFrame]:
@@ -74,6 +82,7 @@ class _Planned:
     """A run, and of its frame what is the same in every experiment that is made up."""
 
     run: PlannedRun
+    language: int  # its number among those of the experiment
 
     @cached_property
     def steps(self) -> list[int]:
@@ -95,6 +104,14 @@ class _Planned:
     def variant(self) -> str:
         """What it is apart from its seed."""
         return _variant(_RunKey(self.run))
+
+    @cached_property
+    def start(self) -> str:
+        """The same of the run that it goes back to, through those that it continues."""
+        run = self.run
+        while run.continues:
+            run = run.continues.run
+        return _variant(_RunKey(run))
 
     @cached_property
     def columns(self) -> dict[str, MeasuredAt]:
@@ -185,6 +202,10 @@ class _MadeUp:
                 followed = self._kl
             case World.NEITHER:
                 followed = self._neither(name, measured)
+            case World.BY_LANGUAGE:
+                # A bit a language: from draw to draw, all ways to divide three of them come up.
+                follows_trace = self.of_variants >> self.planned.language % 3 & 1
+                followed = self._trace if follows_trace else self._kl
         return 2**followed if name.startswith("count_error") else ACCURACY - A_DOUBLING * followed
 
     @cached_property
@@ -193,17 +214,28 @@ class _MadeUp:
 
     @cached_property
     def _kl(self) -> Float[np.ndarray, " n"]:
-        return self._falling("kl", FALL_OF_KL, OF_KL)
+        run = self.planned.run
+        if not isinstance(run.update_rule, Polished):
+            return self._falling("kl", FALL_OF_KL, OF_KL)
+        errors = _generator(self.number, run.digest, "kl").normal(0, OF_POLISHED, len(self.planned.steps))
+        polished: Float[np.ndarray, " n"] = math.log2(run.update_rule.divergence / KL) + errors
+        return polished
 
     def _neither(self, name: str, measured: MeasuredAt) -> Float[np.ndarray, " n"]:
         digest = _quantity(measured.quantity, _RunKey(self.planned.run))  # type: ignore[arg-type]
         examples = name.rpartition("_")[2]  # one quantity may be of several numbers of examples
-        return self._falling(digest + examples * examples.isdigit(), (0.0, 0.0), OF_KL)
+        # The branches that are polished to one KL differ in nothing else that accuracy could follow.
+        variant = self.planned.start if isinstance(self.planned.run.update_rule, Polished) else None
+        return self._falling(digest + examples * examples.isdigit(), (0.0, 0.0), OF_KL, variant)
 
-    def _falling(self, what: str, fall: tuple[float, float], error: float) -> Float[np.ndarray, " n"]:
+    def _falling(
+        self, what: str, fall: tuple[float, float], error: float, variant: str | None = None
+    ) -> Float[np.ndarray, " n"]:
         """In doublings: a line over the doublings of steps with what variant, seed and run add to it."""
         run = self.planned.run
-        of_variant = _generator(self.of_variants, self.planned.variant, what).normal(0, BETWEEN_VARIANTS)
+        of_variant = _generator(self.of_variants, variant or self.planned.variant, what).normal(
+            0, BETWEEN_VARIANTS
+        )
         of_seed = _generator(self.number, run.first_seed, what).normal(0, BETWEEN_SEEDS)
         generator = _generator(self.number, run.digest, what)
         level = of_variant + of_seed + generator.normal(0, BETWEEN_RUNS)

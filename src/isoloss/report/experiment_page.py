@@ -20,12 +20,20 @@ from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
 from isoloss.report.frame import Link, json_link
 from isoloss.report.page import DrawnPanel, Page, Section, drawn, spoken
 from isoloss.report.table import draw_table, every_column, html_table, in_numbers, interval_picture
+from isoloss.results.record import ABSENT
 
 WORLDS = (
-    "The mean of each statistic of accuracy over simulated experiments with these runs, which use no "
-    "measurement, if accuracy were exactly −log2 of the trace, exactly −log2 of KL(distribution || model), "
-    "or independent of both. A claim that is true in all three cases, or in none, decides nothing."
+    "Each statistic of accuracy in simulated experiments with these runs, which use no measurement, if "
+    "accuracy were exactly −log2 of the trace, exactly −log2 of KL(distribution || model), or independent of "
+    "both: its mean and, in brackets, its range over draws of what a width or an update rule adds. A claim "
+    "that is true in all of these cases, or in none, decides nothing."
 )
+WORLD_TITLES = {
+    World.FLATNESS: "accuracy is −log2 trace",
+    World.KNOWLEDGE: "accuracy is −log2 KL",
+    World.NEITHER: "neither",
+    World.BY_LANGUAGE: "the one or the other, by language",
+}
 
 FAMILY = (
     "The {effects} effects on this page are corrected for multiple testing as one family: by Holm's "
@@ -151,25 +159,24 @@ def _seeds_and_registration(experiment: Experiment) -> list[tuple[str, str]]:
 
 def _possible(experiment: Experiment, possible: Mapping[str, Range]) -> Markup:
     """A row per effect that reads accuracy: its statistic in each world, and what is wrong with it, if so."""
+    worlds = next(iter(possible.values())).values
     rows = (
         (
             claim.sentence,
-            str(claim.claimed),
-            *(found.mean(world) for world in World),
+            claim.reading.region(claim.claimed),
+            *(_over_draws(claim, found, world) for world in worlds),
             f"undecidable by design: {found.fault}" if found.fault else "can be decided",
         )
         for claim in experiment.claims
         if (found := possible.get(claim.name)) is not None
     )
-    titles = (
-        "claim",
-        "claimed",
-        "accuracy is −log2 trace",
-        "accuracy is −log2 KL",
-        "neither",
-        "so the claim",
-    )
-    return html_table(titles, rows)
+    return html_table(("claim", "claimed", *(WORLD_TITLES[world] for world in worlds), "so the claim"), rows)
+
+
+def _over_draws(claim: Claim, found: Range, world: World) -> str:
+    """Its mean over the draws, and in brackets the least and the most of them."""
+    known = found.known(world)
+    return claim.reading.numbers(found.mean(world), known[0], known[-1]) if known else ABSENT
 
 
 def _withdrawn(judgements: Sequence[Judgement]) -> Markup:
