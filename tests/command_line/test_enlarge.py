@@ -77,6 +77,29 @@ def test_a_checkpoint_of_untied_weights_whose_configuration_says_tied(tmp_path, 
     assert large.get_output_embeddings().weight is not large.get_input_embeddings().weight
 
 
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model that can be enlarged and others that cannot; tests only read them."""
+    folder = tmp_path_factory.mktemp("folders")
+    names = ("small", "headless", "other", "causal", "diverged", "endless")
+    found = {name: folder / name for name in names}
+    write(found["small"])
+    model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(3, 4, seed=0)
+    model.bert.save_pretrained(found["headless"])
+    with torch.no_grad():
+        model.bert.embeddings.LayerNorm.weight[0] = torch.inf
+    model.save_pretrained(found["diverged"])
+    config = AlbertConfig(
+        vocab_size=6, embedding_size=4, hidden_size=8, num_attention_heads=2, intermediate_size=8
+    )
+    AlbertForMaskedLM(config).save_pretrained(found["other"])
+    GPT2Transformer(Shape(8, 2, 1, 8)).build(3, 4, seed=0).save_pretrained(found["causal"])
+    weights = write(found["endless"]) / "model.safetensors"
+    weights.unlink()
+    weights.symlink_to("/dev/zero")
+    return found
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -93,30 +116,15 @@ def test_a_checkpoint_of_untied_weights_whose_configuration_says_tied(tmp_path, 
         (["{endless}", "{out}", "--width", "2"], "model.safetensors is a device or a pipe; put a file there"),
     ],
 )
-def test_mistakes_are_one_sentence_and_write_nothing(arguments, sentence, tmp_path, capsys):
-    model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(3, 4, seed=0)
-    small, out = write(tmp_path / "small"), tmp_path / "out"
-    model.bert.save_pretrained(tmp_path / "headless")
-    with torch.no_grad():
-        model.bert.embeddings.LayerNorm.weight[0] = torch.inf
-    model.save_pretrained(tmp_path / "diverged")
-    config = AlbertConfig(
-        vocab_size=6, embedding_size=4, hidden_size=8, num_attention_heads=2, intermediate_size=8
-    )
-    AlbertForMaskedLM(config).save_pretrained(tmp_path / "other")
-    GPT2Transformer(Shape(8, 2, 1, 8)).build(3, 4, seed=0).save_pretrained(tmp_path / "causal")
-    endless = write(tmp_path / "endless")
-    (endless / "model.safetensors").unlink()
-    (endless / "model.safetensors").symlink_to("/dev/zero")
-    places = {name: tmp_path / name for name in ("headless", "other", "causal", "diverged", "endless")}
-    capsys.readouterr()
-    filled = [argument.format(small=small, out=out, **places) for argument in arguments]
+def test_mistakes_are_one_sentence_and_write_nothing(arguments, sentence, folders, tmp_path, capsys):
+    before = sorted(folders["small"].parent.rglob("*"))
+    filled = [argument.format(out=tmp_path / "out", **folders) for argument in arguments]
     assert run(["enlarge", *filled]) == 2
     captured = capsys.readouterr()
     assert sentence in captured.err + captured.out
     assert "Traceback" not in captured.err
-    assert not out.exists()
-    assert not list(tmp_path.glob(".*"))
+    assert not list(tmp_path.iterdir())
+    assert sorted(folders["small"].parent.rglob("*")) == before
 
 
 def test_a_full_disk_is_said_and_nothing_is_left(tmp_path, capsys, monkeypatch):
