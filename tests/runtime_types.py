@@ -12,7 +12,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, ForwardRef, get_args
 
 import jaxtyping
@@ -20,7 +20,7 @@ import torch
 from beartype import BeartypeConf, beartype
 from jaxtyping._array_types import _anonymous_dim, _FixedDim, _NamedDim
 from jaxtyping._decorator import _destring_annotation, _make_fn_with_signature
-from jaxtyping._storage import get_shape_memo, pop_shape_memo, push_shape_memo
+from jaxtyping._storage import _shape_storage
 
 Function = Callable[..., Any]
 
@@ -31,11 +31,16 @@ _off = False
 def unchecked() -> Iterator[None]:
     """Within it nothing is checked, as for those who use the library."""
     global _off
+    checkers = [(check, check.__code__) for check in _made]
+    for check in _made:
+        check.__code__ = _plain.__code__
     _off = True
     try:
         yield
     finally:
         _off = False
+        for check, code in checkers:
+            check.__code__ = code
 
 
 _CHECKER = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=TypeError))
@@ -78,34 +83,64 @@ def _remembered(is_one: Callable[[Any, object], bool]) -> Callable[[Any, object]
 
 def _quickly(is_one: Callable[[Any, object], bool]) -> Callable[[Any, object], bool]:
     """jaxtyping's answer whether an array has a type and shape, told at once where it is plainly yes."""
-    known: set[tuple[type, type, object]] = set()
+    known: dict[tuple[type, type, object], Axes] = {}
 
     def check(hint: Any, array: object) -> bool:
         kind = hint, type(array), getattr(array, "dtype", None)
-        if kind in known and _fits(hint, array.shape):  # type: ignore[attr-defined]
+        axes = known.get(kind)
+        if axes is not None and _fits(axes, array.shape):  # type: ignore[attr-defined]
             return True
         found = is_one(hint, array)
-        if found:
-            known.add(kind)
+        if found and axes is None and (plain := _axes(hint)) is not None:
+            known[kind] = plain
         return found
 
     return check
 
 
-def _fits(hint: Any, shape: Sequence[int]) -> bool:
-    """Whether each size is that of its axis or the first of it, which is remembered as jaxtyping does."""
-    if hint.index_variadic is not None or len(hint.dims) != len(shape):
-        return False
-    sizes = get_shape_memo()[0]
-    first: dict[str, int] = {}
-    for axis, size in zip(hint.dims, shape, strict=True):
+Axes = tuple[str | int | None, ...]
+"""Of a shape, the name or size of each axis, or None for one of any size."""
+
+
+def _axes(hint: Any) -> Axes | None:
+    """Those of a shape that has nothing but such axes."""
+    axes: list[str | int | None] = []
+    for axis in hint.dims if hint.index_variadic is None else (None,):
         if type(axis) is _NamedDim and not (axis.broadcastable or axis.treepath):
-            if sizes.get(axis.name, first.setdefault(axis.name, size)) != size:
+            axes.append(axis.name)
+        elif type(axis) is _FixedDim and not axis.broadcastable:
+            axes.append(axis.size)
+        elif axis is _anonymous_dim:
+            axes.append(None)
+        else:
+            return None
+    return tuple(axes)
+
+
+def _fits(axes: Axes, shape: Sequence[int]) -> bool:
+    """Whether each size is that of its axis or the first of it, which is remembered as jaxtyping does."""
+    if len(axes) != len(shape):
+        return False
+    memos = _memos()
+    sizes = memos[-1][0] if memos else {}
+    first: dict[str, int] = {}
+    for axis, size in zip(axes, shape, strict=True):
+        if type(axis) is str:
+            if sizes.get(axis, first.setdefault(axis, size)) != size:
                 return False
-        elif axis is not _anonymous_dim and not (type(axis) is _FixedDim and axis.size == size):
+        elif axis is not None and axis != size:
             return False
     sizes.update(first)
     return True
+
+
+def _memos() -> list[tuple[dict[str, Any], ...]]:
+    """jaxtyping's sizes of shapes in the calls that this thread is in; its own functions take longer."""
+    try:
+        found: list[tuple[dict[str, Any], ...]] = _shape_storage.memo_stack
+    except AttributeError:
+        found = _shape_storage.memo_stack = []
+    return found
 
 
 def checked(*, typechecker: Function) -> Callable[[Any], Any]:
@@ -127,19 +162,11 @@ def checked(*, typechecker: Function) -> Callable[[Any], Any]:
 
 
 def _checked(function: Function) -> Function:
-    made: Function | None = None
     if not _tells_shapes(function):
-
-        @functools.wraps(function)
-        def check(*arguments: object, **named: object) -> object:
-            nonlocal made
-            if _off:
-                return function(*arguments, **named)
-            if made is None:
-                made = _checker_of(function)
-            return made(*arguments, **named)
-
+        check = functools.wraps(function)(FunctionType(_unmade.__code__, globals()))
+        check.__kwdefaults__ = {"_check": check}
         return check
+    made: Function | None = None
 
     @functools.wraps(function)
     def check_shapes(*arguments: object, **named: object) -> object:
@@ -148,13 +175,35 @@ def _checked(function: Function) -> Function:
             return function(*arguments, **named)
         if made is None:
             made = _checker_of(function)
-        push_shape_memo({})
+        memos = _memos()
+        memos.append(({}, {}, {}, {}))
         try:
             return made(*arguments, **named)
         finally:
-            pop_shape_memo()
+            memos.pop()
 
     return check_shapes
+
+
+def _unmade(*arguments: object, _check: Any, **named: object) -> object:
+    """The first call: afterwards the function itself is the checker, without a call between."""
+    if _off:
+        return _check.__wrapped__(*arguments, **named)
+    made = _checker_of(_check.__wrapped__)
+    if made is _check.__wrapped__:  # none of its hints says anything
+        made = _plain
+    _check.__kwdefaults__ = {**(made.__kwdefaults__ or {}), "_check": _check}
+    _check.__code__ = made.__code__
+    _made.append(_check)
+    return _check(*arguments, **named)
+
+
+def _plain(*arguments: object, _check: Any, **named: object) -> object:
+    return _check.__wrapped__(*arguments, **named)
+
+
+_made: list[FunctionType] = []
+"""Those that have become their checkers."""
 
 
 def _checker_of(function: Function) -> Function:
@@ -177,11 +226,12 @@ def _checked_once_made(initialise: Function) -> Function:
             return
         if parameters is None:
             parameters = _parameters_of(initialise)
-        push_shape_memo({})
+        memos = _memos()
+        memos.append(({}, {}, {}, {}))
         try:
             parameters(*arguments, **named)
         finally:
-            pop_shape_memo()
+            memos.pop()
 
     return check
 
@@ -200,12 +250,13 @@ def _checked_as_others(function: Function) -> Function:
         if code not in _known:
             _known[code] = _parameters_of(function), _result_of(function)
         parameters, result = _known[code]
-        push_shape_memo({})
+        memos = _memos()
+        memos.append(({}, {}, {}, {}))
         try:
             parameters(*arguments, **named)
             return result(function(*arguments, **named))
         finally:
-            pop_shape_memo()
+            memos.pop()
 
     return check
 
