@@ -9,7 +9,7 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.checks import refuse_misspelt_names
-from isoloss.experiments.design import Changes, Design, every_experiment, requested_experiments
+from isoloss.experiments.design import Changes, Design, builtin_designs, requested_experiments
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.made_up_runs import planned_table
@@ -21,7 +21,7 @@ from isoloss.measurements.quantity import names_with_errors
 from isoloss.panels import Axis, Panel, Table
 from isoloss.results.record import Record
 
-FIGURE_1 = every_experiment(scale_named("smoke"))[0]
+FIGURE_1 = builtin_designs()["figure-1"].at(scale_named("smoke"))
 
 
 def misspelt_claim() -> Experiment:
