@@ -69,14 +69,14 @@ def test_its_claims_are_complete_and_registered(name: str) -> None:
         assert claim.reason or claim.claimed.bounds == (0.0,), claim.name
 
 
-@every
 @at_every_scale
-def test_its_seeds_are_neither_pilots_nor_those_of_an_earlier_round(name: str, scale: ScaleName) -> None:
-    seeds = {run.first_seed for run in planned(name, scale).runs}
-    assert not seeds & set(scale_named(scale).pilot_seeds)
-    assert len(seeds) != 1
-    for earlier in builtin_designs()[name].earlier_seeds.get(scale, ()):
-        assert seeds - set(earlier), earlier
+def test_seeds_are_neither_pilots_nor_those_of_an_earlier_round(scale: ScaleName) -> None:
+    for experiment, design in zip(planned_suite(scale), builtin_designs().values(), strict=True):
+        seeds = {run.first_seed for run in experiment.runs}
+        assert not seeds & set(scale_named(scale).pilot_seeds), experiment.name
+        assert len(seeds) != 1, experiment.name
+        for earlier in design.earlier_seeds.get(scale, ()):
+            assert seeds - set(earlier), (experiment.name, earlier)
 
 
 @every
