@@ -7,6 +7,7 @@ are shipped.
 """
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -72,6 +73,7 @@ are better, and that training moves towards them by itself. A model is flat if t
 Hessian is small. Here each language's exact distribution is known, and so is what a model has left to
 learn: KL, its divergence from it.
 """
+KINDS = {"effect": "Other effects", "premise": "Premises"}
 ANSWERS = {"supported": "Supported", "not supported": "Not supported", "inconclusive": "Undecided"}
 
 
@@ -80,7 +82,8 @@ def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     yield "## Question by question\n"
     yield (
         "Main claims, at the largest current scale: supported if the whole interval agrees, not supported if "
-        "none of it does, undecided otherwise.\n"
+        "none of it does, undecided otherwise. After each, what the experiment's other effects are, and "
+        "which of its premises do not hold or are undecided.\n"
     )
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
@@ -104,7 +107,23 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     answer = named.get(headline, claims[0])
     words = in_words(answer)
     found = f"{words.sentence.removesuffix('.')}: {words.measured}, {shown['scale']}."
-    return f"- *{asked}* **{ANSWERS[words.verdict]}:** {found} {link}"
+    return f"- *{asked}* **{ANSWERS[words.verdict]}:** {found} {_beside(result, answer)}{link}"
+
+
+def _beside(result: dict[str, Any], answer: dict[str, Any]) -> str:
+    """How many other effects have which verdict, and how many premises are not known to hold."""
+    others = {
+        kind: Counter(each["verdict"] for each in of_kind(result, kind) if each is not answer)
+        for kind in KINDS
+    }
+    del others["premise"]["supported"]
+    counts = {
+        kind: ", ".join(
+            f"{found[verdict]} {word.lower()}" for verdict, word in ANSWERS.items() if found[verdict]
+        )
+        for kind, found in others.items()
+    }
+    return "".join(f"{KINDS[kind]}: {text}. " for kind, text in counts.items() if text)
 
 
 @cache

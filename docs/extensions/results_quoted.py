@@ -7,6 +7,8 @@ from typing import Any
 
 from results_shipped import ROOT, in_words, largest_current, seeds_of
 
+from isoloss.experiments.equal_knowledge import POLISHED
+
 README, DRIFT_PAGE = ROOT / "README.md", ROOT / "docs" / "drift.md"
 PLACES = {
     "found": "<!-- what was found -->\n",
@@ -21,37 +23,38 @@ END = "<!-- until here -->\n"
 
 @dataclass(frozen=True)
 class Finding:
-    """What a claim or two of one experiment say together.
+    """What a few claims, each as (experiment, name), say together.
 
-    `sentence` is said if the claims' answers are `needed`, with each claim's number under its place; if they
-    have become others, `about` heads the `questions` and their answers, one a claim.
+    `sentence` is said if the claims' answers are `needed`, with each claim's number under its place and, as
+    `reached`, how many starts were polished to one KL; if they have become others, `about` heads the
+    `questions` and their answers, one a claim.
     """
 
-    experiment: str
-    claims: tuple[str, str]
-    needed: tuple[str, str]
+    claims: tuple[tuple[str, str], ...]
+    needed: tuple[str, ...]
     sentence: str
     about: str
-    questions: tuple[str, str]
+    questions: tuple[str, ...]
 
 
 FINDINGS = (
     Finding(
-        "figure-1",
-        ("later-is-better", "one-kl"),
+        (("figure-1", "later-is-better"), ("figure-1", "one-kl")),
         ("Yes", "No"),
-        "**The loss converges before accuracy and KL do**: once it has, accuracy still rises, by {0}, and a "
-        "run still spans {1}",
+        "**The loss converges before accuracy and KL do**: once that of masked models on a grammar has, "
+        "accuracy still rises, by {0}, and a run still spans {1}",
         "What accuracy follows",
-        ("After the loss has converged, does accuracy keep rising?", "Has KL converged as well?"),
+        (
+            "After the loss has converged, does accuracy keep rising?",
+            "Has KL converged as well?",
+        ),
     ),
     Finding(
-        "flatten-polish",
-        ("flatter-is-no-better", "rounding-harms-the-sharper"),
+        (("flatten-polish", "flatter-is-no-better"), ("flatten-polish", "rounding-harms-the-sharper")),
         ("No", "Yes"),
         "**Flatness alone does not raise accuracy; it makes models robust to rounding**: among models made "
-        "flatter or sharper and then trained to equal KL, accuracy changes by {0}, while the KL that 6-bit "
-        "weights cost rises by {1}",
+        "flatter or sharper and then trained towards equal KL, which {reached} starts reached, accuracy "
+        "changes by {0}, while the KL that 6-bit weights cost rises by {1}",
         "What flatness alone does",
         (
             "Does accuracy rise by half a point as the trace of the Hessian halves, KL being equal?",
@@ -59,8 +62,18 @@ FINDINGS = (
         ),
     ),
     Finding(
-        "drift",
-        ("trace-falls", "one-clock"),
+        (("dyck-transfer", "flattest-transfers"), ("figure-2", "causal-lm-opening-4-later-is-better")),
+        ("Yes", "No"),
+        "**Not everywhere**: on Dyck strings the flattest model does count brackets better, by {0}; and "
+        "after its loss has converged, a causal model's accuracy falls: it changes by {1}",
+        "Elsewhere",
+        (
+            "Does the flattest transformer on Dyck strings transfer best?",
+            "Does a causal model's accuracy keep rising after its loss has converged?",
+        ),
+    ),
+    Finding(
+        (("drift", "trace-falls"), ("drift", "one-clock")),
         ("Yes", "Yes"),
         "**SGD keeps moving to flatter models, by one clock**: a run goes through {0}, and learning rate η, "
         "batch size B and steps k matter nearly only through τ = η²k / 4B, by which any two schedules are at "
@@ -117,37 +130,49 @@ def findings(shipped: Sequence[dict[str, Any]], page: str) -> str:
 
 
 def _in_a_sentence(found: Finding, shipped: Sequence[dict[str, Any]], page: str) -> str:
-    shown = largest_current([each for each in shipped if each["result"]["name"] == found.experiment])
-    numbers = [in_words(claim).measured for claim in _claims(found, shown)]
-    answers = _answers(found, shown)
+    shown = {
+        name: largest_current([each for each in shipped if each["result"]["name"] == name])
+        for name in dict.fromkeys(name for name, _ in found.claims)
+    }
+    claims = [_claim(shown[name], claim) for name, claim in found.claims]
+    numbers, answers = [in_words(claim).measured for claim in claims], tuple(map(_answer, claims))
     if answers == found.needed:
-        said = found.sentence.format(*numbers)
+        said = found.sentence.format(*numbers, reached=_reached(shown[found.claims[0][0]]["result"]))
     else:
         parts = zip(found.questions, answers, numbers, strict=True)
         said = f"**{found.about}**: " + "; ".join(
             f"{asked} {answer}, {number}" for asked, answer, number in parts
         )
-    seeds = _in_words(len(seeds_of(shown["result"])))
-    where = f"[{found.experiment}]({page}#{found.experiment}), {shown['scale']} scale, {seeds} seeds"
+    where = "; ".join(
+        f"[{name}]({page}#{name}), {each['scale']} scale, {_in_words(len(seeds_of(each['result'])))} seeds"
+        for name, each in shown.items()
+    )
     text = f"- {said} ({where}).".replace(" %", "\N{NO-BREAK SPACE}%")
     return textwrap.fill(text, 125, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _reached(result: dict[str, Any]) -> str:
+    """Of how many starts all polished models are within 1e-5 nats, and their KL the same to a fifth."""
+    found: dict[tuple[int, int], list[float]] = {}
+    for row in result["checkpoints"]:
+        if row.get("stage") == POLISHED:
+            found.setdefault((row["seed"], row["width"]), []).append(row["kl"])
+    reached = [max(kls) <= min(1e-5, 1.2 * min(kls)) for kls in found.values()]
+    return f"{sum(reached)} of {len(reached)}"
 
 
 def conclusion(shown: dict[str, Any]) -> str:
     """A shipped result's finding without numbers, for a picture's title; empty if it is not among them."""
     for found in FINDINGS:
-        if found.experiment == shown["result"]["name"] and _answers(found, shown) == found.needed:
-            return found.sentence.split("**")[1]
+        if {name for name, _ in found.claims} == {shown["result"]["name"]}:
+            claims = [_claim(shown, claim) for _, claim in found.claims]
+            if tuple(map(_answer, claims)) == found.needed:
+                return found.sentence.split("**")[1]
     return ""
 
 
-def _answers(found: Finding, shown: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(map(_answer, _claims(found, shown)))
-
-
-def _claims(found: Finding, shown: dict[str, Any]) -> list[dict[str, Any]]:
-    named = {claim["name"]: claim for claim in shown["result"]["claims"]}
-    return [named[name] for name in found.claims]
+def _claim(shown: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(claim for claim in shown["result"]["claims"] if claim["name"] == name)
 
 
 def _answer(claim: dict[str, Any]) -> str:

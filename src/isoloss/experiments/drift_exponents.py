@@ -220,8 +220,8 @@ def _exponent_is_one(name: str, scales_as: str, exponent: str, statistic: Statis
     return Claim(
         name=name,
         sentence=(
-            "On at least eight of ten grammars the number of steps to a given fall of the trace scales as "
-            f"{scales_as}."
+            "On at least eight of ten grammars the number of steps to a given fall of the trace scales "
+            f"roughly as {scales_as}."
         ),
         paper=NO_CLOCK,
         measure=f"distance from 1 of {exponent} of {POWERS}; {THIRD.format('largest')}",

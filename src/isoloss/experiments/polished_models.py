@@ -160,7 +160,7 @@ CLAIMS = (
 SECOND_LANGUAGE = (
     as_the_trace_doubles(
         "a-second-language-is-learnt-alike",
-        "Flat and sharp models learn a second language equally well.",
+        "Flat and sharp models learn a second language nearly equally well.",
         "log2 KL on a second language, which shares the lower levels, after fine-tuning to it",
         PerDoubling("second_kl", in_doublings),
         within(0.1),
@@ -168,7 +168,7 @@ SECOND_LANGUAGE = (
     ),
     as_the_trace_doubles(
         "the-first-language-is-forgotten-alike",
-        "When fine-tuned to a second language, flat and sharp models forget the first equally.",
+        "When fine-tuned to a second language, flat and sharp models forget the first nearly equally.",
         "log2 KL on the first language after fine-tuning to one that shares its lower levels",
         PerDoubling("forgotten_kl", in_doublings),
         within(0.1),

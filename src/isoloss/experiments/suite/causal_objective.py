@@ -151,4 +151,5 @@ EXPERIMENT = Design(
     causal_objective,
     registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
     earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
+    headline="causal-later-is-better",
 )

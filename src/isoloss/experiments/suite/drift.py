@@ -72,7 +72,7 @@ CLAIMS = (
     Claim(
         name="rate-exponent",
         answers=Question.THEORY,
-        sentence="The number of steps to a given fall of the trace scales as η^-2.",
+        sentence="The number of steps to a given fall of the trace scales roughly as η^-2.",
         paper=NO_CLOCK,
         measure=f"a {POWERS} of a seed reach, and to all of it; median over seeds",
         unit="",
@@ -83,7 +83,9 @@ CLAIMS = (
     Claim(
         name="batch-exponent",
         answers=Question.THEORY,
-        sentence="At a given learning rate, the number of steps to a given fall of the trace scales as B.",
+        sentence=(
+            "At a given learning rate, the number of steps to a given fall of the trace scales roughly as B."
+        ),
         paper=NO_CLOCK,
         measure=f"b {POWERS} of a seed reach, and to all of it; median over seeds",
         unit="",
@@ -128,7 +130,7 @@ CLAIMS = (
     Claim(
         name="no-noise-no-fall",
         answers=Question.THEORY,
-        sentence="Without gradient noise the trace does not fall.",
+        sentence="Without gradient noise the trace hardly falls.",
         paper="the drift is the gradient noise's (Theorem 3.3; no number given)",
         measure=(
             "halvings of the trace of the control over those of the run with noise that has the same "

@@ -283,4 +283,5 @@ EXPERIMENT = Design(
     seeds={"laptop": tuple(range(161, 166)), "night": tuple(range(271, 289))},
     earlier_seeds={"night": (tuple(range(201, 211)),)},
     of_the_paper=True,
+    headline="qnli-later-is-better",
 )

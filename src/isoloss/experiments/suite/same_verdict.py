@@ -89,16 +89,20 @@ def findings(table: pl.DataFrame) -> tuple[str, ...]:
 def standing(judged: pl.DataFrame) -> str:
     """How many rows of `verdicts` have one verdict on nearly all sets of seeds, and which.
 
-    >>> row = {"sets": 4, "share": 1.0, "supported": 4, "not supported": 0, "inconclusive": 0}
-    >>> standing(pl.DataFrame([row]))
-    'On at least 95 % of the sets of seeds, 1 of 1 claims get one and the same verdict: 1 supported.'
+    >>> row = {"role": "effect", "share": 1.0, "sets": 4, "supported": 4, "not supported": 0}
+    >>> standing(pl.DataFrame([row | {"inconclusive": 0}]))
+    'On at least 95 % of the sets of seeds, 1 of 1 effects get one and the same verdict: 1 supported.'
     """
     share = {str(verdict): pl.col(str(verdict)) / pl.col("sets") for verdict in Verdict}
     numbers = {verdict: judged.filter(each >= STANDS).height for verdict, each in share.items()}
     by_verdict = ", ".join(f"{number} {verdict}" for verdict, number in numbers.items() if number) or "none"
+    by_role = " and ".join(
+        f"{asked.filter(pl.col('share') >= STANDS).height} of {asked.height} {role}s"
+        for (role,), asked in judged.group_by("role", maintain_order=True)
+    )
     return (
-        f"On at least {100 * STANDS:.0f} % of the sets of seeds, {sum(numbers.values())} of {judged.height} "
-        f"claims get one and the same verdict: {by_verdict}."
+        f"On at least {100 * STANDS:.0f} % of the sets of seeds, {by_role} get one and the same verdict: "
+        f"{by_verdict}."
     )
 
 
