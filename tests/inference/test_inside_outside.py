@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from isoloss.inference.chart_plan import BinaryGrammar, sentence_plan
-from isoloss.inference.inside_outside import inside, lift_by, outside, word_potentials
+from isoloss.inference.inside_outside import inside, lift, lifting_bits, outside, word_potentials
 
 
 def random_grammar(symbols: int, rules: int, words: int, seed: int) -> BinaryGrammar:
@@ -81,7 +81,8 @@ def test_lifting_changes_no_weight(peak: float) -> None:
     chart = inside(plan, word_potentials(grammar.emission, torch.tensor([[0, 1, 2, 3], [1, 1, 1, 1]])))
     root = grammar.initial[plan.levels[4].symbols]
     before = chart.log_weight(root @ chart.whole(4))
-    bits = lift_by(chart, torch.tensor([peak, 1.0], dtype=torch.float64), 4)
+    bits = lifting_bits(torch.tensor([peak, 1.0], dtype=torch.float64), 4)
+    lift(chart, bits)
     assert bits[0] != 0
     assert bits[1] == 0
     assert torch.allclose(chart.log_weight(root @ chart.whole(4)), before, rtol=1e-13)

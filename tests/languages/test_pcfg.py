@@ -134,12 +134,26 @@ def test_digests_tell_languages_apart_and_nothing_else() -> None:
     assert pcfg(grammar(MIXED + "# a comment\n")).digest in digests
 
 
-def test_a_chart_that_overflows_is_not_said_to_be_outside_of_the_language() -> None:
-    """Forty words of 1e-12 each and forty of 1/2, for which one scale a word does not do."""
-    language = pcfg(
-        grammar("S -> X S [1e-12] | Y S [0.5] | 'e' [0.499999999999]\nX -> 'x' [1]\nY -> 'y' [1]")
+@pytest.mark.parametrize(
+    "words", ["x" * 24 + "y" * 24 + "e" + "z" * 48, "y" * 24 + "x" * 24 + "e" + "z" * 48]
+)
+def test_spans_that_a_prefix_does_not_have_yet_overflow_nothing(words: str) -> None:
+    """Nor is a word of 1e-12 less known than one of 1/2, whatever comes before or after."""
+    rules = (
+        "S -> X S Z [1e-12] | Y S Z [0.5] | 'e' [0.499999999999]\nX -> 'x' [1]\nY -> 'y' [1]\nZ -> 'z' [1]"
     )
-    long = encoded(language, [("x",) * 40 + ("y",) * 40 + ("e",)])
+    language = pcfg(grammar(rules))
+    found = language.next_log_probabilities(encoded(language, [tuple(words)]))[0].exp()
+    before = torch.tensor([[0.499999999999, 1e-12, 0.5, 0, 0]], dtype=torch.float64).expand(49, -1)
+    after = torch.tensor([[0, 0, 0, 1.0, 0]], dtype=torch.float64).expand(48, -1)
+    torch.testing.assert_close(found[:97], torch.cat([before, after]), rtol=1e-9, atol=0)
+
+
+def test_a_chart_that_overflows_is_not_said_to_be_outside_of_the_language() -> None:
+    """Twelve words of 1e-50 each, which are completed long after as many of 1/2."""
+    rules = "S -> X S Z [1e-50] | Y S Z [0.5] | 'e' [0.5]\nX -> 'x' [1]\nY -> 'y' [1]\nZ -> 'z' [1]"
+    language = pcfg(grammar(rules))
+    long = encoded(language, [tuple("x" * 12 + "y" * 12 + "e" + "z" * 24)])
     assert math.isfinite(language.log_probability(long))
     with pytest.raises(BadInput, match=r"check its words, and that .* nor too unlike along"):
         language.next_log_probabilities(long)

@@ -52,7 +52,8 @@ def inside(plan: ChartPlan, potentials: Float[Tensor, "S T n"]) -> InsideChart:
     chart.levels[1] = potentials[first.symbols][:, at] / scale[at]
     for combination in plan.combinations:
         if combination.length not in chart.levels:
-            lift(chart, max(chart.levels))
+            longest = max(chart.levels)
+            lift(chart, lifting_bits(chart.levels[longest].amax((0, 1)), longest))
             level = plan.levels[combination.length]
             shape = (len(level.symbols), len(level.starts), potentials.shape[2])
             chart.levels[combination.length] = torch.zeros(shape, dtype=torch.float64)
@@ -85,24 +86,21 @@ def outside(plan: ChartPlan, chart: InsideChart, root: Float[Tensor, " s"]) -> F
     return outer[1]
 
 
-def lift(chart: InsideChart, length: int) -> Float[Tensor, " n"]:
-    """Rescale in place if the numbers of `length` have become very small or large; returns the new bits."""
-    level = chart.levels[length]
-    return lift_by(chart, level.amax((0, 1)), length)
-
-
-def lift_by(chart: InsideChart, peak: Float[Tensor, " n"], length: int) -> Float[Tensor, " n"]:
-    """Rescale so that `peak`, which scales as spans of `length` words do, comes close to 1.
-
-    Returns the bits per word added for each sentence, mostly zeros.
-    """
-    bits = torch.where(peak > 0, -peak.log2(), 0.0)
-    bits = torch.where(bits.abs() > LIFT_BITS, (bits / length).round(), 0.0)
+def lift(chart: InsideChart, bits: Float[Tensor, " n"]) -> None:
+    """Rescale in place, by so many bits a word."""
     if bits.any():
         chart.exponent.add_(bits)
         for words, level in chart.levels.items():
             level.mul_((bits * words).exp2())
-    return bits
+
+
+def lifting_bits(peak: Float[Tensor, " n"], length: int) -> Float[Tensor, " n"]:
+    """The bits a word with which `peak`, which scales as spans of `length` words do, comes close to 1.
+
+    Zero, as for most sentences, if it is within 2^±`LIFT_BITS`.
+    """
+    bits = torch.where(peak > 0, -peak.log2(), 0.0)
+    return torch.where(bits.abs() > LIFT_BITS, (bits / length).round(), 0.0)
 
 
 def word_potentials(emission: Float[Tensor, "S c"], ids: Int[Tensor, "n T"]) -> Float[Tensor, "S T n"]:

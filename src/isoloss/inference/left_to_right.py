@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.inference.chart_plan import BinaryGrammar, ChartPlan, Level
-from isoloss.inference.inside_outside import InsideChart, inside, lift_by, word_potentials
+from isoloss.inference.inside_outside import InsideChart, inside, lifting_bits, word_potentials
 
 
 @dataclass(frozen=True)
@@ -69,23 +69,26 @@ def next_distribution(
     """Pr(next word = w or the end | the first j words) for j = 0..T; the end is the last column.
 
     `plan` is a `prefix_plan` of T words. Shorter sentences are padded with -1; rows after the end of a
-    sentence are meaningless, and rows whose words are no prefix of a sentence are NaN.
+    sentence are meaningless, and rows whose words are no prefix of a sentence are NaN; so are those whose
+    first words are so much less likely than the rest that one scale a word does not do.
     """
     chart = inside(plan, word_potentials(grammar.emission, ids))
     pairs = _Pairs(grammar, plan)
     predicted: list[Tensor] = []
+    lifted = torch.zeros(len(ids), dtype=torch.float64)  # bits a word, of spans only when they are used
     distribution = torch.empty(len(ids), ids.shape[1] + 1, grammar.emission.shape[1] + 1, dtype=torch.float64)
     for words in range(ids.shape[1] + 1):
         depth = 1 if corners.maximum is None else corners.maximum - words
-        expected = _expected(grammar, pairs, chart, predicted, words, depth)
-        bits = lift_by(chart, expected.sum((0, 1)), max(words, 1))
-        for start, weights in enumerate([*predicted, expected]):
-            if bits.any():
+        expected = _expected(grammar, pairs, chart, lifted, predicted, words, depth)
+        bits = lifting_bits(expected.sum((0, 1)), max(words, 1))
+        if bits.any():
+            lifted += bits
+            for start, weights in enumerate([*predicted, expected]):
                 weights.mul_((bits * start).exp2())
         closed = _closed(corners.closure, expected)
         predicted.append(pairs.weights @ closed)
         distribution[:, words, :-1] = closed.sum(0).T @ grammar.emission
-        distribution[:, words, -1] = _ending(grammar, plan, chart, words)
+        distribution[:, words, -1] = _lift(_ending(grammar, plan, chart, words), lifted * words)
     return distribution / distribution.sum(-1, keepdim=True)
 
 
@@ -108,8 +111,20 @@ class _Pairs:
         return pairs, torch.searchsorted(level.symbols, self.left[pairs])
 
 
+def _lift(weights: Float[Tensor, "*s n"], bits: Float[Tensor, " n"]) -> Float[Tensor, "*s n"]:
+    """In place; in two steps, since 2^bits may be too large for a number by itself."""
+    half = (bits / 2).floor()
+    return weights.mul_(half.exp2()).mul_((bits - half).exp2()) if bits.any() else weights
+
+
 def _expected(
-    grammar: BinaryGrammar, pairs: _Pairs, chart: InsideChart, predicted: list[Tensor], words: int, depth: int
+    grammar: BinaryGrammar,
+    pairs: _Pairs,
+    chart: InsideChart,
+    lifted: Float[Tensor, " n"],
+    predicted: list[Tensor],
+    words: int,
+    depth: int,
 ) -> Float[Tensor, "D S n"]:
     """O after `words` words: every pair predicted at some start whose left part is exactly the rest."""
     sentences = len(chart.exponent)
@@ -123,6 +138,7 @@ def _expected(
         if level is not None and start in level.starts:
             chosen, rows = pairs.by_length[words - start]
             spans = chart.levels[words - start][:, level.starts.index(start)].index_select(0, rows)
+            spans = _lift(spans, lifted * (words - start))
             found.index_add_(1, chosen, predicted[start][:depth].index_select(1, chosen) * spans)
     return torch.matmul(pairs.right_of, found, out=expected)
 
