@@ -136,7 +136,12 @@ def test_models_of_other_kinds_are_compared_in_the_task_alone(run):
 
 @pytest.mark.usefixtures("_nothing_painted")
 def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_be(run, tmp_path):
-    quantities = ("--quantity", "hessian_trace", "gradient_norm")
+    own = tmp_path / "loss_of_mine.py"
+    own.write_text(
+        "from isoloss.measurements.on_sentences.pretraining_loss import PretrainingLossQuantity\n"
+        "on_sentences = PretrainingLossQuantity\n"
+    )
+    quantities = ("--quantity", "hessian_trace", "gradient_norm", own)
     code, written, _ = run("a", "b", "--text", "text.txt", "--sentences", "8", *quantities, "--json")
     found, answered = records(written), answers(written)
     assert code == 0
@@ -147,6 +152,9 @@ def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_b
     html = (tmp_path / "report.html").read_text()
     assert "Hessian trace" in html
     assert "flatter (hessian_trace)" in html
+    assert "lower (loss_of_mine)" in html, "nobody said that a smaller value is flatter"
+    asked = {each["measured"]: each["question"] for each in json.loads(written)["verdicts"]}
+    assert (asked["gradient_norm"], asked["loss_of_mine"]) == ("lower", "lower")
 
 
 @pytest.mark.usefixtures("_nothing_painted")

@@ -85,6 +85,13 @@ def test_the_flatter_one_has_the_smaller_trace(shift, answer):
     assert answers((A, B), measured) == {(TRACE, "a", "b"): answer}
 
 
+def test_a_quantity_says_itself_what_a_smaller_value_means():
+    measured = {(name, "confidence"): of_sentences("confidence", NOISE + (name == "b")) for name in "ab"}
+    less = Comparison((A, B), measured, smaller_is={"confidence": "less confident"})
+    assert in_words(verdicts(less)) == "b against a: less confident (confidence): a."
+    assert in_words(verdicts(Comparison((A, B), measured))) == "b against a: lower (confidence): a."
+
+
 def test_accuracies_are_compared_with_one_another_and_with_the_majority():
     generator = torch.Generator().manual_seed(900)
     good = torch.rand(5, 200, generator=generator) < 0.9

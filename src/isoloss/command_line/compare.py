@@ -1,6 +1,6 @@
 """`isoloss compare`: loss, flatness and accuracy of several models, and what may be said of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,8 +28,8 @@ from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences import quantity_named, refuse_unknown_quantities
 
 if TYPE_CHECKING:
-    from isoloss.measurements.checkpoint_comparison import Measured
-    from isoloss.measurements.compared_checkpoints import Checkpoint, Stage
+    from isoloss.measurements.checkpoint_comparison import Comparison, Measured
+    from isoloss.measurements.compared_checkpoints import Stage
     from isoloss.measurements.comparison_plan import PlanSettings, Sources
 
 LOSS_SENTENCES = 10_000
@@ -133,9 +133,11 @@ def compare(options: CompareOptions) -> int:
         remove_unfinished(store.folder)
         checkpoints = read_checkpoints(options.models, models, sources.texts, progress)
         stages = planned_stages(_plan_settings(options), checkpoints, sources, models)
-        report = partial(_write, options, checkpoints, sources, stages)
+        smaller_is = {each.name: each.smaller_is for stage in stages for _, each in stage}
+        compared = partial(Comparison, checkpoints, task=sources.task, smaller_is=smaller_is)
+        report = partial(_write, options, compared, sources, stages)
         measured = carry_out(stages, models, store, report, progress)
-    comparison = Comparison(checkpoints, measured, sources.task)
+    comparison = compared(measured)
     found = verdicts(comparison, options.same_loss)
     if options.json:
         notes = (*sources.notes, *warnings_of(comparison.records))
@@ -230,20 +232,19 @@ def _plan_settings(options: CompareOptions) -> "PlanSettings":
 
 def _write(
     options: CompareOptions,
-    checkpoints: "tuple[Checkpoint, ...]",
+    compared: "Callable[[Measured], Comparison]",
     sources: "Sources",
     stages: "Sequence[Stage]",
     measured: "Measured",
 ) -> None:
     """Write the report and the records of what has been measured so far."""
-    from isoloss.measurements.checkpoint_comparison import Comparison
     from isoloss.measurements.measured_models import warnings_of
     from isoloss.measurements.verdicts import verdicts
     from isoloss.report.comparison_page import PageDetails, comparison_page
     from isoloss.report.page import write_lone_page
     from isoloss.results.record import write_records
 
-    comparison = Comparison(checkpoints, measured, sources.task)
+    comparison = compared(measured)
     settings = [("seed", str(options.seed)), ("precision", options.dtype), *sources.settings]
     if sources.corpus is not None:
         settings.append(("loss", f"on {options.sentences or LOSS_SENTENCES:,} sentences at most"))

@@ -4,7 +4,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from time import monotonic
 from typing import Any
@@ -28,6 +28,7 @@ from isoloss.measurements.compared_checkpoints import (
     not_comparable,
 )
 from isoloss.measurements.linear_probe import Accuracy
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.task_texts import majority_correct, majority_record
 from isoloss.progress import Progress, silent
@@ -51,18 +52,21 @@ class DamagedMeasurement(UserWarning):
 class Comparison:
     """Checkpoints and their measurements so far, which may be incomplete.
 
-    `task` is the task of the probe and of fine-tuning, None if there is none.
+    `task` is the task of the probe and of fine-tuning, None if there is none. `smaller_is` says of quantities
+    of the text, by name, what a smaller value means.
     """
 
     checkpoints: tuple[Checkpoint, ...]
     measured: Measured
     task: TextTask | None = None
+    smaller_is: Mapping[str, str] = field(default_factory=lambda: {TRACE: TraceQuantity.smaller_is})
 
     @property
     def names(self) -> tuple[str, ...]:
         """What may be compared: the loss, the trace, all other quantities of the text, then accuracies."""
         measured = dict.fromkeys(name for _, name in self.measured)
-        others = (name for name in measured if not name.startswith((*ACCURACIES, LOSS, TRACE)))
+        known = (LOSS, TRACE, *ACCURACIES)
+        others = (name for name in measured if name not in known and not name.startswith(f"{FINE_TUNING} "))
         return (LOSS, TRACE, *others, *ACCURACIES)
 
     def measurement(self, checkpoint: Checkpoint, name: str) -> Measurement | None:

@@ -28,6 +28,8 @@ from isoloss.results.tensors import tensors_digest
 LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
 ACCURACIES = (PROBE, FINE_TUNING)
 """What is measured of checkpoints, besides other quantities of a text."""
+LOWER = "lower"
+"""What a smaller value means, of a quantity that does not say it."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,14 @@ class CheckpointMeasurement:
     """A measurement to be made of a checkpoint; `name` is shown while it runs.
 
     `key` holds, as JSON, everything its numbers depend on besides the model and its tokenizer. Cached
-    measurements of an older `revision` are repeated.
+    measurements of an older `revision` are repeated. `smaller_is` is what a smaller value means.
     """
 
     name: str
     key: Mapping[str, Any]
     measure: Callable[[PreTrainedModel, Checkpoint, Progress], Measurement]
     revision: int = 1
+    smaller_is: str = LOWER
 
 
 Stage = Sequence[tuple[Checkpoint, CheckpointMeasurement]]

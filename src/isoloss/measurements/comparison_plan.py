@@ -18,6 +18,7 @@ from isoloss.files import file_digest
 from isoloss.measurements.compared_checkpoints import (
     FINE_TUNING,
     LOSS,
+    LOWER,
     PROBE,
     TRACE,
     Checkpoint,
@@ -71,24 +72,24 @@ def quantity_of_text(
         key |= {"file": file_digest(Path(file))}
     if value is not None:
         key |= {"value": _content_of(Path(value))}
-    revision = quantity_named(quantity, stopping.sentences or FIXED_SENTENCES, batches.seed).revision
+    found = quantity_named(quantity, stopping.sentences or FIXED_SENTENCES, batches.seed)
 
     def measured(model: PreTrainedModel, checkpoint: Checkpoint, progress: Progress) -> Measurement:
         name, settings = checkpoint.name, {"estimand": batches.predicting.estimand}
-        found = measure(quantity, {name: model}, batches, stopping, settings, progress_of(name, progress))
-        if found.stopped == INTERRUPTED:
+        result = measure(quantity, {name: model}, batches, stopping, settings, progress_of(name, progress))
+        if result.stopped == INTERRUPTED:
             raise KeyboardInterrupt
-        read = found.reading
+        read = result.reading
         more: dict[str, Setting] = {
-            "stopped": found.stopped,
+            "stopped": result.stopped,
             "cut": len(read.cut),
             "too_short": len(read.short),
         }
-        whole = found.measurements[name]
+        whole = result.measurements[name]
         records = [replace(record, settings={**record.settings, **more}) for record in whole.records]
         return Measurement(records, whole.values)
 
-    return CheckpointMeasurement(called, key, measured, revision)
+    return CheckpointMeasurement(called, key, measured, found.revision, getattr(found, "smaller_is", LOWER))
 
 
 def _content_of(named: Path) -> list[str]:

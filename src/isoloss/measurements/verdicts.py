@@ -1,13 +1,12 @@
 """Verdicts on pairs of checkpoints (same loss, flatter, better), based on confidence intervals."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
 
 from isoloss.measurements.checkpoint_comparison import Comparison
-from isoloss.measurements.compared_checkpoints import ACCURACIES, LOSS, TRACE, not_comparable
+from isoloss.measurements.compared_checkpoints import ACCURACIES, LOSS, LOWER, TRACE, not_comparable
 from isoloss.measurements.flatter_verdict import SAME_LOSS, interval_of_difference, judged, within_share
 from isoloss.measurements.measured_models import CONFIDENCE, about
 from isoloss.results.estimate import Estimate
@@ -16,18 +15,16 @@ from isoloss.results.verdict import Verdict, above, below
 OPEN = "open"
 MAJORITY = "the majority"
 
-Question = Literal["same loss", "flatter", "better"]
 
+def question_about(name: str, smaller_is: Mapping[str, str]) -> str:
+    """What a measurement answers; of quantities of the text other than the loss, what a smaller value means.
 
-def question_about(name: str) -> Question:
-    """What a measurement answers: quantities of the text other than the loss are smaller where it is flatter.
-
-    >>> question_about("trace"), question_about("probe")
-    ('flatter', 'better')
+    >>> question_about("probe", {}), question_about("trace", {"trace": "flatter"}), question_about("own", {})
+    ('better', 'flatter', 'lower')
     """
     if name in ACCURACIES:
         return "better"
-    return "same loss" if name == LOSS else "flatter"
+    return "same loss" if name == LOSS else smaller_is.get(name, LOWER)
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class PairVerdict:
     question, if the difference is the one that was found; infinitely many if none would.
     """
 
-    question: Question
+    question: str
     measured: str
     first: str
     second: str
@@ -54,7 +51,7 @@ def verdicts(comparison: Comparison, same_loss: float = SAME_LOSS) -> list[PairV
     """Every question about every pair with both measured, and each accuracy against the majority baseline.
 
     Losses are the same if the whole interval of their difference lies within `same_loss` of the first's, not
-    the same if none of it does, and open otherwise. One checkpoint is flatter, or better, if the whole
+    the same if none of it does, and open otherwise. One checkpoint is flatter, lower or better if the whole
     interval lies on one side of zero. Each of the m intervals is a Student's t interval of confidence
     1 - (1 - `CONFIDENCE`) / m (Bonferroni), so that all of them hold simultaneously.
     """
@@ -76,7 +73,8 @@ def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> s
     """The verdicts on one pair, in a sentence or two.
 
     >>> answers = {"loss": "yes", "trace": "b", "probe": "b"}
-    >>> in_words([PairVerdict(question_about(name), name, "a", "b", answers[name]) for name in answers])
+    >>> asked = {"loss": "same loss", "trace": "flatter", "probe": "better"}
+    >>> in_words([PairVerdict(asked[name], name, "a", "b", answers[name]) for name in answers])
     'b against a: same loss to within 1 %: yes; flatter: b; better (probe): b. At one loss, the flatter ...'
     """
     answered = "; ".join(f"{_asked(each, same_loss)}: {each.answer}" for each in verdicts)
@@ -102,7 +100,7 @@ def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
     needs = []
     for each in (each for each in verdicts if each.answer == OPEN):
         asked = each.question if each.measured in (LOSS, TRACE) else each.measured.replace("_", " ")
-        if each.question == "better":
+        if each.measured in ACCURACIES:
             needs.append(f"more test examples or seeds ({asked})")
         elif math.isfinite(each.needed) and each.measured in (LOSS, TRACE):
             needs.append(f"{about(each.needed)} sentences ({asked})")
@@ -120,20 +118,17 @@ def _lower(verdicts: Sequence[PairVerdict]) -> str:
 
 
 def _asked(verdict: PairVerdict, same_loss: float) -> str:
-    match verdict.question:
-        case "same loss":
-            return f"same loss to within {100 * same_loss:.3g} %"
-        case "better":
-            return f"better ({verdict.measured})"
-        case "flatter":
-            return "flatter" if verdict.measured == TRACE else f"flatter ({verdict.measured})"
+    if verdict.measured == LOSS:
+        return f"same loss to within {100 * same_loss:.3g} %"
+    return verdict.question if verdict.measured == TRACE else f"{verdict.question} ({verdict.measured})"
 
 
 def _about_pairs(comparison: Comparison) -> list[PairVerdict]:
     asked = []
     for first, second in comparison.pairs:
         for name in comparison.names:
-            verdict = PairVerdict(question_about(name), name, first.name, second.name)
+            question = question_about(name, comparison.smaller_is)
+            verdict = PairVerdict(question, name, first.name, second.name)
             if (difference := comparison.difference(second, first, name)) is not None:
                 asked.append(replace(verdict, difference=difference))
             elif all(comparison.measurement(each, name) is not None for each in (first, second)):
@@ -154,12 +149,12 @@ def _about_majority(comparison: Comparison) -> list[PairVerdict]:
 def _answered(asked: PairVerdict, confidence: float, loss: float, share: float) -> PairVerdict:
     if asked.difference is None:
         return asked
-    interval = interval_of_accuracies if asked.question == "better" else interval_of_difference
+    interval = interval_of_accuracies if asked.measured in ACCURACIES else interval_of_difference
     low, high = interval(asked.difference, confidence)
-    allowed = {"same loss": within_share(loss, share), "flatter": below(0.0), "better": above(0.0)}
-    verdict, needed = judged(asked.difference, (low, high), allowed[asked.question])
+    allowed = {LOSS: within_share(loss, share), **dict.fromkeys(ACCURACIES, above(0.0))}
+    verdict, needed = judged(asked.difference, (low, high), allowed.get(asked.measured, below(0.0)))
     named = {Verdict.SUPPORTED: asked.second, Verdict.NOT_SUPPORTED: asked.first, Verdict.INCONCLUSIVE: OPEN}
-    answer = verdict.answer if asked.question == "same loss" else named[verdict]
+    answer = verdict.answer if asked.measured == LOSS else named[verdict]
     return replace(asked, answer=answer, low=low, high=high, needed=needed if answer == OPEN else math.nan)
 
 

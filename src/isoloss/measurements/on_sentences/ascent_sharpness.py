@@ -16,6 +16,7 @@ class AscentSharpnessQuantity:
     """The rise of the loss at each of `radii`, on `sentences` sentences; see `ascent_sharpness`."""
 
     revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_named_by(lambda it: map(sam_column, it.radii))
 

@@ -18,6 +18,7 @@ class BatchSharpnessQuantity:
     """E_B[gᵀHg / |g|²] over batches of `batch` of the `sentences` sentences; see `batch_sharpness`."""
 
     revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("batch_sharpness")
 

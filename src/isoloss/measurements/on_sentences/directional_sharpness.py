@@ -28,6 +28,7 @@ class DirectionalSharpnessQuantity:
     """
 
     revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("directional_sharpness")
 

@@ -18,6 +18,7 @@ class TraceQuantity:
     """The trace on `sentences` sentences; `seed` determines them, their masks and the signs."""
 
     revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN
     column_names, columns = columns_in_order("trace", n="trace_sentences", settings=["parameters"])
 

@@ -19,6 +19,7 @@ class HessianTraceQuantity:
     """The trace on `sentences` sentences; `seed` determines them, their masks, the signs and the probes."""
 
     revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("hessian_trace", "hessian_minus_fisher")
 

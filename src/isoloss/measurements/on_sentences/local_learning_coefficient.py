@@ -24,6 +24,7 @@ class LocalLearningCoefficientQuantity:
     """The coefficient from `sentences` sentences; see `local_learning_coefficient`."""
 
     revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("local_learning_coefficient")
 

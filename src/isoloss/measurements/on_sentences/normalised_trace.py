@@ -16,6 +16,7 @@ class NormalisedTraceQuantity:
     """The trace normalised per tensor and as a whole, on `sentences` sentences; see `normalised_trace`."""
 
     revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN
     column_names, columns = columns_in_order("normalised_trace", "wholly_normalised_trace")
 

@@ -16,6 +16,7 @@ class RootFisherQuantity:
     """Σ_i √F_ii on `sentences` sentences; see `fisher_diagonal`."""
 
     revision: ClassVar[int] = 2
+    smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN
     column_names, columns = columns_in_order("root_fisher")
 

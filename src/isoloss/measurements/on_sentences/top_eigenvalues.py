@@ -18,6 +18,7 @@ class TopEigenvaluesQuantity:
     """The `count` largest eigenvalues of the loss on `sentences` sentences; see `top_eigenvalues`."""
 
     revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_named_by(lambda it: [f"eigenvalue_{n + 1}" for n in range(it.count)])
 
