@@ -14,6 +14,7 @@ from called import Capture, answer
 
 from isoloss.command_line import reproduction
 from isoloss.executors.job import Outcome
+from isoloss.results.checkpoint import holds_another
 from jobs_in_turn import reproduce_in_this_process
 from smoke_reproduction import SMOKE, smoke_reproduction
 
@@ -194,6 +195,69 @@ def test_references_and_descriptions_are_named_and_made_again(folder: Folder, ca
     assert (code, reference.read_bytes()) == (0, before)
     assert f"{reference}" in err
     assert run(capsys, *SMOKE, "--output", folder.results)[2].count("damaged") == 0
+
+
+def swap(one: Path, other: Path) -> None:
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+@pytest.mark.usefixtures("_no_site")
+def test_a_folder_that_holds_another_run_is_to_be_renamed(folder: Folder, capsys: Capture) -> None:
+    first, second = folder.runs
+    swap(first, second)
+    told = [f"{a} holds another run: rename it to {b.name}" for a, b in ((first, second), (second, first))]
+    held = {path: path.stat().st_mtime_ns for path in first.rglob("*") if path.suffix in (".json", ".jsonl")}
+    code, out, err = answer(capsys, "runs", folder.results)
+    assert (code, err.splitlines()) == (1, [f"{each}; what it held is left out" for each in told])
+    assert len(out.splitlines()) > 2
+    asked = [("show", first.name, "--results", folder.results)]
+    asked += [arguments(first / "steps/000040", folder.runs[-1] / "steps/000020") for arguments in MODELS]
+    for arguments in asked:
+        code, out, err = run(capsys, *arguments)
+        assert (code, out) == (1, ""), arguments
+        assert told[0] in err or told[1] in err
+        assert "delete" not in err
+    code, _, err = run(capsys, *SMOKE, "--output", folder.results)
+    assert code == 1
+    assert all(each in err for each in told)
+    assert "delete" not in err
+    assert {path: path.stat().st_mtime_ns for path in held} == held
+    swap(first, second)
+    assert run(capsys, "runs", folder.results)[0] == 0
+
+
+def test_a_run_that_goes_on_from_another_is_known_by_its_measurements(folder: Folder) -> None:
+    """Its plan alone has the digest that it is named for: here both others are taken away."""
+    first, second = folder.runs
+    shutil.copy(second / "plan.json", first)
+    for file in ("specification.json", "steps"):
+        (first / file).rename(folder.results / file)
+    assert holds_another(first) == ""
+    shutil.rmtree(first / "measured")
+    assert holds_another(first) == f"holds another run: rename it to {second.name}"
+
+
+@pytest.mark.usefixtures("_no_site")
+def test_a_specification_and_a_checkpoint_of_another_run_cost_neither_run_more(
+    folder: Folder, capsys: Capture
+) -> None:
+    first, second = folder.runs
+    for name in ("specification.json", "steps/000040"):
+        swap(first / name, second / name)
+    model = first / "steps/000040"
+    code, _, err = run(capsys, "inspect", model)
+    assert code == 1
+    assert f"{model} is of another run than {first / 'plan.json'} says" in err
+    assert run(capsys, "inspect", first / "steps/000020")[0] == 0
+    measured = {path: path.read_bytes() for path in first.glob("measured/*/*.jsonl")}
+    code, _, err = run(capsys, *SMOKE, "--output", folder.results)
+    assert code == 0
+    assert f"the checkpoint {model} is of another run" in err
+    assert {path: path.read_bytes() for path in measured} == measured
+    assert run(capsys, "inspect", model)[0] == run(capsys, "runs", folder.results)[0] == 0
 
 
 def test_a_copied_run_is_a_run_that_is_packed_once(folder: Folder, capsys: Capture) -> None:

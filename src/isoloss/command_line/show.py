@@ -68,7 +68,11 @@ def report_damage(runs: Sequence["StoredRun"]) -> int:
 
 
 def refuse_without_specification(run: "StoredRun") -> None:
-    """Raise Damaged if nothing is known of a run, since its specification cannot be read."""
+    """Raise Damaged if nothing is known of a run: its specification is damaged, or it holds another run."""
+    from isoloss.results.checkpoint import holds_another
+
+    if what := holds_another(run.folder):
+        raise Damaged(f"{run.folder} {what}")
     if not run.specification:
         raise Damaged(
             f"{'; '.join(run.damage)}; the command that began the run in {run.folder} writes the "

@@ -29,17 +29,18 @@ from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining.loop import pretrain
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import (
+    MEASURED_FOLDER,
     RAW_FOLDER,
     RECORD_FILE,
     SPECIFICATION_FILE,
     STEPS_FOLDER,
     checkpoint_folders,
+    holds_another,
     read_checkpoint,
 )
 from isoloss.results.record import Record, Setting
 from isoloss.results.run_folder import (
     FINISHED_FILE,
-    MEASURED_FOLDER,
     Measurements,
     is_finished,
     measurement_name,
@@ -55,9 +56,12 @@ TRAINING_SHARE = 0.7
 def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) -> tuple[str, ...]:
     """Pre-train and measure one run into its folder; existing results are not recomputed.
 
-    Returns a sentence for each damaged checkpoint, which is skipped.
+    Returns a sentence for each damaged checkpoint, which is skipped. Raises Damaged if the folder holds
+    another run.
     """
     folder = run.folder(output)
+    if what := holds_another(folder):
+        raise Damaged(f"{folder} {what}")
     language = run.language.language(output, progress)
     with only_process_in(folder):
         store_plan(run, language, output)
@@ -93,8 +97,13 @@ def measured_records(
 
 
 def damaged_files(run: PlannedRun, output: Path) -> list[str]:
-    """A sentence for each damaged file of the run's plan and measurements, with the consequences."""
-    found = []
+    """A sentence for each damaged file of the run's plan and measurements, with the consequences.
+
+    None for a folder that holds another run, which `carry_out` refuses.
+    """
+    found: list[str] = []
+    if holds_another(run.folder(output)):
+        return found
     for name, what in read_run_folder(run.folder(output)).damage.items():
         consequence = "it is written anew, which costs nothing"
         if name.startswith(STEPS_FOLDER):

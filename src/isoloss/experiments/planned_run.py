@@ -25,9 +25,9 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.specification import Compute, PretrainingSpecification, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress, silent
-from isoloss.results.checkpoint import STEPS_FOLDER, read_checkpoint
+from isoloss.results.checkpoint import PLAN_FILE, STEPS_FOLDER, read_checkpoint
 from isoloss.results.record import Record, Setting
-from isoloss.results.run_folder import PLAN_FILE, drawn_once
+from isoloss.results.run_folder import drawn_once
 from isoloss.results.store import read_sealed, write_sealed
 
 

@@ -25,6 +25,7 @@ from isoloss.files import file_digest, remove_unfinished, sync, sync_with_conten
 from isoloss.pretraining.specification import PretrainingSpecification, first_difference, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRule
 from isoloss.results.checkpoint import (
+    MEASURED_FOLDER,
     RAW_FOLDER,
     RAW_WEIGHTS,
     RECORD_FILE,
@@ -37,7 +38,6 @@ from isoloss.results.checkpoint import (
     read_checkpoint,
     state_name,
 )
-from isoloss.results.run_folder import MEASURED_FOLDER
 from isoloss.results.store import json_digest, read_sealed, sealed
 
 UNFINISHED, REPLACED = ".part", ".replaced"

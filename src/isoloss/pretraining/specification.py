@@ -1,6 +1,7 @@
 """The complete specification of a run: together with the language, everything its weights depend on."""
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from isoloss.objectives.batch import Batch, Objective, PretrainingObjective
 from isoloss.objectives.chosen_positions import last_block_at, states_at
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.update_rule import UpdateRuleSettings
-from isoloss.results.checkpoint import SPECIFICATION_FILE, specification_digests
+from isoloss.results.checkpoint import SPECIFICATION_FILE, planned_digest, specification_digests
 from isoloss.results.store import ONLY_WHEN_CHANGED, json_digest, read_sealed, write_sealed
 
 Precision = Literal["float32", "bfloat16"]
@@ -216,17 +217,20 @@ def log_spaced_steps(first: int, last: int, per_doubling: int = 1) -> tuple[int,
 def claim(folder: Path, specification: PretrainingSpecification) -> None:
     """Write the specification into a new run's folder; refuse a folder with another specification.
 
-    A damaged one is rewritten if no checkpoint belongs to another, one that was put there from another run if
-    there are checkpoints and all are of this. Raises BadInput naming the first setting that differs, or what
-    else is wrong.
+    A damaged one, or one that was put there from another run, is rewritten if most checkpoints are of this
+    run, or only some, if it is the one planned there; a damaged one also if there are none. Raises BadInput
+    naming the first setting that differs, or what else is wrong.
     """
     path = folder / SPECIFICATION_FILE
     settings = settings_as_json(specification)
-    of_checkpoints = set(specification_digests(folder))
+    of_checkpoints = Counter(specification_digests(folder))
+    own = of_checkpoints[specification.digest]
+    is_planned = own > 0 and planned_digest(folder) == specification.digest
+    known = is_planned or 2 * own > of_checkpoints.total()
     try:
         there = read_sealed(path, SPECIFICATION_FILE)
     except Damaged:
-        if path.exists() and not of_checkpoints <= {specification.digest}:
+        if path.exists() and of_checkpoints and not known:
             raise BadInput(
                 f"{path} is damaged, and checkpoints in {folder} are of another run than this; name another "
                 "folder"
@@ -234,7 +238,7 @@ def claim(folder: Path, specification: PretrainingSpecification) -> None:
         write_sealed(path, settings, SPECIFICATION_FILE)
         return
     if difference := first_difference(there, settings):
-        if of_checkpoints != {specification.digest}:
+        if not known:
             raise BadInput(
                 f"{folder} holds another run: its {difference}; name another folder, or delete this one"
             )

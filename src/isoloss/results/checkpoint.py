@@ -4,6 +4,7 @@ Describes and verifies them, and says which of a Trainer's a name stands for;
 `isoloss.pretraining.checkpoint_writing` writes ours.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,9 +16,9 @@ from isoloss.errors import BadInput, Damaged
 from isoloss.files import file_digest
 from isoloss.results.store import json_digest, read_sealed
 
-STEPS_FOLDER = "steps"
+STEPS_FOLDER, MEASURED_FOLDER = "steps", "measured"
 WEIGHTS_FILE = "model.safetensors"
-SPECIFICATION_FILE = "specification.json"
+SPECIFICATION_FILE, PLAN_FILE = "specification.json", "plan.json"
 RAW_FOLDER = "raw"
 """Within a checkpoint of averaged weights: the weights that training goes on from, a model folder too."""
 TRAINING_STATE_FILE = "training_state.pt"
@@ -54,8 +55,9 @@ def checkpoint_folders(run: Path) -> list[Path]:
 def read_checkpoint(folder: Path) -> Checkpoint:
     """Verify every file's digest, including the training state if it is kept, and read the record.
 
-    Raises Damaged naming the damaged or missing file.
+    Raises Damaged naming the damaged or missing file, or if the run's folder is named for another.
     """
+    _refuse_misnamed_run(folder)
     try:
         return _verified(folder)
     except Damaged as error:
@@ -63,7 +65,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def refuse_damaged(folder: Path, *patterns: str) -> None:
-    """Raise Damaged if a model's folder is a checkpoint of ours, and is not what was written.
+    """Raise Damaged if a model's folder is a checkpoint of ours, and is not what was written, or where.
 
     With patterns, only the files that match one are verified. Folders from elsewhere have no digests.
     """
@@ -72,6 +74,7 @@ def refuse_damaged(folder: Path, *patterns: str) -> None:
     ours = checkpoint.parent.name == STEPS_FOLDER and (checkpoint.parents[1] / SPECIFICATION_FILE).exists()
     if not ours and not (checkpoint / RECORD_FILE).is_file():
         return
+    _refuse_misnamed_run(checkpoint)
     try:
         _, files = _record(checkpoint)
         for name, digest in files.items():
@@ -119,6 +122,52 @@ def specification_digests(run: Path) -> Iterator[str | None]:
             yield read_sealed(checkpoint / RECORD_FILE, RECORD_FILE).get("specification_digest")
 
 
+def planned_digest(run: Path) -> str | None:
+    """The digest of the specification that a run's folder is planned to hold; None if that is not known."""
+    try:
+        digest = read_sealed(run / PLAN_FILE, PLAN_FILE).get("digest")
+    except Damaged:
+        return None
+    return None if digest is None else str(digest)
+
+
+def may_be_named(run: Path, digest: str) -> bool:
+    """Whether a run of that digest may be in this folder: a copy may have any name but another run's."""
+    return not re.fullmatch("[0-9a-f]{16}", run.name) or digest.startswith(run.name)
+
+
+def holds_another(run: Path) -> str:
+    """What is to be said of a run's folder, after its path, if it holds another run than it is named for.
+
+    Empty if it does not: if only its plan is another's, its specification, a checkpoint or a measurement is
+    still its own.
+    """
+    planned = planned_digest(run)
+    if planned is None or may_be_named(run, planned):
+        return ""
+    found = (_digest_in(run / SPECIFICATION_FILE), *specification_digests(run))
+    if any(may_be_named(run, digest) for digest in found if digest) or _has_own_measurement(run):
+        return ""
+    return f"holds another run: rename it to {planned[:16]}"
+
+
+def _has_own_measurement(run: Path) -> bool:
+    """A run that goes on from another has no other digest of its plan than in what was measured of it."""
+    from isoloss.results.record import read_records  # numpy takes a moment, and this is seldom asked
+
+    for path in sorted(run.glob(f"{MEASURED_FOLDER}/*/*.jsonl")):
+        with suppress(Damaged):
+            if read_records(path, f"{run.name}/{path.parent.name}/{path.stem}"):
+                return True
+    return False
+
+
+def _refuse_misnamed_run(checkpoint: Path) -> None:
+    run = checkpoint.parent.parent
+    if checkpoint.parent.name == STEPS_FOLDER and (what := holds_another(run)):
+        raise Damaged(f"{run} {what}")
+
+
 def _verified(folder: Path) -> Checkpoint:
     record, files = _record(folder)
     for name, digest in files.items():
@@ -148,13 +197,24 @@ def _record(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise _damaged(folder, RECORD_FILE, "cannot be read, or is not what was written") from error
     if record["step"] != step:
         raise _damaged(folder, RECORD_FILE, f"is that of step {record['step']}")
-    path = folder.parent.parent / SPECIFICATION_FILE
-    if folder.parent.name == STEPS_FOLDER and _digest_in(path) not in (
-        None,
-        record.get("specification_digest"),
-    ):
-        raise Damaged(f"the checkpoint {folder} is of another run than {path} says")
+    if folder.parent.name == STEPS_FOLDER:
+        _refuse_another_runs(folder, record.get("specification_digest"))
     return record, files
+
+
+def _refuse_another_runs(folder: Path, digest: str | None) -> None:
+    """The run is that of the plan if anything is of that, and else that of the specification.
+
+    A run that goes on from another has a plan of another digest than its specification.
+    """
+    run = folder.parent.parent
+    planned, path = planned_digest(run), run / SPECIFICATION_FILE
+    right = _digest_in(path)
+    theirs = planned is not None and planned != right and may_be_named(run, planned)
+    if theirs and planned in specification_digests(run):
+        right, path = planned, run / PLAN_FILE
+    if right not in (None, digest):
+        raise Damaged(f"the checkpoint {folder} is of another run than {path} says")
 
 
 def _digest_in(specification: Path) -> str | None:

@@ -5,7 +5,6 @@ checkpoint in RUN/measured/STEP, one without a pre-trained model in references, 
 beside its report. The data that all models of a quantity are measured on are drawn once, into measured-on.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,16 @@ from typing import Any, TypeVar
 
 from isoloss.errors import BadInput, Damaged
 from isoloss.files import file_digest
-from isoloss.results.checkpoint import RECORD_FILE, SPECIFICATION_FILE, STEPS_FOLDER, checkpoint_folders
+from isoloss.results.checkpoint import (
+    MEASURED_FOLDER,
+    PLAN_FILE,
+    RECORD_FILE,
+    SPECIFICATION_FILE,
+    STEPS_FOLDER,
+    checkpoint_folders,
+    holds_another,
+    may_be_named,
+)
 from isoloss.results.record import (
     Record,
     Setting,
@@ -25,7 +33,7 @@ from isoloss.results.record import (
 )
 from isoloss.results.store import json_digest, read_sealed, write_sealed
 
-MEASURED_FOLDER, REFERENCES_FOLDER, DRAWN_FOLDER = "measured", "references", "measured-on"
+REFERENCES_FOLDER, DRAWN_FOLDER = "references", "measured-on"
 
 Drawn = TypeVar("Drawn")
 
@@ -139,7 +147,7 @@ def drawn_once(
     return found
 
 
-PLAN_FILE, LOCK_FILE = "plan.json", ".lock"
+LOCK_FILE = ".lock"
 FINISHED_FILE = "finished.json"
 """For runs whose records were unpacked, whose checkpoints are elsewhere: the checkpoints' records."""
 
@@ -179,7 +187,12 @@ class RunFolder:
 
 
 def read_run_folder(folder: Path) -> RunFolder:
-    """Read and verify everything that describes the run in a folder; never raises for damage."""
+    """Read and verify everything that describes the run in a folder; never raises for damage.
+
+    Of a folder that holds another run than it is named for, nothing is read: its `damage` has the name "".
+    """
+    if what := holds_another(folder):
+        return RunFolder(folder, {}, {}, {}, {"": what})
     damage: dict[str, str] = {}
     plan = _plan(folder, damage)
     specification = _object(folder, SPECIFICATION_FILE, damage)
@@ -264,7 +277,6 @@ def _plan(folder: Path, damage: dict[str, str]) -> Json:
     if not (folder / PLAN_FILE).exists():
         return {}
     plan = _object(folder, PLAN_FILE, damage)
-    named = re.fullmatch("[0-9a-f]{16}", folder.name)  # a copy may have any name
     known = all(
         isinstance(each, dict)
         and isinstance(each.get("measured_on"), str)
@@ -274,7 +286,7 @@ def _plan(folder: Path, damage: dict[str, str]) -> Json:
         and all(isinstance(step, int) for step in each["steps"])
         for each in plan.get("measured", [])
     )
-    if not known or (named and str(plan.get("digest", named[0]))[:16] != named[0]):
+    if not known or not may_be_named(folder, str(plan.get("digest", folder.name))):
         damage[PLAN_FILE] = "is that of another run" if known else "is not what was written"
         return {}
     language = plan.get("language")

@@ -17,9 +17,9 @@ import isoloss
 from isoloss.errors import BadInput, Damaged, IsolossError, is_failure
 from isoloss.files import alone_in, complete_folder, remove_unfinished, write_atomically
 from isoloss.progress import Progress, silent
-from isoloss.results.checkpoint import SPECIFICATION_FILE
+from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE
 from isoloss.results.record import Record, value_name
-from isoloss.results.run_folder import PLAN_FILE, measurements_at, write_finished
+from isoloss.results.run_folder import measurements_at, write_finished
 from isoloss.stored_runs.stored_run import StoredRun, runs_in
 
 FORMAT = "1"

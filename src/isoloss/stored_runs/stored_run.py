@@ -8,12 +8,11 @@ from typing import Any, Literal
 
 from isoloss.errors import BadInput, Damaged, did_you_mean
 from isoloss.files import is_temporary
-from isoloss.results.checkpoint import SPECIFICATION_FILE, STEPS_FOLDER
+from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE, STEPS_FOLDER
 from isoloss.results.record import STRENGTHS, Record
 from isoloss.results.run_folder import (
     FINISHED_FILE,
     LOCK_FILE,
-    PLAN_FILE,
     Json,
     Measurements,
     RunFolder,
