@@ -101,6 +101,16 @@ def test_the_overview_has_every_claim_by_question_and_counts_the_verdicts(
     assert "page of language x failed: no room" in text
 
 
+def test_claims_that_nobody_registered_are_said_to_be_so(pages: dict[str, Reader]) -> None:
+    registered, own = " ".join(pages["figure-1"].text.split()), " ".join(pages["figure-8"].text.split())
+    assert "claimed to lie, both fixed before these runs." in registered
+    assert "900; they served to choose the settings" in registered
+    assert "claimed to lie, and the claims on this page are not registered anywhere." in own
+    assert "before these runs" not in own
+    assert "pilot seeds" not in own
+    assert "the claims of Figure 8 are not registered anywhere" in " ".join(pages["index"].text.split())
+
+
 def test_a_claim_may_answer_another_question_than_its_experiment() -> None:
     card = Card(Link("drift", "Drift"), "Drift?", question=Question.FLATNESS, judgements=JUDGEMENTS[:1])
     other = replace(JUDGEMENTS[1].claim, answers=Question.LATER)

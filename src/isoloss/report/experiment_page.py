@@ -70,6 +70,7 @@ class ExperimentPage:
             text=experiment.text,
             panels=panels,
             judgements=result.tested,
+            unregistered="" if experiment.registered else "on this page",
             sections=tuple(self._sections(result, complete)),
             notices=(*problems, *notices_of(result)),
         )
@@ -145,10 +146,10 @@ def _links(links: Sequence[Link]) -> Markup:
 
 
 def _seeds_and_registration(experiment: Experiment) -> list[tuple[str, str]]:
-    """A user's experiment is registered nowhere."""
+    """A user's experiment is registered nowhere, and the scale's pilot runs chose none of its settings."""
     seeds = sorted({run.seed for run in experiment.runs})
     rows = [("seeds", ", ".join(map(str, seeds)))] if seeds else []
-    if seeds and experiment.pilot_seeds:
+    if seeds and experiment.pilot_seeds and experiment.registered:
         pilots = ", ".join(map(str, experiment.pilot_seeds))
         rows.append(("pilot seeds", f"{pilots}; they served to choose the settings and are not shown"))
     if experiment.registered and experiment.claims:

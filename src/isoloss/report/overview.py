@@ -65,7 +65,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Overview:
-    """The first page; `where` gives the machine and the versions with which the site was made."""
+    """The first page; `where` gives the machine and the versions with which the site was made.
+
+    `unregistered` are the claims that no commit fixed before the runs, as of a `Page`.
+    """
 
     title: str
     text: tuple[str, ...]
@@ -74,6 +77,7 @@ class Overview:
     languages: tuple[Card, ...]
     where: tuple[tuple[str, str], ...]
     notices: tuple[str, ...] = ()
+    unregistered: str = ""
     name: str = OVERVIEW
     verdicts: tuple[Verdict, ...] = tuple(Verdict)
 

@@ -84,7 +84,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a page shows, in order; `name` is its file's, `text` has one string per paragraph."""
+    """Everything that a page shows, in order; `name` is its file's, `text` has one string per paragraph.
+
+    `unregistered` are those of its claims that no commit fixed before the runs, such as "of figure 1".
+    """
 
     name: str
     title: str
@@ -92,6 +95,7 @@ class Page:
     opening: Markup = Markup()  # noqa: RUF009  (a string)
     panels: tuple[DrawnPanel, ...] = ()
     judgements: tuple[Judgement, ...] = ()
+    unregistered: str = ""
     findings: tuple[Finding, ...] = ()
     sections: tuple[Section, ...] = ()
     notices: tuple[str, ...] = ()

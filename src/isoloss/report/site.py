@@ -155,6 +155,11 @@ def _overview(
         )
         for result, page in zip(site.results, experiments, strict=True)
     )
+    unregistered = [
+        spoken(each.experiment.name)
+        for each in site.results
+        if each.tested and not each.experiment.registered
+    ]
     of_statements = [
         Card(Link(page.name, spoken(statement.name), page.title), page.title, findings=statement.findings)
         for statement, page in zip(site.statements, statements, strict=True)
@@ -177,6 +182,7 @@ def _overview(
             *(f"{spoken(r.experiment.name)}: {text}" for r in site.results for text in notices_of(r)),
             *site.notices,
         ),
+        unregistered=f"of {', '.join(unregistered)}" if unregistered else "",
     )
 
 
