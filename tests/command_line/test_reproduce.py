@@ -155,7 +155,10 @@ def test_a_dry_run_can_time_the_models_themselves(
         assert family["not_measured"] is None
         assert family["hours_measured"] > 0 < family["share_measured"]
     assert reproduce_experiments(ReproduceOptions(names[:1], "smoke", None, dry_run=True, measure=True)) == 0
-    assert "hours measured" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "timed here" in told
+    assert not re.search(r"\de-\d", told), "a time is told in the unit in which it is read"
+    assert re.match(r"Cost of training alone, smoke scale; \d+ measurements come on top", told)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(BadInput, match=r"--measure goes with --dry-run"):
         reproduce(ReproduceOptions(names, "smoke", None, measure=True))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.terminal import PlainTable, progress_display, stdout_width
+from isoloss.command_line.terminal import PlainTable, duration, progress_display, stdout_width
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import (
     A100,
@@ -27,13 +27,13 @@ from isoloss.progress import Progress
 Row = dict[str, Any]
 
 
-MEASURED = "hours measured"
+MEASURED = "timed here"
 LEAST_FIRST = (
     "operations",
     "GB of memory",
-    "H100 minutes a seed",
+    "H100, a seed",
     "parameters",
-    "A100 hours",
+    "A100",
     "GB on disk",
     "steps",
     "of the rate",
@@ -96,6 +96,7 @@ def cost_rows(
                 "steps": first.steps,
                 "parameters": cost.step.parameters,
                 "runs": len(alike),
+                "measurements": sum(len(each.steps) for run in alike for each in run.measured),
                 "operations": operations,
                 "hours_here": hours(operations, machine),
                 "hours_a100": hours(operations, A100),
@@ -120,17 +121,18 @@ def _measured(run: PlannedRun, operations: float, device: str) -> Row:
 
 
 def print_cost(rows: Sequence[Row], machine: Device, scale: str, width: int | None) -> None:
-    """The rows and their sum on stdout: operations, hours, gigabytes, and their assumptions.
+    """The rows and their sum on stdout: operations, times, gigabytes, and their assumptions.
 
     A line a row of at most `width` characters, with the columns that fit; None for all of them.
     """
-    print(f"Cost of pre-training, {scale} scale")
+    total = _total(rows)
+    print(f"Cost of training alone, {scale} scale; {total['measurements']:,} measurements come on top")
     groups: dict[str, list[dict[str, str]]] = {}
     for row in rows:
         cells = {"model": row["model"], "rule": row["rule"], "steps": f"{row['steps']:,}"}
         numbers = _numbers(row) | (_measured_numbers(row) if "hours_measured" in row else {})
         groups.setdefault(row["experiment"] or CONTINUED, []).append(cells | numbers)
-    groups["all of them"] = [{"model": "", **_numbers(_total(rows))}]
+    groups["all of them"] = [{"model": "", **_numbers(total)}]
     columns = list(dict.fromkeys(name for each in groups.values() for row in each for name in row))
     table = PlainTable(groups, columns, set(columns) - {"model", "rule"}, LEAST_FIRST)
     for line in table.lines(width):
@@ -150,23 +152,27 @@ def _model(run: PlannedRun) -> str:
 
 def _numbers(row: Row) -> dict[str, str]:
     """A row's cells, or those of the sum, by their columns' names."""
-    three = {key: _three_digits(value) for key, value in row.items() if isinstance(value, float)}
+    per_seed = row.get("minutes_a_run_h100")
     return {
         "parameters": f"{row['parameters'] / 1e6:.3g} M" if "parameters" in row else "",
         "runs": f"{row['runs']:,}",
         "operations": f"{row['operations']:.2e}",
-        "hours here": three["hours_here"],
-        "A100 hours": three["hours_a100"],
-        "H100 minutes a seed": three.get("minutes_a_run_h100", ""),
-        "GB of memory": three.get("memory_gigabytes", ""),
-        "GB on disk": three["disk_gigabytes"],
+        "here": _time(row["hours_here"]),
+        "A100": _time(row["hours_a100"]),
+        "H100, a seed": "" if per_seed is None else _time(per_seed / 60),
+        "GB of memory": _three_digits(row["memory_gigabytes"]) if "memory_gigabytes" in row else "",
+        "GB on disk": _three_digits(row["disk_gigabytes"]),
     }
 
 
 def _measured_numbers(row: Row) -> dict[str, str]:
     if row["hours_measured"] is None:
         return {MEASURED: "not measured"}
-    return {MEASURED: _three_digits(row["hours_measured"]), "of the rate": f"{row['share_measured']:.0%}"}
+    return {MEASURED: _time(row["hours_measured"]), "of the rate": f"{row['share_measured']:.0%}"}
+
+
+def _time(hours: float) -> str:
+    return duration(3600 * hours)
 
 
 def _three_digits(value: float) -> str:
@@ -174,13 +180,13 @@ def _three_digits(value: float) -> str:
 
 
 def _total(rows: Sequence[Row]) -> Row:
-    summed = ("runs", "operations", "hours_here", "hours_a100", "disk_gigabytes")
+    summed = ("runs", "measurements", "operations", "hours_here", "hours_a100", "disk_gigabytes")
     return {name: sum(row[name] for row in rows) for name in summed}
 
 
 def _assumed(machine: Device) -> str:
     return (
-        f"Hours: at {UTILISATION:.0%} of the matrix rate of {machine.name}, of {A100.name}, and of "
+        f"Times: at {UTILISATION:.0%} of the matrix rate of {machine.name}, of {A100.name}, and of "
         f"{H100['float32'].name} or {H100['bfloat16'].name}, depending on the precision of the run; small "
         "models reach less (--measure shows how much). Measuring is not included, nor what the adversary and "
         "the flatness regulariser compute beside a plain step, which may double it where batches are small. "
