@@ -22,6 +22,7 @@ _LAYER = re.compile(r"((?:decoder )?layer \d+) (.+)")
 def flatness_page(measured: Sequence[MeasuredModels], sentences: Sequence[str], command: str) -> Page:
     """A page of all quantities of all models; `sentences` are those below the tables, a paragraph each."""
     models = list(dict.fromkeys(record.checkpoint for each in measured for record in each.records))
+    quantities = ", ".join(each.quantity.replace("_", " ") for each in measured)
     panels = [
         panel
         for each in measured
@@ -35,7 +36,7 @@ def flatness_page(measured: Sequence[MeasuredModels], sentences: Sequence[str], 
     ]
     return Page(
         name="flatness",
-        title="Flatness of " + " · ".join(models),
+        title=f"{quantities[:1].upper()}{quantities[1:]} of {' · '.join(models)}",
         text=tuple(sentences),
         panels=tuple(map(drawn, panels)),
         sections=(
