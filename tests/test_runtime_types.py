@@ -46,6 +46,19 @@ def test_a_result_of_another_type_or_shape_is_found() -> None:
         assert above(turned)(np.zeros((2, 2))).shape == (2, 2)
 
 
+def test_every_call_is_checked_but_those_within_unchecked() -> None:
+    def same(number: int) -> int:
+        return number
+
+    checked = above(same)
+    for _ in range(2):  # the first call makes the checker
+        with runtime_types.unchecked():
+            assert checked("one") == "one"
+        with pytest.raises(TypeError, match="violates type hint"):
+            checked("one")
+        assert checked(1) == checked(number=1) == 1
+
+
 def test_functions_defined_anew_share_a_checker_and_not_their_surroundings() -> None:
     def adding(number: int):
         @jaxtyping.jaxtyped(typechecker=runtime_types.checked)
