@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,11 @@ def test_one_short_file_is_run_judged_and_shown(
 ) -> None:
     assert len(WEIGHT_DECAY.splitlines()) <= MOST_LINES
     reproduce_in_this_process(monkeypatch)
-    monkeypatch.setattr(reproduction, "scale_named", lambda name: tiny_scale((1, 2)))
+    tiny = tiny_scale((1, 2))
+    short = replace(
+        tiny, grammar=replace(tiny.grammar, steps=12, checkpoint_steps=(3, 6, 12), saturated_from=6)
+    )
+    monkeypatch.setattr(reproduction, "scale_named", lambda name: short)
     with pytest.raises(SystemExit) as leaving:
         main(["reproduce", "./weight_decay.py", "--scale", "smoke", "--output", "out", "--json"])
     assert not leaving.value.code
@@ -66,7 +71,7 @@ def test_one_short_file_is_run_judged_and_shown(
     page = Path(content["report"]).read_text()
     assert "Does weight decay lead to a flatter minimum?" in page
     assert "isoloss reproduce ./weight_decay.py --scale smoke --runs no-decay-seed-1" in page
-    experiment = read_design(path).at(tiny_scale((1, 2)))
+    experiment = read_design(path).at(short)
     (result,) = gathered([experiment], Path(content["report"]).parent.parent)
     assert [judged.claim.name for judged in result.judgements] == ["decays-have-one-loss", "decay-is-flatter"]
     assert all(judged.runs == 4 and judged.seeds == 2 for judged in result.judgements)
