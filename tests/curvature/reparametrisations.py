@@ -1,11 +1,42 @@
 """Changes of a model's weights that leave its function as it is, by architecture."""
 
 import torch
+from transformers import (
+    GemmaConfig,
+    GemmaForCausalLM,
+    GPTNeoConfig,
+    GPTNeoForCausalLM,
+    MPNetConfig,
+    MPNetForMaskedLM,
+    NemotronConfig,
+    NemotronForCausalLM,
+    PhiConfig,
+    PhiForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+    XLMConfig,
+    XLMWithLMHeadModel,
+)
 
+from isoloss.models.task_heads import TargetToken, target_batch
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
-from tiny_language_models import CAUSAL, PAD
+from tiny_language_models import BERT, CAUSAL, GROUPED, PAD, SPECIAL, tiny_language_model
+from tiny_models import far_from_the_start
 
 SENTENCES = [[1, 5, 3, 4, 1], [1, 9, 6], [1, 4, 4, 10, 2, 1]]
+NEO = {"hidden_size": 8, "num_layers": 2, "num_heads": 2, "attention_types": [[["global"], 2]]}
+XLM = {"emb_dim": 8, "n_layers": 2, "n_heads": 2, "max_position_embeddings": 12, "pad_index": PAD}
+T5 = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": PAD}
+OTHERS = {
+    "phi": (PhiForCausalLM, PhiConfig, BERT),
+    "gpt-neo": (GPTNeoForCausalLM, GPTNeoConfig, {**SPECIAL, **NEO}),
+    "gemma": (GemmaForCausalLM, GemmaConfig, {**GROUPED, "head_dim": 4}),
+    "nemotron": (NemotronForCausalLM, NemotronConfig, GROUPED),
+    "mpnet": (MPNetForMaskedLM, MPNetConfig, BERT),
+    "xlm": (XLMWithLMHeadModel, XLMConfig, {**SPECIAL, **XLM}),
+    "t5": (T5ForConditionalGeneration, T5Config, {**SPECIAL, **T5}),
+}
+"""Whose output maps of heads have other names, or whose gains are 1 + w."""
 HEADS = {
     # The matrices of values and of what reads them, by layer.
     "bert": (
@@ -26,12 +57,31 @@ HEADS = {
     "opt": ("model.decoder.layers.{}.self_attn.{}", "v_proj", "model.decoder.layers.{}.self_attn.out_proj"),
     "llama": ("model.layers.{}.self_attn.{}", "v_proj", "model.layers.{}.self_attn.o_proj"),
     "qwen3": ("model.layers.{}.self_attn.{}", "v_proj", "model.layers.{}.self_attn.o_proj"),
+    "phi": ("model.layers.{}.self_attn.{}", "v_proj", "model.layers.{}.self_attn.dense"),
+    "gpt-neo": ("transformer.h.{}.attn.attention.{}", "v_proj", "transformer.h.{}.attn.attention.out_proj"),
+    "gemma": ("model.layers.{}.self_attn.{}", "v_proj", "model.layers.{}.self_attn.o_proj"),
+    "mpnet": ("mpnet.encoder.layer.{}.attention.attn.{}", "v", "mpnet.encoder.layer.{}.attention.attn.o"),
+    "xlm": ("transformer.attentions.{}.{}", "v_lin", "transformer.attentions.{}.out_lin"),
+    "t5": ("decoder.block.{}.layer.1.EncDecAttention.{}", "v", "decoder.block.{}.layer.1.EncDecAttention.o"),
 }
 QUERIES = {"bert": ("query", "key"), "distilbert": ("q_lin", "k_lin"), "opt": ("q_proj", "k_proj")}
 
 
+def model_of(name):
+    """See `tiny_language_model`."""
+    if name not in OTHERS:
+        return tiny_language_model(name)
+    model_class, config_class, settings = OTHERS[name]
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = model_class(config_class(**settings)).double().eval()
+    return far_from_the_start(model)
+
+
 def batch_of(name):
-    if name in CAUSAL:
+    if name == "t5":
+        return TargetToken(), target_batch(SENTENCES, [each[::-1] for each in SENTENCES], PAD, PAD)
+    if name in (*CAUSAL, "phi", "gpt-neo", "gemma", "nemotron"):
         return PretrainedCausal(), next_token_batch(SENTENCES, PAD)
     return PretrainedMasked(), masked_batch(SENTENCES, [[1, 3], [1], [2, 3, 4]], mask=2, pad=PAD)
 
@@ -79,9 +129,12 @@ def change_queries(model, name, layer, size):
 @torch.no_grad()
 def absorb(norm, readers, factors):
     """The norm's scale times `factors`, and the maps that read it divided by them."""
-    for parameter in (norm.weight, getattr(norm, "bias", None)):
-        if parameter is not None:
-            parameter *= factors
+    if type(norm).__name__ in ("GemmaRMSNorm", "NemotronLayerNorm1P"):
+        norm.weight += (1 + norm.weight) * (factors - 1)
+    else:
+        norm.weight *= factors
+    if getattr(norm, "bias", None) is not None:
+        norm.bias *= factors
     for reader in readers:
         reader.weight /= factors[:, None] if type(reader).__name__ == "Conv1D" else factors
 
@@ -102,6 +155,10 @@ NORMS = {
     "roberta-pre-layer-norm": lambda m: [
         (b.intermediate.LayerNorm, [b.intermediate.dense]) for b in m.roberta_prelayernorm.encoder.layer
     ],
+    "gemma": lambda m: [
+        (b.post_attention_layernorm, [b.mlp.gate_proj, b.mlp.up_proj]) for b in m.model.layers
+    ],
+    "nemotron": lambda m: [(b.post_attention_layernorm, [b.mlp.up_proj]) for b in m.model.layers],
     "gpt-neox": lambda m: [(b.post_attention_layernorm, [b.mlp.dense_h_to_4h]) for b in m.gpt_neox.layers],
 }
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from ragged_batches import LENGTH, WORDS, repeated, several_masks
 from reparametrisations import (
     HEADS,
@@ -14,18 +15,32 @@ from reparametrisations import (
     batch_of,
     change_queries,
     change_values,
+    invertible,
+    model_of,
     rescale_neurons,
 )
-from transformers import PerceiverConfig, PerceiverForMaskedLM
+from transformers import (
+    PerceiverConfig,
+    PerceiverForMaskedLM,
+    SqueezeBertConfig,
+    SqueezeBertForMaskedLM,
+    XLNetConfig,
+    XLNetLMHeadModel,
+)
 
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.fisher_diagonal import unit_products, unit_trace
+from isoloss.curvature.fisher_diagonal import unit_trace
 from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.units import unit_products, units_of
 from isoloss.curvature.weight_changes import output_rows
+from isoloss.errors import BadInput
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
-from tiny_language_models import tiny_language_model
-from tiny_models import tiny_model
+from tiny_language_models import BERT, SPECIAL, tiny_language_model
+from tiny_models import far_from_the_start, tiny_model
+
+ROUNDED = ("llama", "qwen3", "gemma", "nemotron", "t5")
+"""Models whose norms compute in single precision."""
 
 
 def scores_and_flatness(model, objective, batch):
@@ -46,7 +61,7 @@ def relative_changes(model, objective, batch, change):
 
 @pytest.mark.parametrize("name", HEADS)
 def test_values_of_heads_may_be_changed_by_any_invertible_matrix(name):
-    model, (objective, batch) = tiny_language_model(name), batch_of(name)
+    model, (objective, batch) = model_of(name), batch_of(name)
     size = getattr(model.config, "head_dim", None) or 4
     size = 2 if name == "llama" else size
 
@@ -55,7 +70,7 @@ def test_values_of_heads_may_be_changed_by_any_invertible_matrix(name):
             change_values(model, name, layer, size)
 
     scores, units, usual = relative_changes(model, objective, batch, change)
-    tolerance = 1e-5 if name in ("llama", "qwen3") else 1e-7
+    tolerance = 1e-5 if name in ROUNDED else 1e-7
     assert scores <= tolerance
     assert units <= 10 * tolerance
     assert usual > 1e-6
@@ -63,7 +78,7 @@ def test_values_of_heads_may_be_changed_by_any_invertible_matrix(name):
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_so_may_queries_and_keys_without_rotating_positions(name):
-    model, (objective, batch) = tiny_language_model(name), batch_of(name)
+    model, (objective, batch) = model_of(name), batch_of(name)
     scores, units, usual = relative_changes(
         model, objective, batch, lambda: change_queries(model, name, 1, 4)
     )
@@ -73,14 +88,14 @@ def test_so_may_queries_and_keys_without_rotating_positions(name):
 
 @pytest.mark.parametrize("name", NORMS)
 def test_a_norms_scale_may_be_absorbed_by_what_reads_it(name):
-    model, (objective, batch) = tiny_language_model(name), batch_of(name)
+    model, (objective, batch) = model_of(name), batch_of(name)
 
     def change():
         for norm, readers in NORMS[name](model):
             absorb(norm, readers, torch.linspace(0.4, 2.5, norm.weight.numel()).double())
 
     scores, units, usual = relative_changes(model, objective, batch, change)
-    tolerance = 1e-5 if name == "llama" else 1e-7
+    tolerance = 1e-5 if name in ROUNDED else 1e-7
     assert scores <= tolerance
     assert units <= 10 * tolerance
     assert usual > 1e-6
@@ -105,7 +120,7 @@ def test_latent_vectors_and_positions_that_perceiver_keeps_as_they_are_are_table
     few = {"num_latents": 3, "d_latents": 8, "d_model": 8, "num_self_attends_per_block": 1}
     heads = {"num_self_attention_heads": 2, "num_cross_attention_heads": 2, "qk_channels": 8, "v_channels": 8}
     model = PerceiverForMaskedLM(PerceiverConfig(vocab_size=9, max_position_embeddings=5, **few, **heads))
-    tables = {each.name.removeprefix("perceiver.") for each in output_rows(model) if each.is_table}
+    tables = {each.name.removeprefix("perceiver.") for each in output_rows(model) if each.row_is_unit}
     assert tables == {
         "embeddings.latents",
         "decoder.output_position_encodings.position_embeddings",
@@ -123,6 +138,49 @@ def test_neurons_of_a_relu_network_may_be_rescaled():
     assert units <= 1e-6 < usual
 
 
+def test_so_may_xlnets_whose_matrices_have_a_dimension_for_the_heads():
+    shape = {"d_model": 8, "n_layer": 2, "n_head": 2, "d_inner": 12}
+    model = far_from_the_start(XLNetLMHeadModel(XLNetConfig(**SPECIAL, **shape)).double().eval())
+
+    @torch.no_grad()
+    def change():
+        for layer, block in enumerate(model.transformer.layer):
+            for head in range(2):
+                a = invertible(4, 2 * layer + head)
+                block.rel_attn.v[:, head] = block.rel_attn.v[:, head] @ a.T
+                block.rel_attn.o[:, head] = block.rel_attn.o[:, head] @ torch.linalg.inv(a)
+
+    scores, units, usual = relative_changes(model, *batch_of("bert"), change)
+    assert scores <= 1e-7
+    assert units <= 1e-6 < usual
+
+
+def test_any_matrix_may_act_between_the_two_of_an_adapter():
+    asked = LoraConfig(r=2, target_modules=["c_attn", "c_proj"], fan_in_fan_out=True)
+    model = far_from_the_start(get_peft_model(tiny_language_model("gpt2"), asked).double().eval())
+
+    @torch.no_grad()
+    def change():
+        for at, module in enumerate(each for each in model.modules() if hasattr(each, "lora_A")):
+            a = invertible(2, at)
+            module.lora_A.default.weight.copy_(a @ module.lora_A.default.weight)
+            module.lora_B.default.weight.copy_(module.lora_B.default.weight @ torch.linalg.inv(a))
+
+    scores, units, usual = relative_changes(model, *batch_of("gpt2"), change)
+    assert scores <= 1e-7
+    assert units <= 1e-6 < usual
+
+
+def test_an_attention_in_which_nothing_is_seen_to_read_the_heads_is_refused():
+    model = SqueezeBertForMaskedLM(SqueezeBertConfig(**BERT, embedding_size=8)).double().eval()
+    objective, batch = batch_of("bert")
+    with pytest.raises(BadInput, match=r"the heads of transformer\.encoder\.layers\.0\.attention"):
+        unit_trace(model, [batch], objective)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("attention." not in name)
+    assert unit_trace(model, [batch], objective).units
+
+
 DRAWS = 24
 
 
@@ -132,7 +190,7 @@ def test_it_is_the_sum_over_units_of_the_rise_of_kl_along_each():
     values = unit_trace(model, [repeated(batch, DRAWS)], objective, seed=0).values.view(DRAWS, -1)
     scores, derivatives = scores_and_their_derivatives(model, objective, batch)
     moved = []
-    for each in output_rows(model):
+    for each in units_of(model, lambda: objective.logits(model, batch)):
         for unit in indicators(each):
             moved.append(derivatives[each.name].flatten(2) @ (each.weight * unit).flatten())
     # Twice the rise of KL to second order: the variance of the change of scores under the distribution.

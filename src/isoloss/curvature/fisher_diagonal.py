@@ -7,7 +7,6 @@ neuron's incoming weights times a number and its outgoing ones divided by it. Th
 weights on which the changes act by a matrix A, since g then changes by the transposed inverse of A.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,13 +14,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from isoloss.curvature.derivatives import MeasuredParameters, is_norm, trainable_parameters
+from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
 from isoloss.curvature.loss import sentence_weights
 from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bits
 from isoloss.curvature.per_sentence.every_other_parameter import gradients_by_sentence
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import refuse_too_few
-from isoloss.curvature.weight_changes import OutputRows, output_rows
+from isoloss.curvature.units import unit_products, units_of
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
@@ -132,12 +131,6 @@ def _predictions_apart(batch: Batch) -> Batch:
     )
 
 
-_OUTPUT_OF_HEADS = re.compile(
-    r"(?:attention\.output\.dense|attention\.dense|attention\.out_lin|attn\.c_proj|attn\.Wo|attn\.out_proj"
-    r"|o_proj)\.weight$"
-)
-
-
 @dataclass(frozen=True)
 class UnitTrace:
     """One unbiased value per sentence of Σ over units u of E_y ⟨w_u, ∇_u log f_y⟩², in nats, float64.
@@ -159,23 +152,6 @@ class UnitTrace:
         return paired_difference(self.values, reference.values)
 
 
-def unit_products(each: OutputRows, gradients: Float[Tensor, "k ..."]) -> Float[Tensor, "k u"]:
-    """⟨w_u, g_u⟩ of a parameter's units, of k gradients of its shape.
-
-    - A matrix that maps: what reads one input number, a column. Invariant under any invertible matrix that
-      acts on its outputs (rotations of heads), and under factors on its inputs (gains, neurons).
-    - The output map of attention heads, and a table of embeddings: a row; the changes act on its inputs.
-    - A norm's gain: each number. Any other vector, a bias: the whole of it.
-    """
-    products = each.rows.double() * each.of(gradients).double()
-    if each.rows.ndim > 1:
-        acts_on_inputs = each.is_table or _OUTPUT_OF_HEADS.search(each.name)
-        return products.sum(-1 if acts_on_inputs else -2).flatten(1)
-    if is_norm(each.name) and each.name.endswith("weight"):
-        return products
-    return products.flatten(1).sum(1, keepdim=True)
-
-
 def unit_trace(
     model: nn.Module,
     batches: Sequence[Batch],
@@ -185,7 +161,7 @@ def unit_trace(
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress = silent,
 ) -> UnitTrace:
-    """Σ_u E_t E_{y ~ f} ⟨w_u, ∇_{w_u} log f_y⟩² over units u (`unit_products`), with `fisher_directions`.
+    """Σ_u E_t E_{y ~ f} ⟨w_u, ∇_{w_u} log f_y⟩² over units u (`units_of`), with `fisher_directions`.
 
     Unlike the trace, it is the same after rotations of heads (and any other invertible change of their
     values), absorbed norm scales, rescaled neurons of positively homogeneous layers, and permutations. Where
@@ -194,16 +170,17 @@ def unit_trace(
 
     Forms every sentence's gradients, k sentences at a time as `memory_bytes` allows. Sentence i's signs
     depend only on `seed` and i. Raises BadInput for fewer than two sentences, when no parameter needs a
-    gradient, and where a logit is not finite.
+    gradient, where a logit is not finite, and as `units_of` does.
     """
     n = sum(map(len, batches))
     refuse_too_few(n)
     MeasuredParameters.of(model)  # refuses a model without any
     parameters = trainable_parameters(model)
-    weights = {each.name: each for each in output_rows(model)}
     found: list[Tensor] = []
     units: dict[str, int] = {}
     with evaluation_mode(model):
+        sentence = batches[0].part(0, 1).to(device_of(model))
+        weights = {each.name: each for each in units_of(model, lambda: objective.logits(model, sentence))}
         for batch in (each.to(device_of(model)) for each in batches):
             first, counts = sum(map(len, found)), torch.bincount(batch.rows, minlength=len(batch))
             with torch.no_grad():

@@ -268,14 +268,14 @@ _CONVOLUTIONS = nn.Conv1d | nn.Conv2d | nn.Conv3d
 class OutputRows:
     """A parameter and how it is laid out: stored as `weight`, viewed in `shape`, and then perhaps turned.
 
-    Of a table, as of embeddings, a row is looked up.
+    `row_is_unit` where what belongs together is a row and not a column, as of a table of embeddings.
     """
 
     name: str
     weight: Tensor
     shape: tuple[int, ...]
     turned: bool = False
-    is_table: bool = False
+    row_is_unit: bool = False
 
     @property
     def rows(self) -> Tensor:

@@ -1,0 +1,124 @@
+"""Units of weights: sets on which the changes of weights that leave a network's function act by a matrix."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from isoloss.curvature.derivatives import is_norm
+from isoloss.curvature.weight_changes import OutputRows, output_rows
+from isoloss.errors import BadInput
+
+_ATTENTION = re.compile("attention$", re.IGNORECASE)
+_USED_WITHOUT_A_CALL = {"XLNetRelativeAttention": "o", "MultiheadAttention": "out_proj.weight"}
+"""What reads the heads of attentions that call no module for it, by their type."""
+
+
+def unit_products(each: OutputRows, gradients: Float[Tensor, "k ..."]) -> Float[Tensor, "k u"]:
+    """⟨w_u, g_u⟩ of a parameter's units, of k gradients of its shape, laid out as `units_of` has it.
+
+    - A matrix that maps: what reads one input number, a column. Invariant under any invertible matrix that
+      acts on its outputs (rotations of heads), and under factors on its inputs (gains, neurons).
+    - The output map of attention heads, and a table of embeddings: a row; the changes act on its inputs.
+    - A norm's gain: each number. Any other vector, a bias: the whole of it.
+    """
+    products = each.rows.double() * each.of(gradients).double()
+    if each.rows.ndim > 1:
+        return products.sum(-1 if each.row_is_unit else -2).flatten(1)
+    return products if _is_gain(each) else products.flatten(1).sum(1, keepdim=True)
+
+
+def _is_gain(each: OutputRows) -> bool:
+    return each.rows.ndim == 1 and is_norm(each.name) and each.name.endswith(".weight")
+
+
+@torch.no_grad()
+def units_of(model: nn.Module, forward: Callable[[], object]) -> list[OutputRows]:
+    """All trainable parameters, laid out by units; `forward` passes a sentence through the model.
+
+    The units of a map that reads attention heads are its rows, and a norm that multiplies by 1 + w, as
+    Gemma's, has units of 1 + w. Both are seen in the pass, whatever they are called. Raises BadInput for an
+    attention in which nothing is seen to read the heads.
+    """
+    found = output_rows(model)
+    modules = dict(model.named_modules())
+    norms = {each.name: modules[each.name.rpartition(".")[0]] for each in found if _is_gain(each)}
+    seen = _Seen()
+    with ExitStack() as hooks:
+        for name, norm in norms.items():
+            hooks.enter_context(norm.register_forward_pre_hook(seen.norm(name), with_kwargs=True))
+        for name, attention in _trained_attentions(model):
+            for inner, module in attention.named_modules(prefix=name):
+                if isinstance(weight := getattr(module, "weight", None), Tensor) and weight.ndim > 1:
+                    hooks.enter_context(module.register_forward_pre_hook(seen.map(f"{inner}.weight")))
+            hooks.enter_context(attention.register_forward_hook(seen.end_of_attention(name)))
+        forward()
+    for at, each in enumerate(found):
+        # Any matrix may act between the two of LoRA's.
+        if each.name in seen.readers or ".lora_B." in each.name:
+            found[at] = replace(each, row_is_unit=True)
+        elif each.name in seen.norms and _adds_one(norms[each.name], *seen.norms[each.name]):
+            found[at] = replace(each, weight=each.weight + 1)
+    return found
+
+
+def _trained_attentions(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """The modules whose type is called an attention, but for those inside of others, by name."""
+    outer = None
+    for name, module in model.named_modules():
+        if outer is not None and name.startswith(f"{outer}."):
+            continue
+        trained = any(each.requires_grad for each in module.parameters())
+        if trained and _ATTENTION.search(type(module).__name__):
+            outer = name
+            yield name, module
+
+
+@dataclass
+class _Seen:
+    """What hooks note in a pass, by names of weights: `readers` of heads, and the arguments of `norms`."""
+
+    readers: set[str] = field(default_factory=set)
+    norms: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    called: list[tuple[str, Tensor]] = field(default_factory=list)
+    """The maps that the present attention has called, and what they read."""
+
+    def norm(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
+        return lambda _, arguments, options: self.norms.update({name: (arguments, options)})
+
+    def map(self, name: str) -> Callable[[nn.Module, Any], None]:
+        return lambda _, arguments: self.called.append((name, arguments[0]))
+
+    def end_of_attention(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
+        def ended(attention: nn.Module, _: Any, __: Any) -> None:
+            self.readers.add(_reader_of_heads(name, attention, self.called))
+            self.called.clear()
+
+        return ended
+
+
+def _reader_of_heads(name: str, attention: nn.Module, called: list[tuple[str, Tensor]]) -> str:
+    """The map that was called last, if no other one read the same numbers."""
+    kind = type(attention).__name__
+    if not called and kind in _USED_WITHOUT_A_CALL:
+        return f"{name}.{_USED_WITHOUT_A_CALL[kind]}"
+    read = [each.untyped_storage().data_ptr() for _, each in called]
+    if len(called) < 2 or read[-1] in read[:-1]:
+        raise BadInput(
+            f"unit_trace cannot tell what reads the heads of {name} ({kind}), and would depend on more than "
+            "the model's function; leave it out, or measure normalised_trace"
+        )
+    return called[-1][0]
+
+
+def _adds_one(norm: nn.Module, arguments: Any, options: Any) -> bool:
+    """Whether the norm gives anything but 0 where its parameters are 0."""
+    zeros = {name: torch.zeros_like(each) for name, each in norm.named_parameters()}
+    given = functional_call(norm, zeros, arguments, options)
+    return bool((given[0] if isinstance(given, tuple) else given).any())
