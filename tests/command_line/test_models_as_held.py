@@ -7,9 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from called import Capture, answer, json_of, output_of, refused
-from peft import LoraConfig, get_peft_model
+from peft import LoraConfig, PeftModel, get_peft_model
 
 from isoloss.models.loading import load_any_language_model
+from tiny_models import far_from_the_start
 
 
 def test_a_folder_of_checkpoints_stands_for_all_of_them_by_step(
@@ -70,18 +71,28 @@ def test_what_has_no_gradient_or_no_tokens_is_told_what_to_measure(
     assert "install" not in error
 
 
-def test_an_adapter_in_place_of_weights_is_told_to_be_merged(
+def test_an_adapter_replaces_weights_by_those_that_it_makes_of_them(
     models: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    base = str(models / "gpt2")
-    asked = LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True)
-    get_peft_model(load_any_language_model(base)[0], asked).save_pretrained(tmp_path / "adapter")
-    settings = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
-    settings |= {"base_model_name_or_path": base}
-    (tmp_path / "adapter" / "adapter_config.json").write_text(json.dumps(settings))
-    text = ("--text", models / "text.txt")
-    told = refused(capsys, "sensitivity", base, *text, "--replacement", tmp_path / "adapter")
-    assert "merge the adapter into its base model, and name the folder of the merged model" in told
+    base, adapter, merged = str(models / "gpt2"), tmp_path / "adapter", tmp_path / "merged"
+    asked = LoraConfig(r=2, target_modules=["c_attn"], modules_to_save=["ln_f"], fan_in_fan_out=True)
+    adapted = far_from_the_start(get_peft_model(load_any_language_model(base)[0], asked))
+    adapted.save_pretrained(adapter)
+    settings = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(json.dumps(settings | {"base_model_name_or_path": base}))
+    PeftModel.from_pretrained(load_any_language_model(base)[0], adapter).merge_and_unload().save_pretrained(
+        merged
+    )
+    text = ("--text", models / "text.txt", "--sentences", 4, "--json")
+    of_both = [
+        json_of(answer(capsys, "sensitivity", base, *text, "--replacement", each))["records"]
+        for each in (adapter, merged)
+    ]
+    values = [[each["value"] for each in records] for records in of_both]
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+    assert {each["settings"]["part"] for each in of_both[0]} == {"layer 1", "final norm", "all"}
+    told = refused(capsys, "sensitivity", adapter, *text, "--replacement", base)
+    assert "name another adapter, or merge this one into its base model" in told
 
 
 @pytest.mark.parametrize("named", ["folder", "file"])

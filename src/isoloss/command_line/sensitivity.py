@@ -67,7 +67,7 @@ class SensitivityOptions:
     prune: Annotated[tuple[float, ...], tyro.conf.arg(metavar="SHARE [...]", help_behavior_hint="")] = ()
     """Set that share of each matrix's numbers to 0, those of smallest magnitude."""
     replacement: Annotated[str | None, tyro.conf.arg(metavar="MODEL", help_behavior_hint="")] = None
-    """Replace the weights by those of another model of the same shape, fine-tuned or merged, for example."""
+    """Replace the weights by another model's of the same shape, fine-tuned or merged, or by an adapter's."""
     by: Literal["layer", "kind", "tensor"] = "layer"
     """What is changed at a time."""
     trace_only: bool = False
@@ -186,22 +186,30 @@ def _bits(options: SensitivityOptions) -> tuple[int, ...]:
 
 
 def _replacement(options: SensitivityOptions, model: "PreTrainedModel") -> "WeightChange":
-    """Raises BadInput for a model whose parameters have other names or shapes."""
+    """Of an adapter, by its base model with the adapter's weights, unless an adapter is to be replaced.
+
+    Raises BadInput for a model whose parameters have other names or shapes.
+    """
     from isoloss.curvature.derivatives import trainable_parameters
     from isoloss.curvature.weight_changes import Replacement
     from isoloss.measurements.models_together import load_together
+    from isoloss.models.adapters import merge_adapter
     from isoloss.results.checkpoint import ADAPTER_FILE
 
     assert options.replacement is not None
     loaded, _ = load_together([options.replacement], options.objective, model.dtype, "cpu", None)
     other = loaded[options.replacement]
+    added = [(Path(each) / ADAPTER_FILE).is_file() for each in (options.model, options.replacement)]
+    if added == [False, True]:
+        merge_adapter(other)
     shapes = [
         {name: tuple(p.shape) for name, p in trainable_parameters(each).items()} for each in (model, other)
     ]
-    added = [(Path(each) / ADAPTER_FILE).is_file() for each in (options.model, options.replacement)]
     advice = "name a model of the same shape"
-    if added[0] != added[1]:
-        advice = "merge the adapter into its base model, and name the folder of the merged model"
+    if added == [True, False]:
+        advice = (
+            "name another adapter, or merge this one into its base model and name the merged model's folder"
+        )
     for name in [*shapes[0], *shapes[1]]:
         here, its = (each.get(name, "no such tensor") for each in shapes)
         if here != its:

@@ -129,3 +129,26 @@ def add_adapter(model: PreTrainedModel, name: str) -> None:
     lacking = [min(each) for each in names.values() if each <= missing]
     if lacking:
         raise BadInput(f"the adapter {name} lacks {min(lacking)}; fetch or copy its folder again")
+
+
+def merge_adapter(model: PreTrainedModel) -> None:
+    """Put what `add_adapter` made of a base model's weights in their place; all of them require gradients.
+
+    As `merge_and_unload` of peft does, for which one would have to keep the object that wraps the model.
+    """
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    replaced = None
+    for name, module in list(model.named_modules(remove_duplicate=False)):
+        if replaced is not None and name.startswith(f"{replaced}."):
+            continue
+        if hasattr(module, "unload_and_optionally_merge_module"):
+            merged = module.unload_and_optionally_merge_module(True, False, None)
+        elif isinstance(module, BaseTunerLayer):
+            module.merge()
+            merged = module.get_base_layer()
+        else:
+            continue
+        replaced, (parent, _, last) = name, name.rpartition(".")
+        setattr(model.get_submodule(parent), last, merged)
+    model.requires_grad_(True)
