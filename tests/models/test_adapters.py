@@ -9,14 +9,26 @@ import pytest
 import torch
 from peft import AdaLoraConfig, LoraConfig, VeraConfig, get_peft_model
 from torch.func import functional_call
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
 
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
 from isoloss.models.loading import load_any_language_model, what_is_predicted
-from isoloss.models.task_heads import head_of
+from isoloss.models.task_heads import configuration_with_head, head_of, load_with_head
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
+from tiny_models import far_from_the_start
 
 KINDS = {
     "gpt2": (GPT2Transformer, ["c_attn", "c_fc"], True),
@@ -217,14 +229,58 @@ def test_what_is_no_adapter_is_refused(adapter, tmp_path, content, says):
         load_any_language_model(str(tmp_path / "all" / "adapter"))
 
 
-def test_an_adapter_of_a_head_is_not_taken_for_one_of_a_language_model(adapter, tmp_path):
+def of_task(task, adapter, tmp_path):
+    """The same folders, but of an adapter for that task."""
     shutil.copytree(adapter.parent, tmp_path / "all")
     path = tmp_path / "all" / "adapter" / "adapter_config.json"
-    settings = json.loads(path.read_text())
-    assert head_of(str(path.parent)) is None
-    path.write_text(json.dumps(settings | {"task_type": "SEQ_CLS"}))
-    with pytest.raises(BadInput, match=r"an adapter of a model with classes of texts .* merge_and_unload"):
-        head_of(str(path.parent))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"task_type": task}))
+    return str(path.parent)
+
+
+def test_an_adapter_is_for_the_task_that_it_names(adapter, tmp_path):
+    assert head_of(str(adapter)) is None
+    classes = of_task("SEQ_CLS", adapter, tmp_path)
+    assert head_of(classes) == "text classes"
+    with pytest.raises(
+        BadInput, match=r"neither the adapter .* nor its base model .* has .*, which its head"
+    ):
+        load_with_head(classes, "text classes")
+
+
+def test_an_adapter_that_answers_questions_is_refused(adapter, tmp_path):
+    with pytest.raises(BadInput, match=r"answers questions \(QUESTION_ANS\), whose head is not measured"):
+        head_of(of_task("QUESTION_ANS", adapter, tmp_path))
+
+
+SIZES = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}
+GPT2 = GPT2Config(vocab_size=11, n_embd=8, n_layer=2, n_head=2, pad_token_id=0)
+BERT = BertConfig(
+    vocab_size=11, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+)
+T5 = T5Config(vocab_size=11, **SIZES)
+TASKS = {
+    "SEQ_CLS": (GPT2LMHeadModel, GPT2, AutoModelForSequenceClassification, "c_attn", "text classes"),
+    "TOKEN_CLS": (BertForMaskedLM, BERT, AutoModelForTokenClassification, "query", "token classes"),
+    "SEQ_2_SEQ_LM": (T5ForConditionalGeneration, T5, AutoModelForSeq2SeqLM, "q", "target text"),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_adapter_of_a_head_is_added_to_its_base_model_with_the_head_that_it_stores(task, tmp_path):
+    language_model, config, kind, module, head = TASKS[task]
+    far_from_the_start(language_model(config)).save_pretrained(tmp_path / "base")
+    classes = {} if head == "target text" else {"num_labels": 3}
+    base = kind.from_pretrained(tmp_path / "base", **classes)
+    adapted, trained = moved(get_peft_model(base, LoraConfig(r=2, target_modules=[module], task_type=task)))
+    folder = str(saved(adapted, tmp_path))
+    assert head_of(folder) == head
+    loaded = load_with_head(folder, head)
+    ids = {"input_ids": torch.tensor([[3, 4, 5, 6]])}
+    ids |= {"decoder_input_ids": torch.tensor([[0, 4]])} if head == "target text" else {}
+    torch.testing.assert_close(loaded(**ids).logits, adapted.eval()(**ids).logits)
+    ours = list(filter(is_trained, loaded.parameters()))
+    assert sorted(tuple(each.shape) for each in ours) == sorted(tuple(each.shape) for each in trained)
+    assert configuration_with_head(folder, head).num_labels == loaded.config.num_labels
 
 
 def test_an_adapter_without_its_weights_is_refused(adapter, tmp_path):

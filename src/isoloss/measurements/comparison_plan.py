@@ -37,9 +37,8 @@ from isoloss.measurements.on_sentences import name_and_value, quantity_named, sh
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import SampledBatches, predicting_of
 from isoloss.measurements.task_texts import task_features
-from isoloss.models.folder_configuration import read_config
 from isoloss.models.loading import Prediction
-from isoloss.models.task_heads import head_of
+from isoloss.models.task_heads import configuration_with_head, head_of
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.estimate import sample_mean
@@ -224,7 +223,7 @@ def _read_corpus(
         return source
     head = heads[models[0]]
     assert head is not None  # only then is a table not read yet
-    return read_answers(head, {name: read_config(name) for name in models}, source)
+    return read_answers(head, {name: configuration_with_head(name, head) for name in models}, source)
 
 
 def planned_stages(

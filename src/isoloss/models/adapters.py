@@ -1,9 +1,11 @@
 """Adapters of peft: folders with weights that are added to those of a base model, named in the folder."""
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
@@ -32,13 +34,10 @@ _NOT_MEASURED = {
     "FROD": _ONE_VECTOR.format("FRoD"),
 }
 """By peft's name of their kind, as sentences go on."""
-_OF_HEADS = {
-    "SEQ_CLS": "with classes of texts",
-    "TOKEN_CLS": "with classes of words",
-    "QUESTION_ANS": "that answers questions",
-    "SEQ_2_SEQ_LM": "with an encoder and a decoder",
-}
-"""By peft's name of their task."""
+_BEFORE = "base_model.model."
+"""What peft puts before the names of weights."""
+_CLASSES = re.compile(r"(?:^|\.)(?:score|classifier|classification_head)\.(?:out_proj\.)?weight$")
+"""What gives the scores of classes in heads of `transformers`."""
 
 
 def base_of_adapter(name: str) -> str | None:
@@ -76,14 +75,51 @@ def base_of_adapter(name: str) -> str | None:
     return found
 
 
-def refuse_adapter_of_head(name: str) -> None:
-    """Raise BadInput if the adapter was trained for a head other than a language model's."""
-    task = str(_settings(Path(name)).get("task_type"))
-    if task in _OF_HEADS:
+def task_of_adapter(name: str) -> str | None:
+    """The task that an adapter was trained for, as peft calls it, such as SEQ_CLS; None if it does not say.
+
+    Raises BadInput for one that answers questions.
+    """
+    task = _settings(Path(name)).get("task_type")
+    if task == "QUESTION_ANS":
         raise BadInput(
-            f"{name} is an adapter of a model {_OF_HEADS[task]} ({task}), whose head is not told by its "
-            "folder; save what merge_and_unload returns with save_pretrained, and name that folder"
+            f"{name} is an adapter of a model that answers questions (QUESTION_ANS), whose head is not "
+            "measured; measure its base model"
         )
+    return task if isinstance(task, str) else None
+
+
+def stored_in_adapter(name: str) -> dict[str, Tensor]:
+    """The weights that an adapter stores, by their names in the model that it is added to.
+
+    Raises BadInput if there are none, or if peft is not installed.
+    """
+    return {each.removeprefix(_BEFORE): weight for each, weight in _weights(name).items()}
+
+
+def number_of_classes(stored: Mapping[str, Tensor]) -> int | None:
+    """How many classes the head has among the weights that an adapter stores; None if there is no head.
+
+    >>> import torch
+    >>> number_of_classes({"classifier.weight": torch.zeros(3, 8), "classifier.bias": torch.zeros(3)})
+    3
+    """
+    return next((len(weight) for each, weight in stored.items() if _CLASSES.search(each)), None)
+
+
+def _weights(name: str) -> dict[str, Tensor]:
+    folder = str(Path(name).resolve())
+    with refusing("adapter", name), quiet():
+        try:
+            from peft import load_peft_weights
+        except ImportError as error:
+            raise BadInput(
+                f"{name} is an adapter, which needs the package peft: pip install 'isoloss[peft]'"
+            ) from error
+        if not any(Path(folder).glob("adapter_model.*")):  # peft would look for a hub's model of that name
+            raise BadInput(f"{name} holds no adapter_model.safetensors; fetch or copy that file too")
+        weights: dict[str, Tensor] = load_peft_weights(folder, device="cpu")
+    return weights
 
 
 def _settings(folder: Path) -> dict[str, object]:
@@ -101,31 +137,25 @@ def add_adapter(model: PreTrainedModel, name: str) -> None:
 
     Raises BadInput if they are not those of an adapter of this model, or if peft is not installed.
     """
+    weights = _weights(name)
     with refusing("adapter", name), quiet():
-        try:
-            from peft import PeftConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
-        except ImportError as error:
-            raise BadInput(
-                f"{name} is an adapter, which needs the package peft: pip install 'isoloss[peft]'"
-            ) from error
-        folder = str(Path(name).resolve())
-        if not any(Path(folder).glob("adapter_model.*")):  # peft would look for a hub's model of that name
-            raise BadInput(f"{name} holds no adapter_model.safetensors; fetch or copy that file too")
-        settings = PeftConfig.from_pretrained(folder)
+        from peft import PeftConfig, PeftModel, set_peft_model_state_dict
+
+        settings = PeftConfig.from_pretrained(str(Path(name).resolve()))
         settings.inference_mode = False
         # Not `load_adapter` of transformers: it parts what is shared, and does not know what is trained.
         whole = PeftModel(model, settings, autocast_adapter_dtype=False)
-        loaded = set_peft_model_state_dict(whole, load_peft_weights(folder, device="cpu"))
+        loaded = set_peft_model_state_dict(whole, weights)
         for part in whole.base_model.children():
             if part is not model:  # the fixed matrices of VeRA
                 part.to(model.dtype)
     names: dict[nn.Parameter, set[str]] = {}
     for each, parameter in whole.named_parameters(remove_duplicate=False):
         if parameter.requires_grad:
-            names.setdefault(parameter, set()).add(each.removeprefix("base_model.model."))
+            names.setdefault(parameter, set()).add(each.removeprefix(_BEFORE))
     if not names:
         raise BadInput(f"the adapter {name} has no weights to measure; merge it into its base model")
-    missing = {each.removeprefix("base_model.model.") for each in loaded.missing_keys}
+    missing = {each.removeprefix(_BEFORE) for each in loaded.missing_keys}
     lacking = [min(each) for each in names.values() if each <= missing]
     if lacking:
         raise BadInput(f"the adapter {name} lacks {min(lacking)}; fetch or copy its folder again")

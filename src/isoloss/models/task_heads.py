@@ -17,7 +17,13 @@ from transformers import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.models.adapters import base_of_adapter, refuse_adapter_of_head
+from isoloss.models.adapters import (
+    add_adapter,
+    base_of_adapter,
+    number_of_classes,
+    stored_in_adapter,
+    task_of_adapter,
+)
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import bounded, refuse_other_weights, with_experts_apart
@@ -42,18 +48,24 @@ _ENDINGS: dict[str, Head] = {
 }
 NO_TOKEN = -1
 """A number that no token has."""
+_OF_ADAPTERS = {
+    "SEQ_CLS": "ForSequenceClassification",
+    "TOKEN_CLS": "ForTokenClassification",
+    "CAUSAL_LM": "ForCausalLM",
+}
+"""How the classes of models end for which an adapter is, by peft's name of its task."""
 
 
 def head_of(name: str) -> Head | None:
     """The kind of a model's head, by its configuration; None for a language model, and for any other head.
 
-    An adapter is one of a language model: raises BadInput if it says that it is of another.
+    Of an adapter, that of its task; if it names none, or is of an encoder and a decoder, its base model's.
+    Raises BadInput for an adapter that answers questions.
     """
-    if base_of_adapter(name) is not None:
-        refuse_adapter_of_head(name)
-        return None
-    config = read_config(name)
-    for architecture in config.architectures or ():
+    base = base_of_adapter(name)
+    config = read_config(base or name)
+    ending_of_task = None if base is None else _OF_ADAPTERS.get(task_of_adapter(name) or "")
+    for architecture in [ending_of_task] if ending_of_task else config.architectures or ():
         for ending, head in _ENDINGS.items():
             if architecture.endswith(ending):
                 several = getattr(config, "problem_type", None) == "multi_label_classification"
@@ -66,27 +78,45 @@ def head_of(name: str) -> Head | None:
 def load_with_head(name: str, head: Head, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """A model in evaluation mode on the CPU, with the head that its folder holds.
 
+    Of an adapter, its base model with the head and the weights that it stores; they alone require gradients.
     Raises BadInput if there is none, if it lacks weights, or if it predicts a number; Damaged if it is a
     checkpoint of ours that is not what was written.
     """
-    config = read_config(name)
-    _refuse_other_losses(name, config, head)
-    if Path(name).is_dir():
-        refuse_damaged(Path(name))
-    with refusing("model", name), quiet(), bounded(name):
+    config = _configuration(name, head)
+    base = base_of_adapter(name)
+    folder = base or name
+    if Path(folder).is_dir():
+        refuse_damaged(Path(folder))
+    with refusing("model", folder), quiet(), bounded(folder):
         model, found = class_of_head(head).from_pretrained(
-            name,
+            folder,
             config=config,
-            local_files_only=Path(name).is_dir(),
+            local_files_only=Path(folder).is_dir(),
             dtype=dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # refused below, naming them
         )
-        refuse_other_weights(name, model, found)
+        if base is not None:
+            _leave_to_adapter(name, base, found)
+        refuse_other_weights(folder, model, found)
+    if base is not None:
+        add_adapter(model, name)
     _tell_padding(model.config, head)
     with_experts_apart(model)
     loaded: PreTrainedModel = model.eval()
     return loaded
+
+
+def _leave_to_adapter(name: str, base: str, found: dict[str, Any]) -> None:
+    """Take what an adapter stores from what its base model lacks. Raises BadInput if it lacks more."""
+    stored = stored_in_adapter(name)
+    found["mismatched_keys"] = {each for each in found["mismatched_keys"] if each[0] not in stored}
+    found["missing_keys"] = {each for each in found["missing_keys"] if each not in stored}
+    if lacking := found["missing_keys"]:
+        raise BadInput(
+            f"neither the adapter {name} nor its base model {base} has {min(lacking)}, which its head reads; "
+            "save what merge_and_unload returns of the trained model, and name that folder"
+        )
 
 
 def class_of_head(head: Head) -> Any:
@@ -95,10 +125,22 @@ def class_of_head(head: Head) -> Any:
 
 
 def configuration_with_head(name: str, head: Head) -> Any:
-    """The configuration of a model, to build it of without weights; raises as `load_with_head` does."""
-    config = read_config(name)
-    _refuse_other_losses(name, config, head)
+    """The configuration of a model, to build it of without weights; raises as `load_with_head` does.
+
+    Of an adapter, its base model's, with as many classes as the head that it stores.
+    """
+    config = _configuration(name, head)
     _tell_padding(config, head)
+    return config
+
+
+def _configuration(name: str, head: Head) -> Any:
+    """As it is for loading, when what is called padding would be kept from gradients."""
+    base = base_of_adapter(name)
+    config = read_config(base or name)
+    if base is not None and head != "target text":
+        config.num_labels = number_of_classes(stored_in_adapter(name)) or config.num_labels
+    _refuse_other_losses(name, config, head)
     return config
 
 
