@@ -16,7 +16,7 @@ from isoloss.measurements.checkpoint_comparison import Comparison, constant_accu
 from isoloss.measurements.compared_checkpoints import LOSS, PROBE, TRACE, Checkpoint, families
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts, interval_of_difference
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.measured_models import measure
+from isoloss.measurements.measured_models import about, measure
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.measurements.verdicts import (
@@ -161,7 +161,7 @@ def test_an_open_question_is_decided_by_about_as_many_sentences_as_are_told():
     assert of(round(0.8 * copies))[0].answer == "open"
     assert of(round(1.2 * copies))[0].answer == "b"
     assert what_would_decide(found) == (
-        f"Open questions would be decided by about {open_one.needed:,.0f} sentences (flatter), if the "
+        f"Open questions would be decided by {about(open_one.needed)} sentences (flatter), if the "
         "differences are those found."
     )
     assert what_would_decide(of(round(1.2 * copies))) == ""

@@ -88,11 +88,10 @@ def _verdict_lines(shown: Shown) -> list[str]:
     """Each answer with everything that belongs to it in one line, and a line for each warning."""
     lines = []
     for each in shown.verdicts:
-        answered = "undecided" if each.answer == "open" else each.answer
         lines.append(
-            f"{each.second} flatter than {each.first} at the same loss? {answered}: trace {each.trace}, "
-            f"relative to the weights {each.normalised} nats, loss {each.loss} nats (of "
-            f"{each.loss_of_first:.4g}); each is {each.second} minus {each.first}"
+            f"{each.second} flatter than {each.first} at the same loss? {each.in_words}: trace {each.trace}, "
+            f"by which it is judged; relative to the weights {each.normalised} nats; loss {each.loss} nats "
+            f"(of {each.loss_of_first:.4g}); each is {each.second} minus {each.first}"
         )
         lines += [] if each.undecided is None else [each.undecided]
         lines += [f"warning: {warning}" for warning in each.warnings]

@@ -78,15 +78,30 @@ class FlatterVerdict:
         return found
 
     @property
+    def in_words(self) -> str:
+        """The answer, and why it is not asked.
+
+        >>> same = Estimate(0.0, 0.001, 99)
+        >>> FlatterVerdict("a", "b", same, same, same, loss_of_first=2.0, parameters=(9, 8)).in_words
+        'not asked, since they are of different sizes'
+        """
+        if self.answer != "not asked":
+            return "undecided" if self.answer == "open" else self.answer
+        apart = self.parameters[0] != self.parameters[1]
+        return f"not asked, since {'they are of different sizes' if apart else 'the losses differ'}"
+
+    @property
     def undecided(self) -> str | None:
         """What would decide an open question, as a sentence; None if it is not open, or nothing would."""
-        needed = self.sentences_needed
-        if self.answer != "open" or math.isinf(needed):
+        needed, read = self.sentences_needed, f"{self.trace.n:,} sentences"
+        if self.answer != "open":
             return None
-        return (
-            f"undecided on {self.trace.n:,} sentences; {about(needed)} would decide it, if the differences "
-            "are those found"
-        )
+        if not any(each.value or each.standard_error for each in (self.trace, self.normalised, self.loss)):
+            return f"nothing differs on {read}: {self.first} and {self.second} are the same model"
+        if math.isinf(needed):
+            return None
+        shows = "show that the losses differ, and end the question" if self._losses_apart else "decide it"
+        return f"undecided on {read}; {about(needed)} would {shows}, if the differences are those found"
 
     @property
     def sentences_needed(self) -> float:
@@ -101,8 +116,12 @@ class FlatterVerdict:
         ('open', 390)
         """
         (_, of_losses), (_, of_trace) = self._same_loss, self._below_zero(self.trace)
-        apart = abs(self.loss.value) > SAME_LOSS * abs(self.loss_of_first)
-        return of_losses if apart else max(of_losses, of_trace)
+        return of_losses if self._losses_apart else max(of_losses, of_trace)
+
+    @property
+    def _losses_apart(self) -> bool:
+        """Whether they differ too much, if their difference is the one found."""
+        return abs(self.loss.value) > SAME_LOSS * abs(self.loss_of_first)
 
     @property
     def _same_loss(self) -> tuple[Verdict, float]:
@@ -124,7 +143,8 @@ def judged(
 ) -> tuple[Verdict, float]:
     """Whether the interval of a difference lies in what is allowed, and how many units would decide that.
 
-    Intervals fall as 1/√n. If it is decided, 0 units; if the difference lies on a bound, infinitely many.
+    Intervals fall as 1/√n. If it is decided, 0 units, else more than there are; if the difference lies on a
+    bound, infinitely many.
 
     >>> judged(Estimate(-0.1, 0.1, 100), (-0.3, 0.1), below(0.0))
     (<Verdict.INCONCLUSIVE: 'inconclusive'>, 400.0)
@@ -134,7 +154,7 @@ def judged(
         return verdict, 0.0
     half = (interval[1] - interval[0]) / 2
     gap = 0.0 if allowed is None else min(abs(difference.value - bound) for bound in allowed.bounds)
-    return verdict, difference.n * (half / gap) ** 2 if gap > 0 else math.inf
+    return verdict, max(difference.n + 1, difference.n * (half / gap) ** 2) if gap > 0 else math.inf
 
 
 def interval_of_difference(difference: Estimate, confidence: float) -> tuple[float, float]:

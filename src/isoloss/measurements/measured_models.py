@@ -1,5 +1,6 @@
 """A quantity of one or several models on the same sentences, masks and draws of a text."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -199,12 +200,15 @@ def progress_of(name: str, progress: Progress) -> Progress:
 
 
 def about(sentences: float) -> str:
-    """A number of sentences that would settle a question, in words.
+    """A number of sentences that would settle a question, in words: two digits, rounded up.
 
-    >>> about(1234.2), about(MOST_SENTENCES)
-    ('about 1,234', 'more than a billion')
+    >>> about(20.3), about(1234.2), about(MOST_SENTENCES)
+    ('about 21', 'about 1,300', 'more than a billion')
     """
-    return f"about {sentences:,.0f}" if sentences < MOST_SENTENCES else "more than a billion"
+    if sentences >= MOST_SENTENCES:
+        return "more than a billion"
+    step = 10 ** max(0, len(str(math.ceil(sentences))) - 2)
+    return f"about {math.ceil(sentences / step) * step:,}"
 
 
 def warnings_of(records: Iterable[Record]) -> list[str]:

@@ -95,7 +95,7 @@ def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
 
     >>> loss = PairVerdict("same loss", "loss", "a", "b", needed=1234.0)
     >>> what_would_decide([loss, PairVerdict("better", "probe", "a", "b", needed=99.0)])
-    'Open questions would be decided by about 1,234 sentences (same loss) and by more test examples or ...'
+    'Open questions would be decided by about 1,300 sentences (same loss) and by more test examples or ...'
     """
     needs = []
     for each in (each for each in verdicts if each.answer == OPEN):
