@@ -44,5 +44,7 @@ def loading(monkeypatch: Any, loaded: Any) -> list[Any]:
             raise loaded
         return loaded
 
-    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
+    monkeypatch.setitem(
+        sys.modules, "datasets", SimpleNamespace(load_dataset=load, are_progress_bars_disabled=lambda: True)
+    )
     return asked

@@ -164,7 +164,9 @@ def test_a_hub_that_cannot_be_reached_is_not_tried(monkeypatch, tmp_path, reacha
         seen.append(constants.HF_HUB_OFFLINE)
         return []
 
-    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
+    monkeypatch.setitem(
+        sys.modules, "datasets", SimpleNamespace(load_dataset=load, are_progress_bars_disabled=lambda: True)
+    )
     as_documents("openwebtext", tmp_path)
     assert seen == [before or not reachable]
     assert before == constants.HF_HUB_OFFLINE

@@ -110,6 +110,8 @@ def test_documents_are_read_from_the_hub_at_the_commit_of_a_revision(tmp_path: P
     source = HubDataSet(OWNER_NAME, streaming=True, revision=PARQUET)
     assert [document.text for document in source.documents(tmp_path, silent)] == LINES
     assert source.commit == commit(OWNER_NAME, PARQUET)
+    assert HubDataSet(OWNER_NAME).commit == commit(OWNER_NAME, PARQUET)
+    assert HubDataSet("someone/tables:a").commit == commit("someone/tables", "main")
     absent = HubDataSet("someone/nothing").documents(tmp_path, silent)
     with pytest.raises(BadInput, match="no data set can be read from someone/nothing: "):
         next(absent)
@@ -158,7 +160,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
         )
     assert made.returncode == 0, made.stderr[-2000:]
     found: dict = json.loads(made.stdout.rpartition("found ")[2])
-    return found
+    return found | {"stderr": made.stderr}
 
 
 @pytest.mark.slow
@@ -170,6 +172,11 @@ def test_a_scripted_data_set_is_read_from_its_parquet_files(found: dict) -> None
 @pytest.mark.slow
 def test_the_commit_that_was_read_is_recorded(found: dict) -> None:
     assert commit(OWNER_NAME, PARQUET) in json.dumps(found["sealed"])
+
+
+@pytest.mark.slow
+def test_no_bars_of_progress_are_written_where_no_terminal_shows_them(found: dict) -> None:
+    assert "Generating" not in found["stderr"]
 
 
 @pytest.mark.slow

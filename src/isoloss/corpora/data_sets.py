@@ -1,13 +1,14 @@
 """Hugging Face data sets: as corpora, and GLUE's tasks, if a hub or its cache has them."""
 
 import hashlib
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from huggingface_hub import constants
 
@@ -24,6 +25,9 @@ from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.models.hub_names import SECONDS_FOR_THE_HUB, hub_is_reachable
 from isoloss.progress import Progress
+
+if TYPE_CHECKING:
+    from huggingface_hub import DatasetInfo
 
 PARQUET = "refs/convert/parquet"
 """The revision under which the hub keeps a data set's Parquet files, if its own revision has a script that
@@ -65,9 +69,8 @@ def load_data_set(name: str, *, exported: bool = False, **options: Any) -> Any:
             f"{what} needs the package `datasets`; install isoloss[datasets], or give files"
         ) from error
     try:
-        with _without_vain_tries():
-            script = f"{path.rpartition('/')[2]}.py"
-            if not exported and ("revision" in options or script not in _files_at(path, None)):
+        with _without_vain_tries(), _bars_on_a_terminal_alone():
+            if not exported and ("revision" in options or not _is_script(path)):
                 return datasets.load_dataset(path, configuration or None, **options)
             options = {"revision": PARQUET, **options}
             folder = _folder_of(path, configuration, options["revision"])
@@ -102,17 +105,42 @@ def _folder_of(path: str, configuration: str, revision: str) -> str | None:
     return configuration or None
 
 
+def _is_script(path: str) -> bool:
+    """Whether the hub's data set is a script, as far as the hub can be asked."""
+    return f"{path.rpartition('/')[2]}.py" in _files_at(path, None)
+
+
 def _files_at(path: str, revision: str | None) -> list[str]:
     """The files of a hub's data set at a revision; none of a folder, or where the hub cannot be asked."""
+    found = _known_of(path, revision)
+    return [] if found is None else [each.rfilename for each in found.siblings or ()]
+
+
+def _known_of(path: str, revision: str | None) -> "DatasetInfo | None":
+    """What the hub says of a data set at a revision; None of a folder, or where it cannot be asked."""
     if Path(path).exists() or constants.HF_HUB_OFFLINE or not hub_is_reachable():
-        return []
+        return None
     from huggingface_hub import HfApi
 
     try:
-        found = HfApi().dataset_info(path, revision=revision, timeout=SECONDS_FOR_THE_HUB)
-        return [each.rfilename for each in found.siblings or ()]
+        return HfApi().dataset_info(path, revision=revision, timeout=SECONDS_FOR_THE_HUB)
     except Exception:  # the client raises many types; reading, which comes next, says what is wrong
-        return []
+        return None
+
+
+@contextmanager
+def _bars_on_a_terminal_alone() -> Iterator[None]:
+    """Elsewhere, such as in a file, the bars of `datasets` would be one long line."""
+    import datasets
+
+    if sys.stderr.isatty() or datasets.are_progress_bars_disabled():
+        yield
+        return
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        datasets.enable_progress_bars()
 
 
 @contextmanager
@@ -147,7 +175,8 @@ class HubDataSet:
     hub's cache, and interrupted ones resume there; with `streaming`, only what is made of the data is
     kept, and an interrupted preparation reads from the first row again. A row's text is in `column`.
     BookCorpus's rows are sentences: pack them across documents. `revision` is the hub's name of a version,
-    such as `PARQUET`; rows are read from the commit that it stands for when first asked (`commit`).
+    by default its latest, or `PARQUET` of a script; rows are read from the commit that it stands for when
+    first asked (`commit`).
     """
 
     name: str
@@ -158,15 +187,16 @@ class HubDataSet:
 
     @cached_property
     def commit(self) -> str | None:
-        """The commit that `revision` stands for on the hub; None without one, or where it cannot be asked."""
-        if self.revision is None or not hub_is_reachable():
-            return None
-        from huggingface_hub import HfApi
+        """The commit that is read; None of a folder, or where the hub cannot be asked."""
+        found = _known_of(self.name.partition(":")[0], self._version)
+        return None if found is None else found.sha
 
-        try:
-            return HfApi().dataset_info(self.name.partition(":")[0], revision=self.revision).sha
-        except Exception:  # the client raises many types; reading, which comes next, says what is wrong
-            return None
+    @cached_property
+    def _version(self) -> str | None:
+        """The revision that is read."""
+        if self.revision is None and _is_script(self.name.partition(":")[0]):
+            return PARQUET
+        return self.revision
 
     @cached_property
     def digest(self) -> str:
@@ -190,8 +220,9 @@ class HubDataSet:
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
         """See `DocumentSource`; raises BadInput as `load_data_set`, and if the column is missing."""
-        at: dict[str, Any] = {"revision": self.commit or self.revision} if self.revision else {}
-        at |= {"exported": True} if self.revision == PARQUET else {}
+        revision = self.commit or self._version
+        at: dict[str, Any] = {} if revision is None else {"revision": revision}
+        at |= {"exported": True} if self._version == PARQUET else {}
         rows = iter(load_data_set(self.name, split=self.split, streaming=self.streaming, **at))
         for number in count(1):
             try:
