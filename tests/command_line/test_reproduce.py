@@ -129,10 +129,12 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
     assert families[-1]["hours_a100"] > families[0]["hours_a100"] > 0
     minutes = 60 * families[0]["hours_a100"] * 19.5 / 67 / 3  # three seeds
     assert families[0]["minutes_a_run_h100"] == pytest.approx(minutes)
+    assert families[0]["hours_h100"] == pytest.approx(3 * minutes / 60)
     # The paper: "transformers from 2M to 950M".
     assert 0.6e9 < families[-1]["parameters"] < 1.0e9
     assert content["total"]["runs"] == 6
-    assert content["total"]["operations"] == pytest.approx(sum(f["operations"] for f in families))
+    for summed in ("operations", "hours_h100"):
+        assert content["total"][summed] == pytest.approx(sum(family[summed] for family in families))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -34,6 +34,7 @@ LEAST_FIRST = (
     "H100, a seed",
     "parameters",
     "A100",
+    "H100",
     "GB on disk",
     "steps",
     "of the rate",
@@ -100,6 +101,7 @@ def cost_rows(
                 "operations": operations,
                 "hours_here": hours(operations, machine),
                 "hours_a100": hours(operations, A100),
+                "hours_h100": hours(operations, H100[first.compute.precision]),
                 "minutes_a_run_h100": 60 * hours(cost.operations, H100[first.compute.precision]),
                 "memory_gigabytes": cost.step.memory_bytes / 1e9,
                 "disk_gigabytes": len(alike) * cost.disk_bytes / 1e9,
@@ -159,6 +161,7 @@ def _numbers(row: Row) -> dict[str, str]:
         "operations": f"{row['operations']:.2e}",
         "here": _time(row["hours_here"]),
         "A100": _time(row["hours_a100"]),
+        "H100": _time(row["hours_h100"]),
         "H100, a seed": "" if per_seed is None else _time(per_seed / 60),
         "GB of memory": _three_digits(row["memory_gigabytes"]) if "memory_gigabytes" in row else "",
         "GB on disk": _three_digits(row["disk_gigabytes"]),
@@ -180,7 +183,15 @@ def _three_digits(value: float) -> str:
 
 
 def _total(rows: Sequence[Row]) -> Row:
-    summed = ("runs", "measurements", "operations", "hours_here", "hours_a100", "disk_gigabytes")
+    summed = (
+        "runs",
+        "measurements",
+        "operations",
+        "hours_here",
+        "hours_a100",
+        "hours_h100",
+        "disk_gigabytes",
+    )
     return {name: sum(row[name] for row in rows) for name in summed}
 
 
