@@ -105,6 +105,18 @@ def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
     page = (models / "page.html").read_text()
     assert "isoloss sensitivity gpt2" in page
     assert all(words in page for words in ("Rounding to few bits", "Other changes", "4 bits of 4"))
+    assert "from the trace</th>" in page
+    assert "measured</th>" not in page  # there is nothing in it without --check
+
+
+def test_a_prediction_of_a_large_change_comes_with_a_warning(run, models):
+    arguments = ("bert", "--text", "text.txt", "--sentences", 4, "--trace-only")
+    code, _, err = run(*arguments, "--noise", 3, "--json", "--output", "far.html")
+    assert code == 0
+    assert "predictions exceed 0.1 nats (300 % noise of " in err
+    assert "measure it with --check" in err
+    assert "predictions exceed 0.1 nats" in (models / "far.html").read_text()
+    assert "predictions exceed" not in run(*arguments, "--noise", 0.0001, "--json")[2]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`isoloss sensitivity`: what rounding and other changes of the weights would cost a model."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,11 +109,14 @@ def sensitivity(options: SensitivityOptions) -> int:
     with starting("sensitivity"):
         from isoloss.command_line.sensitivity_table import Shown, print_json, print_tables, write_allocation
         from isoloss.device import usable_device
+        from isoloss.measurements.sensitivity import beyond_trust
 
     usable_device(options.device)
     models, batches, _ = models_on_text(options, [options.model])
     changes = _changes(options, models[options.model])
     found, best = _predicted(options, models, batches, *changes)
+    if (doubt := beyond_trust(found)) is not None:
+        print(f"warning: {doubt}", file=sys.stderr)
     shown = Shown(options.model, found, best, options.by, batches, options.seed)
     if best is not None:
         write_allocation(shown, _allocation_file(options))

@@ -13,7 +13,10 @@ from isoloss.files import write_atomically
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sensitivity import UNIT, WHOLE, AllocatedBits, PartUnderChange
 from isoloss.results.estimate import Estimate
+from isoloss.results.record import in_digits
 
+READABLE = 0.1
+"""The smallest number that is shown without an exponent."""
 CHANGES_A_TABLE = 5
 CHECKED_A_TABLE = 2
 """How many changes fit into 80 columns, without and with the measured values beside them."""
@@ -102,10 +105,12 @@ def _table(shown: Shown, changes: Sequence[str], checked: bool) -> Table:
 def _cell(estimate: Estimate) -> str:
     """A value with two digits, and its standard error in percent of it.
 
-    >>> _cell(Estimate(1.234e-4, 1e-5, 32))
-    '1.2e-4 ±8%'
+    >>> _cell(Estimate(1.234e-4, 1e-5, 32)), _cell(Estimate(1.9, 0.38, 32))
+    ('1.2e-4 ±8%', '1.9 ±20%')
     """
     share = f" ±{100 * estimate.standard_error / estimate.value:.0f}%" if estimate.value > 0 else ""
+    if estimate.value >= READABLE:
+        return in_digits(estimate.value, 2) + share
     mantissa, exponent = f"{estimate.value:.1e}".split("e")
     return f"{mantissa}e{int(exponent)}{share}"
 

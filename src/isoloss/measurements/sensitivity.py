@@ -32,9 +32,11 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, sample_mean
-from isoloss.results.record import Record, Setting
+from isoloss.results.record import Record, Setting, in_brief
 
 UNIT = "nats per prediction"
+TRUSTED = 0.1
+"""In nats: predictions beyond it may be out by a factor of ten and more, since higher orders count."""
 WHOLE = "all"
 PartOf = Callable[[str], str]
 _LAYER = re.compile(r"(decoder )?layer \d+")
@@ -105,6 +107,25 @@ class PartUnderChange:
             for name, each in found.items()
             if each is not None
         ]
+
+
+def beyond_trust(found: Sequence[PartUnderChange]) -> str | None:
+    """How many predictions exceed `TRUSTED`, the largest, and what to do; None if none does.
+
+    >>> far = PartUnderChange("all", "3 bits", 99, Estimate(9.4, 0.1, 32))
+    >>> print(beyond_trust([far]))
+    1 of 1 predictions exceeds 0.1 nats (3 bits of all: 9.4 nats): so far from no change, a ... with --check
+    """
+    far = [each for each in found if each.best.value > TRUSTED]
+    if not far:
+        return None
+    most = max(far, key=lambda each: each.best.value)
+    checked = "believe what is measured" if most.measured is not None else "measure it with --check"
+    return (
+        f"{len(far):,} of {len(found):,} predictions exceed{'s' * (len(far) == 1)} {TRUSTED:g} nats "
+        f"({most.change} of {most.part}: {in_brief(most.best.value, 2)} nats): so far from no change, a "
+        f"prediction may be out by a factor of ten and more; {checked}"
+    )
 
 
 @dataclass(frozen=True)

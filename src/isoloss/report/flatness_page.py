@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from isoloss.curvature.weight_changes import Rounding
 from isoloss.measurements.measured_models import CONFIDENCE, MeasuredModels, row_title
-from isoloss.measurements.sensitivity import UNIT, WHOLE, PartUnderChange
+from isoloss.measurements.sensitivity import UNIT, WHOLE, PartUnderChange, beyond_trust
 from isoloss.panels import Axis, Bars, Chart, Colour, Lines, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import html_table
@@ -189,18 +189,26 @@ def sensitivity_page(
     if others:
         bars = Bars("part", Axis("value", f"KL ({UNIT})", "error"), Colour("change", ""))
         panels.append(_panel("other-changes", "Other changes", bars, others, bits_of))
-    rows = (
-        (each.part, each.change, each.numbers, each.from_trace, each.quadratic, each.measured)
-        for each in found
-    )
-    titles = ("part", "change", "numbers", "from the trace", "½ δᵀFδ", "measured")
+    columns: dict[str, list[object]] = {
+        "part": [each.part for each in found],
+        "change": [each.change for each in found],
+        "numbers": [each.numbers for each in found],
+        "from the trace": [each.from_trace for each in found],
+        "½ δᵀFδ": [each.quadratic for each in found],
+        "measured": [each.measured for each in found],
+    }
+    known = {title: cells for title, cells in columns.items() if any(cell is not None for cell in cells)}
+    doubt = beyond_trust(found)
     return Page(
         name="sensitivity",
         title=f"What changes of the weights cost {model}",
-        text=(f"{CAPTION}, in {UNIT}; '{WHOLE}' is all parts at once.",),
+        text=(
+            f"{CAPTION}, in {UNIT}; '{WHOLE}' is all parts at once.",
+            *(() if doubt is None else (f"Warning: {doubt}.",)),
+        ),
         panels=tuple(map(drawn, panels)),
         sections=(
-            Section("All numbers", markup=html_table(titles, rows)),
+            Section("All numbers", markup=html_table(tuple(known), zip(*known.values(), strict=True))),
             Section("How it was predicted", code=command),
         ),
     )
