@@ -129,6 +129,9 @@ def test_checkpoints_of_a_run_are_a_curve_and_parts_a_picture(flatness, models):
     ):
         assert told in page
     assert "checkpoint-200 flatter than checkpoint-100 at the same loss?" in page
+    assert page.count("Where in the network: the layers</") == 1  # both models on one axis
+    assert '"category": "layer 1 attention", "colour": "checkpoint-200"' in page
+    assert "95 % intervals" in page
     flatness("bert", *few, "--output", "new/one.html")
     page = (models / "new" / "one.html").read_text()
     assert "Where in the network" in page

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 from markupsafe import Markup
@@ -15,6 +16,7 @@ from isoloss.report.table import html_table
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 
+INTERVALS = f"Lines, and what follows ±, are {100 * CONFIDENCE:g} % intervals."
 _STEP = re.compile(r"(\d+)/?$")
 _LAYER = re.compile(r"((?:decoder )?layer \d+) (.+)")
 
@@ -24,13 +26,13 @@ def flatness_page(measured: Sequence[MeasuredModels], sentences: Sequence[str], 
     models = list(dict.fromkeys(record.checkpoint for each in measured for record in each.records))
     quantities = ", ".join(each.quantity.replace("_", " ") for each in measured)
     panels = [
-        panel
+        replace(panel, title=f"{each.quantity}: {panel.title}") if len(measured) > 1 else panel
         for each in measured
         for panel in (
             _side_by_side(each),
             _differences(each),
             _over_steps(each, models),
-            *(part for model in models for part in _parts(each, model)),
+            *_parts(each, models),
         )
         if panel
     ]
@@ -58,40 +60,38 @@ def step_of(model: str) -> int | None:
 
 def _side_by_side(measured: MeasuredModels) -> Panel | None:
     """The first record of every model on one axis; None for a single model."""
-    whole = measured.records[0]
     rows = [
         {"model": record.checkpoint, "run": "all of the model", **_value(record)}
         for record in _first_of_each(measured)
     ]
     if len(rows) < 2:
         return None
-    axis = Axis("value", f"{whole.quantity} ({whole.unit})", "error")
-    caption = "On the same sentences, masks and draws; ± the standard error."
+    chart = Bars("model", _axis(measured), Colour("run", ""))
     name = f"{_dashed(measured.quantity)}-of-models"
-    chart = Bars("model", axis, Colour("run", ""))
+    caption = f"On the same sentences, masks and draws. {INTERVALS}"
     return Panel(name, "The models side by side", caption, (chart,), pl.DataFrame(rows))
 
 
 def _differences(measured: MeasuredModels) -> Panel | None:
     """Each other model minus the first, with its interval; None if there are no differences."""
-    rows = []
-    for record in measured.differences:
-        low, high = Estimate(record.value, record.standard_error or 0.0, record.n).interval(CONFIDENCE)
-        minus = f"{record.checkpoint} minus {record.settings['reference']}"
-        rows.append({"models": minus, "run": "difference", "value": record.value, "error": (high - low) / 2})
+    rows = [
+        {
+            "models": f"{record.checkpoint} minus {record.settings['reference']}",
+            "run": "difference",
+            **_value(record),
+        }
+        for record in measured.differences
+    ]
     if not rows:
         return None
     axis = Axis("value", f"difference ({measured.records[0].unit})", "error")
-    caption = (
-        f"± the half-width of the {CONFIDENCE:.0%} interval of the difference, on the same "
-        "sentences: below zero, the model has less of it than the first."
-    )
+    caption = f"Below zero, the model has less of it than the first, on the same sentences. {INTERVALS}"
     name = f"{_dashed(measured.quantity)}-differences"
     chart = Bars("models", axis, Colour("run", ""))
     return Panel(name, "How they differ from the first", caption, (chart,), pl.DataFrame(rows))
 
 
-def _parts(measured: MeasuredModels, model: str) -> list[Panel]:
+def _parts(measured: MeasuredModels, models: Sequence[str]) -> list[Panel]:
     """The network's parts: the kinds within each layer, and what is outside layers; none if there are none.
 
     Embeddings may be a thousand times the layers, so that a common scale would not show both.
@@ -99,25 +99,27 @@ def _parts(measured: MeasuredModels, model: str) -> list[Panel]:
     of_layers: list[dict[str, str | float]] = []
     outside: list[dict[str, str | float]] = []
     for record in measured.records:
-        if "group" not in record.settings or record.checkpoint != model:
+        if "group" not in record.settings:
             continue
         part = str(record.settings["group"])
+        row: dict[str, str | float] = {"part": part, "model": record.checkpoint, **_value(record)}
         if found := _LAYER.fullmatch(part):
-            of_layers.append({"part": found[1], "kind": found[2], **_value(record)})
+            of_layers.append({**row, "layer": found[1], "kind": found[2]})
         else:
-            outside.append({"part": part, "kind": "in no layer", **_value(record)})
-    axis = Axis("value", f"{measured.quantity} ({measured.records[0].unit})", "error")
-    name = f"parts-of-{_dashed(measured.quantity)}-of-{_dashed(model)}"
-    caption = (
-        f"For {model}, ± the standard error; the parts in layers and outside of them add up to the whole."
-    )
+            outside.append(row)
+    axis, by_model = _axis(measured), Colour("model", "model")
+    in_layers = Bars("part", axis, by_model) if len(models) > 1 else Bars("layer", axis, Colour("kind", ""))
+    caption = f"The parts in layers and outside of them add up to the whole of a model. {INTERVALS}"
     return [
-        Panel(
-            f"{name}-{place}", title, caption, (Bars("part", axis, Colour("kind", "")),), pl.DataFrame(rows)
-        )
-        for place, title, rows in (
-            ("in-layers", "Where in the network: the layers", of_layers),
-            ("outside", "Where in the network: outside of the layers", outside),
+        Panel(f"parts-of-{_dashed(measured.quantity)}-{place}", title, caption, (chart,), pl.DataFrame(rows))
+        for place, title, chart, rows in (
+            ("in-layers", "Where in the network: the layers", in_layers, of_layers),
+            (
+                "outside",
+                "Where in the network: outside of the layers",
+                Bars("part", axis, by_model),
+                outside,
+            ),
         )
         if rows
     ]
@@ -128,15 +130,13 @@ def _over_steps(measured: MeasuredModels, models: Sequence[str]) -> Panel | None
     steps: Mapping[str, int | None] = {model: step_of(model) for model in models}
     if len(models) < 2 or None in steps.values() or len(set(steps.values())) < len(models):
         return None
-    quantity = measured.records[0].quantity
     rows = [
         {"step": steps[record.checkpoint], "run": "run", **_value(record)}
         for record in _first_of_each(measured)
     ]
-    axis = Axis("value", f"{quantity} ({measured.records[0].unit})", "error")
-    chart = Lines(Axis("step", "step"), axis, Colour("run", "run"), "run")
+    chart = Lines(Axis("step", "step"), _axis(measured), Colour("run", "run"), "run")
     name = f"{_dashed(measured.quantity)}-over-steps"
-    caption = "On the same sentences, masks and draws at every step; ± the standard error."
+    caption = f"On the same sentences, masks and draws at every step. {INTERVALS}"
     return Panel(name, "Over the run", caption, (chart,), pl.DataFrame(rows).sort("step"))
 
 
@@ -153,8 +153,16 @@ def _dashed(name: str) -> str:
     return re.sub("[^A-Za-z0-9]+", "-", name)
 
 
+def _axis(measured: MeasuredModels) -> Axis:
+    first = measured.records[0]
+    return Axis("value", f"{first.quantity} ({first.unit})", "error")
+
+
 def _value(record: Record) -> dict[str, float]:
-    return {"value": record.value, "error": record.standard_error or 0.0}
+    """The number, and half the width of its interval."""
+    error = record.standard_error or 0.0
+    low, high = Estimate(record.value, error, record.n).interval(CONFIDENCE) if error else (0.0, 0.0)
+    return {"value": record.value, "error": (high - low) / 2}
 
 
 def _table(measured: MeasuredModels) -> Markup:
