@@ -177,7 +177,7 @@ def test_it_is_said_what_an_error_is_over(flatness, monkeypatch):
     written = output_of(flatness(*arguments, "pretraining_loss", "local_learning_coefficient"))
     of_loss, of_chains = " ".join(written.split()).split("stopped after 8 sentences: ")[1:]
     assert "± its standard error over sentences" in of_loss
-    assert "± its standard error over 5 groups of sentences, draws or chains" in of_chains
+    assert "± its standard error over 5 chains" in of_chains
 
 
 def test_the_sign_of_a_hessian_that_nothing_tells_is_called_so(flatness):

@@ -101,7 +101,8 @@ def _verdict_lines(shown: Shown) -> list[str]:
 def _table(measured: MeasuredModels, models: list[str]) -> Table:
     wholes = [record for record in measured.records if "group" not in record.settings]
     parts = [record for record in measured.records if "group" in record.settings]
-    table = Table(title=f"{measured.quantity} in {wholes[0].unit}")
+    in_one = len({record.unit for record in wholes}) == 1
+    table = Table(title=measured.quantity + (f" in {wholes[0].unit}" if in_one else ""))
     table.add_column("part of the model")
     for name in models:
         table.add_column(name, justify="right", overflow="fold")
@@ -111,7 +112,7 @@ def _table(measured: MeasuredModels, models: list[str]) -> Table:
     table.add_section()
     for title in dict.fromkeys(map(row_title, wholes)):
         alike = [record for record in wholes if row_title(record) == title]
-        unit = "" if alike[0].unit == wholes[0].unit else f" ({alike[0].unit})"
+        unit = "" if in_one else f" ({alike[0].unit})"
         table.add_row(title + unit, *_cells(alike, models), style="bold" if alike[0] is wholes[0] else None)
     return table
 
@@ -121,13 +122,26 @@ def _cells(records: list[Record], models: list[str]) -> list[str]:
     return [by_model.get(name, "") for name in models]
 
 
+GROUPS = "groups of sentences"
+UNITS = {
+    "batch_sharpness": "batches of sentences",
+    "effective_rank": "random probes",
+    "local_learning_coefficient": "chains",
+    "noise_sensitivity": "draws of noise",
+}
+"""What errors are over, if neither over sentences nor over `GROUPS` of them."""
+
+
 def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
     whole = measured.records[0]
     sentences = int(whole.settings.get("sentences") or whole.n)
-    units = "sentences" if sentences == whole.n else f"{whole.n:,} groups of sentences, draws or chains"
+    over = "sentences" if sentences == whole.n else f"{whole.n:,} {UNITS.get(whole.quantity, GROUPS)}"
+    values = next(iter(measured.measurements.values())).values
+    is_mean = over == "sentences" and whole.quantity in values
     notes = [
         f"stopped after {sentences:,} sentences: {measured.stopped}",
-        f"each number is a {shown.batches.predicting.estimand}, ± its standard error over {units}",
+        f"each number is {'' if is_mean else 'of the loss, '}a {shown.batches.predicting.estimand}, ± its "
+        f"standard error over {over}",
     ]
     precision = whole.settings.get("dtype", "float32")
     if precision not in ("float32", "float64"):
