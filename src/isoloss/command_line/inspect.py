@@ -214,6 +214,11 @@ def _in_words(model: "InspectedModel", device: str) -> list[str]:
         f"{100 * pilot.relative_error_of_number:.0f} %"
     )
     trial, weights = model.trial, model.bytes_of_weights / 2**20
+    seconds, timed_on = (
+        (trial.seconds_a_sentence, f"per sentence of {trial.length} tokens")
+        if pilot is None
+        else (pilot.seconds_a_sentence, "per sentence of the text")
+    )
     ways = ", ".join(f"{way} {count}" for way, count in trial.ways.items())
     apart = "" if trial.padded else "; equally long sentences at a time, since padding changes its scores"
     return [
@@ -224,8 +229,8 @@ def _in_words(model: "InspectedModel", device: str) -> list[str]:
         f"tensors, by how they are measured: {ways}{apart}",
         f"memory: {weights:,.4g} MiB of weights in {model.precision}, plus "
         f"{trial.bytes_a_sentence / 2**20:,.3g} MiB per sentence of {trial.length} tokens",
-        f"time on {device}: {duration(trial.seconds_a_sentence)} per sentence of {trial.length} tokens, so "
-        f"{duration(FEWEST * trial.seconds_a_sentence)} for the first {FEWEST}",
+        f"time on {device}: {duration(seconds)} {timed_on}, so {duration(FEWEST * seconds)} for the first "
+        f"{FEWEST}",
         f"sentences for an error of 1 %: {needed}",
         f"to measure it: isoloss flatness {shlex.quote(model.name)} --text FILE",
     ]

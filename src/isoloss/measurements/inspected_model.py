@@ -11,7 +11,11 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedModel
 
 from isoloss.curvature.fisher_trace import RunningFisherTrace
-from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward, sentence_fisher_traces
+from isoloss.curvature.per_sentence.traces import (
+    SentenceTraces,
+    bytes_kept_for_backward,
+    sentence_fisher_traces,
+)
 from isoloss.curvature.stopping import FEWEST, refuse_too_few
 from isoloss.errors import BadInput
 from isoloss.measurements.models_together import (
@@ -22,6 +26,7 @@ from isoloss.measurements.models_together import (
     sampled_batches,
     source_for,
 )
+from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, longest_sentence, number_of_tokens
 from isoloss.models.task_heads import (
@@ -43,9 +48,13 @@ from isoloss.objectives.pretrained import (
     next_token_batch,
 )
 
-SENTENCES = 4
 LENGTH = 128
 """Tokens per sentence of a trial, if the model reads that many."""
+SENTENCES, TOKENS = 4, 2048
+"""How many sentences a trial begins with, and how many tokens it goes on with, of which each is no slower
+than of more; unless the first have taken `PATIENCE`."""
+PATIENCE = 5.0
+"""In seconds."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ class Trial:
 
 
 def trial_measurement(model: PreTrainedModel, prediction: Prediction | Head, longest: int | None) -> Trial:
-    """Measure `SENTENCES` random sentences of the model's tokens, twice: the second time is timed.
+    """Measure `SENTENCES` random sentences of the model's tokens, then as many as are timed.
 
     Raises BadInput for a model that cannot be measured.
     """
@@ -73,18 +82,29 @@ def trial_measurement(model: PreTrainedModel, prediction: Prediction | Head, lon
     refuse_without_gradient(model, objective, batch)
     mixed = random_batch(model, prediction, (length, max(2, length // 2))).to(device_of(model))
     separate: Objective = kept_apart(model, objective, mixed)
-    sentence_fisher_traces(model, separate, batch, seed=0, compare=False)
-    begun = perf_counter()
-    traces = sentence_fisher_traces(model, separate, batch, seed=0, compare=False)
-    seconds = (perf_counter() - begun) / len(batch)
+    traces, seconds = _timed(model, separate, batch)
+    if seconds < PATIENCE:
+        sentences = max(SENTENCES, min(SENTENCES_A_BATCH, TOKENS // length))
+        batch = random_batch(model, prediction, (length,) * sentences).to(device_of(model))
+        _timed(model, separate, batch)  # the first pass of a size takes longer
+    traces, seconds = _timed(model, separate, batch)
     activations = bytes_kept_for_backward(model, objective, batch.part(0, 1))
     return Trial(
         dict(Counter(traces.ways.values())),
         not isinstance(separate, EqualLengths),
         length,
         activations,
-        seconds,
+        seconds / len(batch),
     )
+
+
+def _timed(model: PreTrainedModel, objective: Objective, batch: Batch) -> tuple[SentenceTraces, float]:
+    """The traces, and the seconds that they took."""
+    begun = perf_counter()
+    traces = sentence_fisher_traces(model, objective, batch, seed=0, compare=False)
+    for values in traces.groups.values():
+        values.cpu()  # waits for the device
+    return traces, perf_counter() - begun
 
 
 def asked(
