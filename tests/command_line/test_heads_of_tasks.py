@@ -189,6 +189,12 @@ def test_a_head_of_a_task_is_not_given_another(tmp_path: Path, capsys: Capture) 
     assert "models with different heads of tasks are not compared" in error
 
 
+def test_a_lacking_language_head_is_told_before_what_the_table_lacks(tmp_path: Path, capsys: Capture) -> None:
+    folder, table = model_with_head("token", tmp_path / "a"), table_of(tmp_path / "t.jsonl", ROWS["token"])
+    error = refused(capsys, "flatness", folder, "--text", table, "--objective", "masked")
+    assert f"{folder} has no trained language head" in error
+
+
 @pytest.mark.parametrize(
     ("head", "rows", "says"),
     [

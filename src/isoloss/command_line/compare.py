@@ -80,7 +80,7 @@ class CompareOptions:
     relative_error: Annotated[float | None, tyro.conf.arg(metavar="R", help_behavior_hint="")] = None
     """Stop a trace at this relative standard error; 0.02 if there is no other stopping criterion."""
     sentences: Number = None
-    """Measure on at most N sentences; by default the loss is measured on 10,000."""
+    """Measure on at most N sentences; by default the loss is measured on ten thousand."""
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S", help_behavior_hint="")] = None
     """Spend at most S seconds on each model's loss, and S on its trace."""
     mask_rate: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.15

@@ -19,7 +19,14 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure
 from isoloss.measurements.sampled_batches import OneMask, Predicting, SampledBatches, predicting_of
-from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
+from isoloss.models.loading import (
+    Prediction,
+    load_any_language_model,
+    longest_sentence,
+    number_of_tokens,
+    refuse_bare_encoder,
+    what_is_predicted,
+)
 from isoloss.models.task_heads import Head, class_numbers, first_of_decoder, head_of, load_with_head
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 from isoloss.progress import Progress
@@ -87,6 +94,9 @@ def source_for(
     texts = None if is_table else token_ids or _texts(text, dataset)
     if prediction is None and head_of(model) is not None:
         return text
+    # What the folder lacks is told before what its table does.
+    if is_table and what_is_predicted(model, prediction) == "masked":
+        refuse_bare_encoder(model)
     return _texts(text, None) if is_table else texts
 
 
