@@ -23,14 +23,15 @@ END = "<!-- until here -->\n"
 
 @dataclass(frozen=True)
 class Finding:
-    """What a few claims, each as (experiment, name), say together.
+    """What one or two claims of one experiment say together.
 
     `sentence` is said if the claims' answers are `needed`, with each claim's number under its place and, as
     `reached`, how many starts were polished to one KL; if they have become others, `about` heads the
     `questions` and their answers, one a claim.
     """
 
-    claims: tuple[tuple[str, str], ...]
+    experiment: str
+    claims: tuple[str, ...]
     needed: tuple[str, ...]
     sentence: str
     about: str
@@ -39,22 +40,21 @@ class Finding:
 
 FINDINGS = (
     Finding(
-        (("figure-1", "later-is-better"), ("figure-1", "one-kl")),
+        "figure-1",
+        ("later-is-better", "one-kl"),
         ("Yes", "No"),
-        "**The loss converges before accuracy and KL do**: once that of masked models on a grammar has, "
-        "accuracy still rises, by {0}, and a run still spans {1}",
+        "**The loss converges before accuracy and KL do**: accuracy of masked models then still rises, by "
+        "{0}, and a run spans {1}",
         "What accuracy follows",
-        (
-            "After the loss has converged, does accuracy keep rising?",
-            "Has KL converged as well?",
-        ),
+        ("After the loss has converged, does accuracy keep rising?", "Has KL converged as well?"),
     ),
     Finding(
-        (("flatten-polish", "flatter-is-no-better"), ("flatten-polish", "rounding-harms-the-sharper")),
+        "flatten-polish",
+        ("flatter-is-no-better", "rounding-harms-the-sharper"),
         ("No", "Yes"),
         "**Flatness alone does not raise accuracy; it makes models robust to rounding**: among models made "
-        "flatter or sharper and then trained towards equal KL, which {reached} starts reached, accuracy "
-        "changes by {0}, while the KL that 6-bit weights cost rises by {1}",
+        "flatter or sharper, then trained towards equal KL ({reached} starts reached it), accuracy changes "
+        "by {0}, while the KL that 6-bit weights cost rises by {1}",
         "What flatness alone does",
         (
             "Does accuracy rise by half a point as the trace of the Hessian halves, KL being equal?",
@@ -62,22 +62,20 @@ FINDINGS = (
         ),
     ),
     Finding(
-        (("dyck-transfer", "flattest-transfers"), ("figure-2", "causal-lm-opening-4-later-is-better")),
-        ("Yes", "No"),
-        "**Not everywhere**: on Dyck strings the flattest model does count brackets better, by {0}; and "
-        "after its loss has converged, a causal model's accuracy falls: it changes by {1}",
-        "Elsewhere",
-        (
-            "Does the flattest transformer on Dyck strings transfer best?",
-            "Does a causal model's accuracy keep rising after its loss has converged?",
-        ),
+        "dyck-transfer",
+        ("flattest-transfers",),
+        ("Yes",),
+        "**Not everywhere**: on Dyck strings the flattest model counts brackets best, by {0}",
+        "Where flatness may help",
+        ("Does the flattest transformer on Dyck strings transfer best?",),
     ),
     Finding(
-        (("drift", "trace-falls"), ("drift", "one-clock")),
+        "drift",
+        ("trace-falls", "one-clock"),
         ("Yes", "Yes"),
-        "**SGD keeps moving to flatter models, by one clock**: a run goes through {0}, and learning rate η, "
-        "batch size B and steps k matter nearly only through τ = η²k / 4B, by which any two schedules are at "
-        "most {1}",
+        "**SGD keeps moving to flatter models, by one clock**: a run goes through {0}; learning rate η, "
+        "batch size B and steps k matter nearly only through τ = η²k / 4B, by which schedules are at most "
+        "{1}",
         "The clock",
         (
             "Does the trace keep falling under SGD?",
@@ -107,8 +105,7 @@ ROWS = {
 
 MORE = (
     "Brackets: 95 % intervals over seeds, corrected for several effects; the last four rows are of `make "
-    "reproduce-polished`. [What we found](docs/what-we-found.md) has premises and limits; `make docs` builds "
-    "the [documentation](docs/index.md)."
+    "reproduce-polished`."
 )
 
 IN_WORDS = {
@@ -130,23 +127,18 @@ def findings(shipped: Sequence[dict[str, Any]], page: str) -> str:
 
 
 def _in_a_sentence(found: Finding, shipped: Sequence[dict[str, Any]], page: str) -> str:
-    shown = {
-        name: largest_current([each for each in shipped if each["result"]["name"] == name])
-        for name in dict.fromkeys(name for name, _ in found.claims)
-    }
-    claims = [_claim(shown[name], claim) for name, claim in found.claims]
-    numbers, answers = [in_words(claim).measured for claim in claims], tuple(map(_answer, claims))
+    shown = largest_current([each for each in shipped if each["result"]["name"] == found.experiment])
+    numbers = [in_words(claim).measured for claim in _claims(found, shown)]
+    answers = _answers(found, shown)
     if answers == found.needed:
-        said = found.sentence.format(*numbers, reached=_reached(shown[found.claims[0][0]]["result"]))
+        said = found.sentence.format(*numbers, reached=_reached(shown["result"]))
     else:
         parts = zip(found.questions, answers, numbers, strict=True)
         said = f"**{found.about}**: " + "; ".join(
             f"{asked} {answer}, {number}" for asked, answer, number in parts
         )
-    where = "; ".join(
-        f"[{name}]({page}#{name}), {each['scale']} scale, {_in_words(len(seeds_of(each['result'])))} seeds"
-        for name, each in shown.items()
-    )
+    seeds = _in_words(len(seeds_of(shown["result"])))
+    where = f"[{found.experiment}]({page}#{found.experiment}), {shown['scale']} scale, {seeds} seeds"
     text = f"- {said} ({where}).".replace(" %", "\N{NO-BREAK SPACE}%")
     return textwrap.fill(text, 125, subsequent_indent="  ", break_on_hyphens=False)
 
@@ -164,15 +156,18 @@ def _reached(result: dict[str, Any]) -> str:
 def conclusion(shown: dict[str, Any]) -> str:
     """A shipped result's finding without numbers, for a picture's title; empty if it is not among them."""
     for found in FINDINGS:
-        if {name for name, _ in found.claims} == {shown["result"]["name"]}:
-            claims = [_claim(shown, claim) for _, claim in found.claims]
-            if tuple(map(_answer, claims)) == found.needed:
-                return found.sentence.split("**")[1]
+        if found.experiment == shown["result"]["name"] and _answers(found, shown) == found.needed:
+            return found.sentence.split("**")[1]
     return ""
 
 
-def _claim(shown: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(claim for claim in shown["result"]["claims"] if claim["name"] == name)
+def _answers(found: Finding, shown: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(map(_answer, _claims(found, shown)))
+
+
+def _claims(found: Finding, shown: dict[str, Any]) -> list[dict[str, Any]]:
+    named = {claim["name"]: claim for claim in shown["result"]["claims"]}
+    return [named[name] for name in found.claims]
 
 
 def _answer(claim: dict[str, Any]) -> str:
