@@ -73,7 +73,8 @@ are better, and that training moves towards them by itself. A model is flat if t
 Hessian is small. Here each language's exact distribution is known, and so is what a model has left to
 learn: KL, its divergence from it.
 """
-KINDS = {"effect": "Other effects", "premise": "Premises"}
+KINDS = {"effect": "Others", "premise": "Premises"}
+SIGNS = {"supported": "✓", "not supported": "✗", "inconclusive": "?"}
 ANSWERS = {"supported": "Supported", "not supported": "Not supported", "inconclusive": "Undecided"}
 
 
@@ -82,8 +83,8 @@ def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     yield "## Question by question\n"
     yield (
         "Main claims, at the largest current scale: supported if the whole interval agrees, not supported if "
-        "none of it does, undecided otherwise. After each, what the experiment's other effects are, and "
-        "which of its premises do not hold or are undecided.\n"
+        "none of it does, undecided otherwise. Then how many of the experiment's other effects are supported "
+        "(✓), not supported (✗) or undecided (?), and of its premises those that are not supported.\n"
     )
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
@@ -112,18 +113,16 @@ def _answer(scales: list[dict[str, Any]]) -> str:
 
 def _beside(result: dict[str, Any], answer: dict[str, Any]) -> str:
     """How many other effects have which verdict, and how many premises are not known to hold."""
-    others = {
+    found = {
         kind: Counter(each["verdict"] for each in of_kind(result, kind) if each is not answer)
         for kind in KINDS
     }
-    del others["premise"]["supported"]
-    counts = {
-        kind: ", ".join(
-            f"{found[verdict]} {word.lower()}" for verdict, word in ANSWERS.items() if found[verdict]
-        )
-        for kind, found in others.items()
-    }
-    return "".join(f"{KINDS[kind]}: {text}. " for kind, text in counts.items() if text)
+    del found["premise"]["supported"]
+    return "".join(
+        f"{KINDS[kind]}: {' '.join(f'{counts[each]}{sign}' for each, sign in SIGNS.items() if counts[each])}. "
+        for kind, counts in found.items()
+        if counts
+    )
 
 
 @cache

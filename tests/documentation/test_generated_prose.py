@@ -55,7 +55,7 @@ def test_what_we_found_opens_with_a_minutes_summary_and_an_answer_to_every_quest
     summary, details = page.split("## How much is decided")
     minute, questions = summary.split("## Question by question")
     assert len(minute.split()) < 320
-    assert len(questions.split()) < 38 * questions.count("\n- *")
+    assert len(questions.split()) < 42 * questions.count("\n- *")
     answers = re.findall(r"^- \*.*", questions, flags=re.MULTILINE)
     assert [each for each in answers if "±" in each or len(re.findall(r" to -?[\d.]+\)", each)) > 1] == []
     linked = re.findall(r"\]\(#([\w.-]+)\)$", summary, flags=re.MULTILINE)
