@@ -118,11 +118,11 @@ def _beside(result: dict[str, Any], answer: dict[str, Any]) -> str:
         for kind in KINDS
     }
     del found["premise"]["supported"]
-    return "".join(
-        f"{KINDS[kind]}: {' '.join(f'{counts[each]}{sign}' for each, sign in SIGNS.items() if counts[each])}. "
+    signs = {
+        kind: " ".join(f"{counts[verdict]}{sign}" for verdict, sign in SIGNS.items() if counts[verdict])
         for kind, counts in found.items()
-        if counts
-    )
+    }
+    return "".join(f"{KINDS[kind]}: {counted}. " for kind, counted in signs.items() if counted)
 
 
 @cache
