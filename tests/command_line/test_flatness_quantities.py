@@ -36,7 +36,9 @@ def test_every_quantity(flatness):
         assert found["hessian_minus_fisher", name, None]["value"] == pytest.approx(gap, rel=1e-5)
     written = output_of(flatness(*arguments, "4"))
     for quantity in quantities:
-        assert f"{quantity} in " in written
+        assert f"│ {quantity}" in written
+    assert "fisher_trace in nats per squared parameter" in written
+    assert "gradient_norm in " not in written  # its rows differ in their units
     assert "a fixed set of 4 sentences was measured" in written
 
 

@@ -43,9 +43,13 @@ def test_the_table_shows_the_likeliest_first(grammar: str, capsys: Capture) -> N
 
 def test_a_probability_that_cannot_be_computed_is_no_nan(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "my.pcfg"
-    path.write_text("S -> T T [1]\nT -> U U [1e-160] | 'y' [1]\nU -> 'x' [1]\n")
-    said = refused(capsys, "probabilities", str(path), "--sentence", "x x x x", "--json")
-    assert "goes on at position 5; check its words, and that the language's probabilities are neither" in said
+    path.write_text(
+        "S -> X S Z [1e-50] | Y S Z [0.5] | 'e' [0.5]\nX -> 'x' [1]\nY -> 'y' [1]\nZ -> 'z' [1]\n"
+    )
+    sentence = " ".join("x" * 12 + "y" * 12 + "e" + "z" * 24)
+    asked = ("--sentence", sentence, "--maximum-length", "49", "--json")
+    said = refused(capsys, "probabilities", str(path), *asked)
+    assert "; check its words, and that the language's probabilities are neither" in said
 
 
 def test_the_table_shows_the_sentences_own_words_however_unlikely(tmp_path: Path, capsys: Capture) -> None:
