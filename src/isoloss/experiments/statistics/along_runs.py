@@ -87,9 +87,13 @@ def least_squares_slope(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) 
     >>> round(least_squares_slope(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 5.0])), 6)
     2.5
     """
-    apart = x - x.mean() if len(x) else x
+    return _slope_of(x - x.mean(), y) if len(x) else math.nan
+
+
+def _slope_of(apart: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
+    """By least squares over x, from which its mean has been subtracted; nan if nothing is left."""
     squares = float(apart @ apart)
-    return float(apart @ y) / squares if squares > 0 else float("nan")
+    return float(apart @ y) / squares if squares > 0 else math.nan
 
 
 @dataclass(frozen=True)
@@ -220,5 +224,4 @@ def slope_within(group: str, rows: pl.DataFrame, y: pl.Expr, x: pl.Expr) -> floa
     if rows.is_empty():
         return math.nan
     apart, outcome = (rows.select(each - each.mean().over(group)).to_series().to_numpy() for each in (x, y))
-    squares = float(apart @ apart)
-    return float(apart @ outcome) / squares if squares > 0 else math.nan
+    return _slope_of(apart, outcome)
