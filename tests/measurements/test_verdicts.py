@@ -167,6 +167,18 @@ def test_an_open_question_is_decided_by_about_as_many_sentences_as_are_told():
     assert what_would_decide(of(round(1.2 * copies))) == ""
 
 
+def test_models_that_differ_in_nothing_are_said_to_be_the_same():
+    probes = {(name, PROBE): of_probe(torch.eye(5, 200)) for name in "ab"}
+    traces = {(name, TRACE): of_sentences("fisher_trace", 50 + NOISE) for name in "ab"}
+    found = verdicts(Comparison((A, B), {**losses(0.0), **traces, **probes}))
+    assert what_would_decide(found) == "Nothing differs on 200 sentences: a and b are the same model."
+    # Nor is more than the task is known to agree where nothing was measured on a text.
+    assert "test examples" in what_would_decide(verdicts(Comparison((A, B), probes)))
+    probes["b", PROBE] = of_probe(torch.eye(5, 200).flip(1))
+    found = verdicts(Comparison((A, B), {**losses(0.0), **traces, **probes}))
+    assert "same model" not in what_would_decide(found)
+
+
 def verdict(trace=-5.0, normalised=-1.0, loss=0.0, error=0.001, parameters=(9, 9)):
     return FlatterVerdict(
         "a",

@@ -1,7 +1,7 @@
 """Whether a model is flatter than another at the same loss, by intervals of differences on one text."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -96,8 +96,8 @@ class FlatterVerdict:
         needed, read = self.sentences_needed, f"{self.trace.n:,} sentences"
         if self.answer != "open":
             return None
-        if not any(each.value or each.standard_error for each in (self.trace, self.normalised, self.loss)):
-            return f"nothing differs on {read}: {self.first} and {self.second} are the same model"
+        if same := same_model(self.first, self.second, (self.trace, self.normalised, self.loss)):
+            return same
         if math.isinf(needed):
             return None
         shows = "show that the losses differ, and end the question" if self._losses_apart else "decide it"
@@ -130,6 +130,17 @@ class FlatterVerdict:
 
     def _below_zero(self, difference: Estimate) -> tuple[Verdict, float]:
         return judged(difference, interval_of_difference(difference, self.confidence), below(0.0))
+
+
+def same_model(first: str, second: str, differences: Sequence[Estimate]) -> str | None:
+    """That models are the same, if they differ in none of these, on no sentence; None otherwise.
+
+    >>> same_model("a", "b", [Estimate(0.0, 0.0, 20)])
+    'nothing differs on 20 sentences: a and b are the same model'
+    """
+    if any(each.value or each.standard_error for each in differences):
+        return None
+    return f"nothing differs on {differences[0].n:,} sentences: {first} and {second} are the same model"
 
 
 def within_share(loss: float, share: float = SAME_LOSS) -> Region | None:

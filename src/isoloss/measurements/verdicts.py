@@ -7,7 +7,13 @@ from itertools import groupby
 
 from isoloss.measurements.checkpoint_comparison import Comparison
 from isoloss.measurements.compared_checkpoints import ACCURACIES, LOSS, LOWER, TRACE, not_comparable
-from isoloss.measurements.flatter_verdict import SAME_LOSS, interval_of_difference, judged, within_share
+from isoloss.measurements.flatter_verdict import (
+    SAME_LOSS,
+    interval_of_difference,
+    judged,
+    same_model,
+    within_share,
+)
 from isoloss.measurements.measured_models import CONFIDENCE, about
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict, above, below
@@ -97,8 +103,13 @@ def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
     >>> what_would_decide([loss, PairVerdict("better", "probe", "a", "b", needed=99.0)])
     'Open questions would be decided by about 1,300 sentences (same loss) and by more test examples or ...'
     """
+    open_ones = [each for each in verdicts if each.answer == OPEN]
+    of_text = any(each.difference and each.measured not in ACCURACIES for each in verdicts)
+    differences = [each.difference for each in verdicts if each.difference]
+    if open_ones and of_text and (same := same_model(verdicts[0].first, verdicts[0].second, differences)):
+        return f"{same[0].upper()}{same[1:]}."
     needs = []
-    for each in (each for each in verdicts if each.answer == OPEN):
+    for each in open_ones:
         asked = each.question if each.measured in (LOSS, TRACE) else each.measured.replace("_", " ")
         if each.measured in ACCURACIES:
             needs.append(f"more test examples or seeds ({asked})")
