@@ -172,14 +172,17 @@ def test_quantities_of_which_there_are_several_strengths(flatness):
     assert "noise_sensitivity, noise 0.01" in written
 
 
-def test_it_is_said_what_an_error_is_over(flatness, monkeypatch):
+def test_it_is_said_what_an_error_is_over(flatness, tmp_path, monkeypatch):
     short = partial(LocalLearningCoefficientQuantity, **FEWER["local_learning_coefficient"])
     monkeypatch.setattr(local_learning_coefficient, "LocalLearningCoefficientQuantity", short)
-    arguments = ("bert", "--text", "text.txt", "--sentences", "8", "--quantity")
-    written = output_of(flatness(*arguments, "pretraining_loss", "local_learning_coefficient"))
-    of_loss, of_chains = " ".join(written.split()).split("stopped after 8 sentences: ")[1:]
+    own = tmp_path / "length.py"
+    own.write_text(OWN.replace("    sentences: int", '    error_over = "lines"\n    sentences: int'))
+    arguments = ("bert", "--text", "text.txt", "--sentences", "5", "--quantity")  # as many as chains
+    written = output_of(flatness(*arguments, "pretraining_loss", "local_learning_coefficient", str(own)))
+    of_loss, of_chains, of_own = " ".join(written.split()).split("stopped after 5 sentences: ")[1:]
     assert "± its standard error over sentences" in of_loss
     assert "± its standard error over 5 chains" in of_chains
+    assert "± its standard error over 5 lines" in of_own
 
 
 def test_the_sign_of_a_hessian_that_nothing_tells_is_called_so(flatness):

@@ -122,22 +122,13 @@ def _cells(records: list[Record], models: list[str]) -> list[str]:
     return [by_model.get(name, "") for name in models]
 
 
-GROUPS = "groups of sentences"
-UNITS = {
-    "batch_sharpness": "batches of sentences",
-    "effective_rank": "random probes",
-    "local_learning_coefficient": "chains",
-    "noise_sensitivity": "draws of noise",
-}
-"""What errors are over, if neither over sentences nor over `GROUPS` of them."""
-
-
 def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
     whole = measured.records[0]
     sentences = int(whole.settings.get("sentences") or whole.n)
-    over = "sentences" if sentences == whole.n else f"{whole.n:,} {UNITS.get(whole.quantity, GROUPS)}"
+    units = measured.error_over or ("" if sentences == whole.n else "groups of sentences")
+    over = f"{whole.n:,} {units}" if units else "sentences"
     values = next(iter(measured.measurements.values())).values
-    is_mean = over == "sentences" and whole.quantity in values
+    is_mean = not units and whole.quantity in values
     notes = [
         f"stopped after {sentences:,} sentences: {measured.stopped}",
         f"each number is {'' if is_mean else 'of the loss, '}a {shown.batches.predicting.estimand}, ± its "

@@ -39,7 +39,8 @@ class MeasuredModels:
 
     `differences` are records of each other model minus the first, and `reading` counts what was read. `ways`
     counts the first model's tensors by the method that computed their share. `apart` says how sentences were
-    batched for models whose scores change with padding or with the other sentences of a batch.
+    batched for models whose scores change with padding or with the other sentences of a batch. `error_over`
+    is what the quantity says that its errors are over.
     """
 
     quantity: str
@@ -49,6 +50,7 @@ class MeasuredModels:
     differences: Sequence[Record] = ()
     ways: Mapping[str, int] = field(default_factory=dict)
     apart: Mapping[str, str] = field(default_factory=dict)
+    error_over: str | None = None
 
     @property
     def records(self) -> list[Record]:
@@ -108,7 +110,8 @@ def measure(
     except NonFiniteScores as error:
         line = batches.reading.lines[error.sentence - 1]
         raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
-    return measured.with_differences(subjects, batches.seed)
+    said = replace(measured, error_over=getattr(found, "error_over", None))
+    return said.with_differences(subjects, batches.seed)
 
 
 def stops_anywhere(quantity: str) -> bool:

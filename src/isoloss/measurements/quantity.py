@@ -80,7 +80,8 @@ class Quantity(Protocol):
     `revision`, initially 1, is incremented when the same settings start to give different numbers: it is part
     of the measurement's name, so that numbers of different revisions never appear in the same table.
 
-    A class may also have `smaller_is: ClassVar[str]`, what a smaller value means of a model: "flatter".
+    A class may also have `smaller_is: ClassVar[str]`, what a smaller value means of a model: "flatter"; and
+    `error_over: ClassVar[str]`, what its error bars are over, and `n` counts, if not sentences: "chains".
     """
 
     revision: ClassVar[int]

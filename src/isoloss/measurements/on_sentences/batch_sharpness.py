@@ -19,6 +19,7 @@ class BatchSharpnessQuantity:
 
     revision: ClassVar[int] = 1
     smaller_is: ClassVar[str] = "flatter"
+    error_over: ClassVar[str] = "batches of sentences"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("batch_sharpness")
 

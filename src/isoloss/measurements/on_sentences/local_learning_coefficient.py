@@ -25,6 +25,7 @@ class LocalLearningCoefficientQuantity:
 
     revision: ClassVar[int] = 1
     smaller_is: ClassVar[str] = "flatter"
+    error_over: ClassVar[str] = "chains"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("local_learning_coefficient")
 

@@ -26,6 +26,7 @@ class NoiseSensitivityQuantity:
 
     revision: ClassVar[int] = 1
     smaller_is: ClassVar[str] = "flatter"
+    error_over: ClassVar[str] = "draws of noise"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_named_by(
         lambda it: (f"{'own_' * it.own}{noise_column(noise)}" for noise in it.noises)

@@ -20,6 +20,7 @@ class SpectralDensityQuantity:
     """The density of the eigenvalues of the loss on `sentences` sentences; see `spectral_density`."""
 
     revision: ClassVar[int] = 1
+    error_over: ClassVar[str] = "random probes"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("effective_rank", "negative_curvature")
 
