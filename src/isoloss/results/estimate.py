@@ -67,13 +67,15 @@ class Estimate:
         [0.63, 0.976]
         >>> [round(end, 3) for end in Estimate(0.1, 0.05, 5).interval(0.95, lowest=0.0)]
         [0.025, 0.401]
+        >>> [round(end, 3) for end in Estimate(0.5, 0.2, 5).interval(0.95, limit=1.0, lowest=0.0)]
+        [0.165, 1.0]
         """
         if self._is_bounded_below(lowest):
             low, high = self._on_log_scale(lowest).interval(confidence)
-            return lowest + math.exp(low), lowest + math.exp(min(high, LARGEST_EXPONENT))
+            return lowest + math.exp(low), min(lowest + math.exp(min(high, LARGEST_EXPONENT)), limit)
         if self._is_skewed(limit):
             low, high = self._on_fishers_scale(limit).interval(confidence)
-            return limit * math.tanh(low), limit * math.tanh(high)
+            return max(limit * math.tanh(low), lowest), limit * math.tanh(high)
         level = 1 - confidence
         if not self._is_known or (self.standard_error == 0 and 2.0 ** (1 - self.n) > level):
             return math.nan, math.nan

@@ -8,6 +8,7 @@ from isoloss.experiments.claims import Claim, judge
 from isoloss.experiments.grammar_runs import SMALL
 from isoloss.experiments.suite.table_1 import (
     ADVERSARIAL,
+    ADVERSARY_AT_WORK,
     CLAIMS_1,
     COLUMNS_1,
     TASK_A,
@@ -16,6 +17,7 @@ from isoloss.experiments.suite.table_1 import (
     advantage_over_small,
     adversary_is_worse,
     algorithm_panels,
+    share_at_work,
     surplus_loss,
 )
 from isoloss.experiments.suite.table_2 import CLAIMS_2, TASK_C
@@ -90,6 +92,27 @@ def test_every_claim_can_hold_and_fail(adversary, lookup, expected) -> None:
     premises = [claim for claim in CLAIMS_1 if claim.kind == "premise"]
     assert {judged.verdict for judged in judge(premises, runs)} == {Verdict.SUPPORTED}
     assert {judged.verdict for judged in judge(premises, far)} == {Verdict.NOT_SUPPORTED}
+
+
+def at_work(seed: int, strengths: list[float], steps: tuple[int, ...] = (10, 20, 40)) -> pl.DataFrame:
+    run = {"step": steps, "lambda": strengths, "seed": seed, "rule": ADVERSARIAL}
+    return pl.DataFrame(run)
+
+
+def test_an_adversary_that_never_came_within_its_window_fails_a_premise() -> None:
+    assert share_at_work([at_work(1, [0.0, 0.1, 0.0]), *AS_THE_PAPER[:1]]) == 0.5
+    assert share_at_work([at_work(1, [0.0, 0.1, 0.0]), at_work(2, [0.0, 0.2, 1.0])]) == 0.75
+    assert math.isnan(share_at_work(AS_THE_PAPER[:1]))
+    for strengths, expected in (
+        ([[0.0, 0.3, 1.0]] * 10, Verdict.SUPPORTED),
+        ([[0.0, 0.3, 1.0]] * 9 + [[0.0, 0.0, 0.1]], Verdict.SUPPORTED),
+        ([[0.9, 0.0, 0.0]] * 10, Verdict.NOT_SUPPORTED),
+        ([[0.0, 0.0, 0.0]] * 9 + [[0.0, 0.0, 0.1]], Verdict.NOT_SUPPORTED),
+        ([[0.0, 0.1, 0.0]] * 5 + [[0.0, 0.1, 0.1]] * 2 + [[0.0, 0.0, 0.0]] * 3, Verdict.INCONCLUSIVE),
+    ):
+        (judged,) = judge([ADVERSARY_AT_WORK], [at_work(n, run) for n, run in enumerate(strengths, 1)])
+        assert judged.verdict == expected
+        assert 0 <= judged.low <= judged.high <= 1
 
 
 def effects(claims: tuple[Claim, ...]) -> list[Claim]:
