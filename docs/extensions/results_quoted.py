@@ -1,7 +1,7 @@
 """What README and docs/drift.md quote of the shipped results, between marks in their text."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +21,23 @@ PLACES = {
 END = "<!-- until here -->\n"
 
 
+def starts_polished(result: dict[str, Any]) -> str:
+    """Of how many starts all polished models are within 1e-5 nats, and their KL the same to a fifth."""
+    found: dict[tuple[int, int], list[float]] = {}
+    for row in result["checkpoints"]:
+        if row["stage"] == POLISHED:
+            found.setdefault((row["seed"], row["width"]), []).append(row["kl"])
+    reached = [max(kls) <= min(1e-5, 1.2 * min(kls)) for kls in found.values()]
+    return f"{sum(reached)} of {len(reached)}"
+
+
 @dataclass(frozen=True)
 class Finding:
     """What one or two claims of one experiment say together.
 
-    `sentence` is said if the claims' answers are `needed`, with each claim's number under its place and, as
-    `reached`, how many starts were polished to one KL; if they have become others, `about` heads the
-    `questions` and their answers, one a claim.
+    `sentence` is said if the claims' answers are `needed`, with each claim's number under its place and
+    what `counted` says of the result, if anything; if they have become others, `about` heads the `questions`
+    and their answers, one a claim.
     """
 
     experiment: str
@@ -36,6 +46,7 @@ class Finding:
     sentence: str
     about: str
     questions: tuple[str, ...]
+    counted: Callable[[dict[str, Any]], str] | None = None
 
 
 FINDINGS = (
@@ -53,13 +64,14 @@ FINDINGS = (
         ("flatter-is-no-better", "rounding-harms-the-sharper"),
         ("No", "Yes"),
         "**Flatness alone does not raise accuracy; it makes models robust to rounding**: among models made "
-        "flatter or sharper, then trained towards equal KL ({reached} starts reached it), accuracy changes "
+        "flatter or sharper, then trained towards equal KL ({counted} starts reached it), accuracy changes "
         "by {0}, while the KL that 6-bit weights cost rises by {1}",
         "What flatness alone does",
         (
             "Does accuracy rise by half a point as the trace of the Hessian halves, KL being equal?",
             "Does rounding the weights to 6 bits harm sharper models more?",
         ),
+        starts_polished,
     ),
     Finding(
         "dyck-transfer",
@@ -131,7 +143,8 @@ def _in_a_sentence(found: Finding, shipped: Sequence[dict[str, Any]], page: str)
     numbers = [in_words(claim).measured for claim in _claims(found, shown)]
     answers = _answers(found, shown)
     if answers == found.needed:
-        said = found.sentence.format(*numbers, reached=_reached(shown["result"]))
+        counted = found.counted(shown["result"]) if found.counted else ""
+        said = found.sentence.format(*numbers, counted=counted)
     else:
         parts = zip(found.questions, answers, numbers, strict=True)
         said = f"**{found.about}**: " + "; ".join(
@@ -141,16 +154,6 @@ def _in_a_sentence(found: Finding, shipped: Sequence[dict[str, Any]], page: str)
     where = f"[{found.experiment}]({page}#{found.experiment}), {shown['scale']} scale, {seeds} seeds"
     text = f"- {said} ({where}).".replace(" %", "\N{NO-BREAK SPACE}%")
     return textwrap.fill(text, 125, subsequent_indent="  ", break_on_hyphens=False)
-
-
-def _reached(result: dict[str, Any]) -> str:
-    """Of how many starts all polished models are within 1e-5 nats, and their KL the same to a fifth."""
-    found: dict[tuple[int, int], list[float]] = {}
-    for row in result["checkpoints"]:
-        if row.get("stage") == POLISHED:
-            found.setdefault((row["seed"], row["width"]), []).append(row["kl"])
-    reached = [max(kls) <= min(1e-5, 1.2 * min(kls)) for kls in found.values()]
-    return f"{sum(reached)} of {len(reached)}"
 
 
 def conclusion(shown: dict[str, Any]) -> str:
