@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from isoloss.curvature.derivatives import is_norm
-from isoloss.curvature.weight_changes import OutputRows, output_rows
+from isoloss.curvature.output_rows import OutputRows, output_rows
 from isoloss.errors import BadInput
 
 _ATTENTION = re.compile("attention$", re.IGNORECASE)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import parameter_group, trainable_parameters
 from isoloss.curvature.fisher_trace import RunningFisherTrace
+from isoloss.curvature.output_rows import output_rows
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.curvature.stopping import refuse_too_few
@@ -26,7 +27,6 @@ from isoloss.curvature.weight_changes import (
     allocate_bits,
     differences,
     mean_squares,
-    output_rows,
 )
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
