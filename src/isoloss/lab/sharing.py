@@ -11,7 +11,8 @@ import isoloss
 from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.files import writable
 from isoloss.lab.measured import Measured
-from isoloss.lab.models import CARD_FILE, Model, TorchModel
+from isoloss.lab.models import CARD_FILE, Model
+from isoloss.lab.torch_module import TorchModel
 from isoloss.languages.language import Language, WritesItself, kind_of
 from isoloss.models.hub import quiet
 

@@ -20,13 +20,13 @@ from isoloss.lab.models import (
     Models,
     OneModel,
     Run,
-    TorchModel,
     in_one_sentence,
     model,
     models_of,
     refuse_misfit,
     refuse_no_language,
 )
+from isoloss.lab.torch_module import TorchModel
 from isoloss.lab.words import OneLine, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
