@@ -55,9 +55,9 @@ def both_scales() -> tuple[Sequence[Experiment], Sequence[Experiment]]:
 
 def _section(laptop: Experiment, night: Experiment) -> str:
     heading = f"## {laptop.name}: {laptop.title[0].lower()}{laptop.title[1:]}\n{_checkpoints(laptop, night)}"
-    at_night = {claim.name: claim.measure for claim in night.claims}
+    at_night = {claim.name: _entry(claim) for claim in night.claims}
     at_both = {
-        claim.name for claim in laptop.claims if at_night.get(claim.name, claim.measure) == claim.measure
+        claim.name for claim in laptop.claims if at_night.get(claim.name, _entry(claim)) == _entry(claim)
     }
     first = (_entry(claim, "" if claim.name in at_both else ", at `laptop`") for claim in laptop.claims)
     more = (_entry(claim, ", at `night`") for claim in night.claims if claim.name not in at_both)

@@ -35,6 +35,8 @@ ON_MEASURED_RUNS = {
 """Withdrawn since recomputing them on the runs of an earlier round showed that they could decide nothing."""
 TEXTS_CUT = {"sst-2-gains", "sst-2-later-is-better", "sst-2-larger-gains-more"}
 """Withdrawn since the students cannot read texts of that length."""
+FEW_SEEDS = {"later-is-better"}
+"""Withdrawn at laptop scale, since verdicts on other seeds turned out otherwise."""
 
 
 @pytest.mark.parametrize(
@@ -46,8 +48,8 @@ def test_claims_can_be_fulfilled_and_can_fail(name: str) -> None:
     (experiment,) = (each for each in planned_suite("laptop") if each.name == name)
     faults = {claim for claim, found in claim_ranges(experiment, replicates=ALIKE).items() if found.fault}
     withdrawn = {claim.name for claim in experiment.claims if claim.withdrawn}
-    assert faults == withdrawn - ON_MEASURED_RUNS - TEXTS_CUT
-    assert withdrawn <= WITHDRAWN | ON_MEASURED_RUNS | TEXTS_CUT
+    assert faults == withdrawn - ON_MEASURED_RUNS - TEXTS_CUT - FEW_SEEDS
+    assert withdrawn <= WITHDRAWN | ON_MEASURED_RUNS | TEXTS_CUT | FEW_SEEDS
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ Their statistics say how anything changes with flatness alone.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ class EqualKnowledge:
     `descent_warm_up` of them the rate rises, since at the full one a sharp start would come loose.
     `sharpened` goes the other way for `sharpened_steps`, on soft labels. From each, `polished` trains on soft
     labels until KL has fallen to one divergence below the start's. All else has batches of `batch_size`
-    sentences.
+    sentences. A seed has a model of every size, or with `in_turn` of one, each size's turn after the other's.
     """
 
     name: str
@@ -123,22 +124,29 @@ class EqualKnowledge:
     predicted: MaskedObjective | NextWordObjective = MaskedObjective()  # noqa: RUF009  (frozen)
     batch_size: int = 128
     descent_warm_up: float = 0.0
+    in_turn: bool = False
 
     def runs(
         self, seeds: Sequence[int], followed: Sequence[Quantity], downstream: Sequence[Quantity]
     ) -> tuple[PlannedRun, ...]:
-        """For each size and seed the start, its branches, and each of them polished.
+        """For each start its branches, and each of them polished.
 
         All have `followed` measured at their ends, and the polished ones `downstream` too.
         """
         found: list[PlannedRun] = []
-        for architecture in self.architectures:
-            for seed in seeds:
-                start = self._start(architecture, seed, followed)
-                branches = self._branches(start, followed)
-                ends = (*followed, *downstream)
-                found += [start, *branches, *(self._polished(branch, ends) for branch in branches)]
+        for architecture, seed in self._sizes_and_seeds(seeds):
+            start = self._start(architecture, seed, followed)
+            branches = self._branches(start, followed)
+            ends = (*followed, *downstream)
+            found += [start, *branches, *(self._polished(branch, ends) for branch in branches)]
         return tuple(found)
+
+    def _sizes_and_seeds(
+        self, seeds: Sequence[int]
+    ) -> list[tuple[PreLayerNormTransformer | GPT2Transformer, int]]:
+        if self.in_turn:
+            return list(zip(cycle(self.architectures), seeds, strict=False))
+        return list(product(self.architectures, seeds))
 
     def _start(
         self, architecture: PreLayerNormTransformer | GPT2Transformer, seed: int, followed: Sequence[Quantity]

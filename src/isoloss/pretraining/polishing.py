@@ -20,8 +20,6 @@ from isoloss.seeds import derived_seed
 
 NEAR = 2.0
 """Times the divergence asked for: where a batch's own KL is below this, held-out sentences are asked."""
-ASKED_EVERY = 10
-"""Steps from one look at the held-out sentences to the next."""
 HALVINGS = 6
 """Of the way between the last two looks, at whose end KL is below the divergence asked for."""
 
@@ -33,9 +31,9 @@ class Polished:
     Against soft labels the loss of a batch less their entropy is that KL on the batch itself, without label
     noise. Its average over steps, in which a step's weight falls by a factor of `smoothing` at every further
     step, lags behind: a model whose KL falls fast ends lower than one whose KL falls slowly. Hence, with
-    `held_out` sentences, fixed ones of the run's language, their own KL decides, asked for every few steps
-    once a batch's is near; the weights are then those on the straight way from the look before, where it was
-    still above, at which it is `divergence`. Without any, the average decides.
+    `held_out` sentences, fixed ones of the run's language, their own KL decides, asked for every
+    `asked_every` steps once a batch's is near; the weights are then those on the straight way from the look
+    before, where it was still above, at which it is `divergence`. Without any, the average decides.
 
     Steps before `least_steps` are made in any case: a model that is below `divergence` from the outset first
     moves away, as others do, and then comes back to it. A run that ends first says so by its exact loss.
@@ -48,6 +46,7 @@ class Polished:
     smoothing: float = 0.95
     least_steps: int = 0
     held_out: int = field(default=0, metadata=ONLY_WHEN_CHANGED)
+    asked_every: int = field(default=10, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.divergence) and self.divergence > 0):
@@ -56,6 +55,8 @@ class Polished:
             raise BadInput(f"the smoothing must be at least 0 and below 1, not {self.smoothing}")
         if self.held_out < 0:
             raise BadInput(f"the number of held-out sentences must be 0 or more, not {self.held_out}")
+        if self.asked_every < 1:
+            raise BadInput(f"held-out sentences must be asked every 1 step or more, not {self.asked_every}")
 
     def build(self, training: Training) -> "PolishingRule":
         return PolishingRule(self, training)
@@ -97,7 +98,7 @@ class PolishingRule:
             return False
         if not self.settings.held_out:
             return self.divergence <= wanted
-        if of_batch > NEAR * wanted or self.steps % ASKED_EVERY:
+        if of_batch > NEAR * wanted or self.steps % self.settings.asked_every:
             return False
         if mean_divergence(self.training, self._held_out) <= wanted:
             self._go_back_to(wanted)

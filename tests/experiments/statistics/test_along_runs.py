@@ -16,7 +16,7 @@ from isoloss.experiments.statistics.along_runs import (
     in_doublings,
     in_halvings,
     in_points,
-    least_squares_slope,
+    slope_within,
     theil_sen_slope,
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
@@ -33,7 +33,10 @@ def test_the_slope_is_that_of_a_peer(seed: int) -> None:
     x, y = np.random.default_rng(seed).normal(size=(2, 9))
     x[3] = x[4]
     assert theil_sen_slope(x, y) == pytest.approx(stats.theilslopes(y, x).slope)
-    assert least_squares_slope(x, y) == pytest.approx(stats.linregress(x, y).slope)
+    alone = frame(x=x, y=y, group=[seed] * len(x))
+    assert slope_within("group", alone, pl.col("y"), pl.col("x")) == pytest.approx(
+        stats.linregress(x, y).slope
+    )
 
 
 def test_one_checkpoint_that_is_off_decides_no_slope() -> None:

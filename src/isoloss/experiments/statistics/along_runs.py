@@ -81,37 +81,20 @@ def theil_sen_slope(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> f
     return float(np.median(slopes)) if slopes else float("nan")
 
 
-def least_squares_slope(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
-    """The slope of the straight line with the smallest sum of squares; nan if no x differ.
-
-    >>> round(least_squares_slope(np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 5.0])), 6)
-    2.5
-    """
-    return _slope_of(x - x.mean(), y) if len(x) else math.nan
-
-
-def _slope_of(apart: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
-    """By least squares over x, from which its mean has been subtracted; nan if nothing is left."""
-    squares = float(apart @ apart)
-    return float(apart @ y) / squares if squares > 0 else math.nan
-
-
 @dataclass(frozen=True)
 class Slope:
-    """The slope of one column over another, such as percentage points per doubling of steps.
+    """The Theil-Sen slope of one column over another, such as percentage points per doubling of steps.
 
-    It uses every checkpoint, unlike a comparison of the two ends. `fit` takes x and y: `theil_sen_slope` is
-    robust to an outlier; `least_squares_slope` scatters less where there is none and checkpoints are few.
+    It uses every checkpoint and is robust to an outlier, unlike a comparison of the two ends.
     """
 
     of: Scaled
     over: Scaled = in_doublings("step")  # noqa: RUF009  (frozen)
-    fit: Callable[[Float[np.ndarray, " n"], Float[np.ndarray, " n"]], float] = theil_sen_slope
 
     def __call__(self, runs: Frames) -> float:
         """See the class; nan for fewer than two checkpoints."""
         over, of = complete_rows(runs, (self.over.column, self.of.column))
-        return self.fit(self.over.scale(over), self.of.scale(of))
+        return theil_sen_slope(self.over.scale(over), self.of.scale(of))
 
 
 @dataclass(frozen=True)
@@ -201,9 +184,6 @@ FLATTENING = MeanWithinRuns(Slope(in_doublings("trace")))
 IMPROVEMENT = MeanWithinRuns(Slope(in_points("accuracy")))
 """How fast accuracy changes, in percentage points per doubling of steps."""
 
-LEAST_SQUARES_IMPROVEMENT = MeanWithinRuns(Slope(in_points("accuracy"), fit=least_squares_slope))
-"""The same by least squares."""
-
 IMPROVEMENT_BY_FLATTENING = MeanWithinRuns(Slope(in_points("accuracy"), over=in_halvings("trace")))
 """How fast accuracy changes as the trace falls, in percentage points per halving."""
 
@@ -224,4 +204,5 @@ def slope_within(group: str, rows: pl.DataFrame, y: pl.Expr, x: pl.Expr) -> floa
     if rows.is_empty():
         return math.nan
     apart, outcome = (rows.select(each - each.mean().over(group)).to_series().to_numpy() for each in (x, y))
-    return _slope_of(apart, outcome)
+    squares = float(apart @ apart)
+    return float(apart @ outcome) / squares if squares > 0 else math.nan

@@ -6,7 +6,7 @@ from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import FIGURE_1, OF_TYPICAL_RUNS, OPEN_AT_SEVEN
+from isoloss.experiments.shared.claims import FIGURE_1, OF_TYPICAL_RUNS, OPEN_WITH_FEW_SEEDS
 from isoloss.experiments.suite.figure_1 import figure_1
 
 TASK = "prefix-8"
@@ -15,7 +15,7 @@ TASK = "prefix-8"
 def figure_1_decided(scale: Scale) -> Experiment:
     """The runs, claims and panels of Figure 1 as at laptop scale, on this grammar."""
     # Claims on typical runs are younger than the registration of these.
-    left_out = (*OF_TYPICAL_RUNS, *(OPEN_AT_SEVEN if scale.name == "laptop" else ()))
+    left_out = (*OF_TYPICAL_RUNS, *(OPEN_WITH_FEW_SEEDS if scale.name == "laptop" else ()))
     grammar = replace(
         scale.grammar, language=ReadyLanguage(decided_grammar()), tasks=(TASK,) * len(scale.grammar.tasks)
     )

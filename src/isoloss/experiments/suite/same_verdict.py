@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -11,7 +12,7 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.scale import Scale, scale_named
-from isoloss.experiments.shared.claims import FIGURE_1, WITH_MORE_SEEDS
+from isoloss.experiments.shared.claims import FIGURE_1, FIGURE_1_WITH_FEW_SEEDS, WITH_MORE_SEEDS
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.suite.figure_1 import SEEDS, figure_1
 from isoloss.panels import Axis, Panel, Table
@@ -23,7 +24,7 @@ ORDERS = 10
 STANDS = 0.95
 """The share of sets with one verdict from which on a claim's is said to stand."""
 
-NIGHT_SEEDS = (*range(601, 621), *range(666, 681))
+NIGHT_SEEDS = (*range(391, 401), *range(461, 471))
 
 
 def same_verdict(scale: Scale) -> Experiment:
@@ -42,7 +43,7 @@ def same_verdict(scale: Scale) -> Experiment:
         ),
         runs=figure_1(settings).runs,
         claims=tuple(claim for claim in FIGURE_1 if claim.name in WITH_MORE_SEEDS),
-        panels=_panels,
+        panels=ON_SETS.panels,
     )
 
 
@@ -72,18 +73,34 @@ def verdicts_on_sets(
     return counts
 
 
-def verdicts(table: pl.DataFrame) -> pl.DataFrame:
-    """A row a premise or effect of Figure 1: how often it got which verdict on sets of seeds."""
-    frames, claims = judged_runs(table), figure_1(scale_named("laptop")).claims
-    seeds = sorted({frame["seed"][0] for frame in frames})
-    counts = verdicts_on_sets(claims, frames, sets_of_seeds(seeds, SEEDS_A_SET))
-    return pl.DataFrame([_row(claim, counts[claim.name]) for claim in claims if claim.name in counts])
+@dataclass(frozen=True)
+class OnSetsOfSeeds:
+    """The premises and effects of an experiment, judged on disjoint sets of `size` seeds of its runs."""
 
+    claims: Sequence[Claim]
+    size: int
 
-def findings(table: pl.DataFrame) -> tuple[str, ...]:
-    """How many claims have one verdict whatever the seeds, and which do not."""
-    judged = verdicts(table)
-    return (standing(judged), *turning(judged))
+    def verdicts(self, table: pl.DataFrame) -> pl.DataFrame:
+        """A row a claim: how often it got which verdict."""
+        frames = judged_runs(table)
+        seeds = sorted({frame["seed"][0] for frame in frames})
+        counts = verdicts_on_sets(self.claims, frames, sets_of_seeds(seeds, self.size))
+        return pl.DataFrame(
+            [_row(claim, counts[claim.name]) for claim in self.claims if claim.name in counts]
+        )
+
+    def findings(self, table: pl.DataFrame) -> tuple[str, ...]:
+        """How many claims have one verdict whatever the seeds, and which do not."""
+        judged = self.verdicts(table)
+        return (standing(judged), *turning(judged))
+
+    def panels(self, table: pl.DataFrame) -> tuple[Panel, ...]:
+        """The verdicts as a table; none before there are runs."""
+        if not judged_runs(table):
+            return ()
+        judged = self.verdicts(table)
+        columns = tuple(Axis(name, title) for name, title in _TITLES.items())
+        return (Panel("sets", "Verdicts on sets of seeds", standing(judged), (Table(columns),), judged),)
 
 
 def standing(judged: pl.DataFrame) -> str:
@@ -131,14 +148,6 @@ def _counts(row: dict[str, str | int | float]) -> str:
     return ", ".join(f"{verdict} on {count}" for count, verdict in found if count)
 
 
-def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    if not judged_runs(table):
-        return ()
-    judged = verdicts(table)
-    columns = tuple(Axis(name, title) for name, title in _TITLES.items())
-    return (Panel("sets", "Verdicts on sets of seeds", standing(judged), (Table(columns),), judged),)
-
-
 _TITLES = {
     "claim": "claim",
     "role": "role",
@@ -159,10 +168,19 @@ def _row(claim: Claim, counts: Counter[Verdict]) -> dict[str, str | int | float]
     }
 
 
+ON_SETS = OnSetsOfSeeds(FIGURE_1_WITH_FEW_SEEDS, SEEDS_A_SET)
+
 EXPERIMENT = Design(
     same_verdict,
     registered="0e8c31d554a1b8277ced1fa713b7ac8204fefc79",
     seeds={"laptop": SEEDS["laptop"], "night": NIGHT_SEEDS},
-    earlier_seeds={"night": (tuple(range(761, 781)), tuple(range(441, 461)), tuple(range(531, 551)))},
-    findings=findings,
+    earlier_seeds={
+        "night": (
+            tuple(range(761, 781)),
+            tuple(range(441, 461)),
+            tuple(range(531, 551)),
+            (*range(601, 621), *range(666, 681)),
+        )
+    },
+    findings=ON_SETS.findings,
 )

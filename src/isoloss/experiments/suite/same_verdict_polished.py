@@ -1,0 +1,36 @@
+"""Would other seeds have given the same verdicts on models of equal KL? Those claims, on sets of seeds."""
+
+from isoloss.experiments.claims import Question
+from isoloss.experiments.design import Design
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.polished_models import CLAIMS
+from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.shared.language_runs import UNJUDGED
+from isoloss.experiments.suite.flatten_polish import SEEDS, flatten_polish
+from isoloss.experiments.suite.same_verdict import OnSetsOfSeeds
+
+ON_SETS = OnSetsOfSeeds(CLAIMS, len(SEEDS["laptop"]))
+
+
+def same_verdict_polished(scale: Scale) -> Experiment:
+    """Flatten and polish as at laptop scale, with the seeds of a night."""
+    settings = scale if scale.name == UNJUDGED else scale_named("laptop")
+    return Experiment(
+        name="same-verdict-polished",
+        title="Would other seeds give the same verdicts on models of equal KL?",
+        question=Question.FLATNESS,
+        text=(
+            f"At laptop scale the claims of flatten-polish are judged on {ON_SETS.size} seeds. Here the same "
+            "runs are made with more seeds, which are split into disjoint sets of that size, and the claims "
+            "are judged on each set.",
+        ),
+        runs=flatten_polish(settings, scale.seeds).runs,
+        panels=ON_SETS.panels,
+    )
+
+
+EXPERIMENT = Design(
+    same_verdict_polished,
+    seeds={"laptop": SEEDS["laptop"], "night": (*range(176, 201), *range(289, 300))},
+    findings=ON_SETS.findings,
+)
