@@ -176,7 +176,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(
 
 EXPERIMENT = Design(
     figure_1,
-    registered="0e8c31d554a1b8277ced1fa713b7ac8204fefc79",
+    registered="00d36cb680a6b816bc1a88b780393a6d98b89d91",
     seeds=SEEDS,
     headline="later-is-better",
     earlier_seeds={

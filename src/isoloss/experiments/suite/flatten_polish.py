@@ -130,7 +130,7 @@ def flatten_polish(scale: Scale, seeds: tuple[int, ...] = ()) -> Experiment:
 
 EXPERIMENT = Design(
     flatten_polish,
-    registered="27fdafd885163a6a8cbcc119f3528bb3b57f3113",
+    registered="00d36cb680a6b816bc1a88b780393a6d98b89d91",
     earlier_seeds={
         "laptop": (
             (661, 662, 663, 664, 665),

@@ -172,7 +172,7 @@ ON_SETS = OnSetsOfSeeds(FIGURE_1_WITH_FEW_SEEDS, SEEDS_A_SET)
 
 EXPERIMENT = Design(
     same_verdict,
-    registered="0e8c31d554a1b8277ced1fa713b7ac8204fefc79",
+    registered="00d36cb680a6b816bc1a88b780393a6d98b89d91",
     seeds={"laptop": SEEDS["laptop"], "night": NIGHT_SEEDS},
     earlier_seeds={
         "night": (
