@@ -105,7 +105,7 @@ DRIFT_CLAIMS = ("trace-falls", "loss-stands", "one-clock", "no-noise-no-fall")
 """The claims whose verdicts stand beside the drift's pictures."""
 
 ROWS = {
-    "figure-1": ("later-is-flatter", "later-is-better"),
+    "figure-1": ("later-is-flatter",),
     "flatten-polish": (
         "noise-flattens",
         "flatter-is-no-better",
@@ -115,10 +115,7 @@ ROWS = {
 }
 """The effects in README's table, by experiment."""
 
-MORE = (
-    "Brackets: 95 % intervals over seeds, corrected for several effects; the last four rows are of `make "
-    "reproduce-polished`."
-)
+MORE = "Brackets: 95 % intervals over seeds, corrected for several effects."
 
 IN_WORDS = {
     **{2: "two", 3: "three", 5: "five", 6: "six", 7: "seven"},
