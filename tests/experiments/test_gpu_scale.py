@@ -13,18 +13,20 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import H100, hours, run_cost
-from isoloss.experiments.design import builtin_designs, with_tokens
+from isoloss.experiments.descents import DescentRuns
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.made_up_runs import planned_table
+from isoloss.experiments.model_tokens import with_tokens
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.planned_table import planned_table
 from isoloss.experiments.scale import MeasurementSizes, Scale, scale_named
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.figure_2 import figure_2
 from isoloss.experiments.suite.figure_3 import figure_3
-from isoloss.experiments.suite.figure_4 import GPU, DescentRuns, Descents, figure_4
+from isoloss.experiments.suite.figure_4 import GPU, Descents, figure_4
 from isoloss.experiments.suite.figure_5 import AT as SIZES_COMPARED
 from isoloss.experiments.suite.figure_5 import figure_5
 from isoloss.experiments.suite.table_1 import table_1

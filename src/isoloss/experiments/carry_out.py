@@ -11,14 +11,8 @@ from transformers import PreTrainedModel
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.device import denormals_flushed
 from isoloss.errors import Damaged, IsolossError
-from isoloss.experiments.planned_run import (
-    PlannedRun,
-    Weights,
-    drawn,
-    quantity_digest,
-    store_plan,
-    weights_setting,
-)
+from isoloss.experiments.planned_run import PlannedRun, Weights, drawn, quantity_digest, weights_setting
+from isoloss.experiments.stored_plan import store_plan
 from isoloss.files import only_process_in, write_atomically
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import Quantity, Subject

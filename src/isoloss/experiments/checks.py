@@ -21,7 +21,8 @@ import polars as pl
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.made_up_runs import MadeUpRuns, World, planned_table
+from isoloss.experiments.made_up_runs import MadeUpRuns, World
+from isoloss.experiments.planned_table import planned_table
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.panels import Panel, columns_of
 from isoloss.results.record import Setting

@@ -17,19 +17,10 @@ from isoloss.experiments.checks import refuse_misspelt_names
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_names import SUITE, experiment_names, language_refused, refuse_unknown
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.planned_run import Continued, CorpusPlan, PlannedRun
+from isoloss.experiments.model_tokens import with_tokens
 from isoloss.experiments.scale import Scale, with_language
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
 from isoloss.languages.language_file import read_language
-from isoloss.measurements.references import ControlQuantity, Untrained
-from isoloss.models.lstm import LSTM
-from isoloss.models.transformers import (
-    Architecture,
-    GPT2Transformer,
-    PostLayerNormTransformer,
-    PreLayerNormTransformer,
-)
-from isoloss.objectives.tokens import vocabulary_settings
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
 
@@ -282,48 +273,3 @@ def _with_changes(scale: Scale, changes: Changes, name: str, design: Design) -> 
         runs = tuple(run.carried_out_by(compute) for run in experiment.runs)
         experiment = replace(experiment, runs=runs)
     return replace(experiment, name=name)
-
-
-WithTokens = PreLayerNormTransformer | PostLayerNormTransformer | GPT2Transformer | LSTM
-"""The architectures whose number of tokens can be set."""
-
-
-def with_tokens(experiment: Experiment, tokens: int) -> Experiment:
-    """The same with models of languages that have so many tokens, such as `WHOLE_TOKENIZER`.
-
-    Students of a causal model have all of their teacher's as they are, and models of text their tokenizer's.
-    Raises BadInput where a language has more words, or an architecture no number of tokens.
-    """
-    references = tuple(
-        replace(reference, quantity=_control_with_tokens(reference.quantity, tokens))
-        if isinstance(reference.quantity, ControlQuantity)
-        else reference
-        for reference in experiment.references
-    )
-    runs = tuple(_run_with_tokens(run, tokens) for run in experiment.runs)
-    return replace(experiment, runs=runs, references=references)
-
-
-def _control_with_tokens(quantity: ControlQuantity, tokens: int) -> ControlQuantity:
-    if not isinstance(quantity.control, Untrained):
-        return quantity
-    architecture = _with_tokens(quantity.control.architecture, tokens)
-    return replace(quantity, control=replace(quantity.control, architecture=architecture))
-
-
-def _run_with_tokens(run: PlannedRun, tokens: int) -> PlannedRun:
-    if isinstance(run.language, CorpusPlan):
-        return run
-    vocabulary_settings(run.language.words, tokens)
-    before = run.continues
-    return replace(
-        run,
-        architecture=_with_tokens(run.architecture, tokens),
-        continues=Continued(_run_with_tokens(before.run, tokens), before.step) if before else None,
-    )
-
-
-def _with_tokens(architecture: Architecture, tokens: int) -> Architecture:
-    if not isinstance(architecture, WithTokens):
-        raise BadInput(f"a {type(architecture).__name__} has no number of tokens to set; leave --tokens out")
-    return architecture if architecture.tokens is not None else replace(architecture, tokens=tokens)

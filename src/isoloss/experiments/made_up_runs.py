@@ -5,8 +5,6 @@ A run, and what is measured on it, has the same numbers in every experiment, wha
 
 import hashlib
 import math
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -17,10 +15,10 @@ from jaxtyping import Float
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
+from isoloss.experiments.planned_table import COUNTS, TEXTS
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import Architecture, parameter_count
 from isoloss.pretraining.polishing import Polished
-from isoloss.results.record import Setting
 
 FALL_OF_TRACE, FALL_OF_KL = (0.98, 0.08), (0.61, 0.24)
 """Halvings for each doubling of steps, mean and standard deviation over runs, as in the ten
@@ -285,44 +283,3 @@ def _quantity(quantity: Quantity, key: _RunKey) -> str:
 @lru_cache(maxsize=1024)
 def _parameters(architecture: Architecture, words: int) -> int:
     return parameter_count(architecture, words, maximum_length=8)
-
-
-def planned_table(experiment: Experiment) -> pl.DataFrame:
-    """A table with all of the experiment's columns and made-up numbers, distinct and decreasing along a run.
-
-    Of runs with the same labels and measurements, it includes two. Code that reads columns by name can be
-    tested on it before anything is measured.
-    """
-    rows: list[dict[str, Setting]] = []
-    alike: Counter[object] = Counter()
-    for run in experiment.runs:
-        measured = tuple((each.column_names, each.steps) for each in run.measured)
-        kind = (run.labels, run.checkpoint_steps, measured)
-        alike[kind] += 1
-        if alike[kind] > 2:
-            continue
-        place: dict[str, Setting] = {"run": run.name, "seed": run.first_seed, "folder": run.digest[:16]}
-        for number, step in enumerate(run.checkpoint_steps, start=1):
-            if names := [name for of_one, steps in measured if step in steps for name in of_one]:
-                at: dict[str, Setting] = {"step": step, "saturated": step >= run.saturated_from}
-                value = 1 / (1 + number + alike[kind] / 10)
-                rows.append(place | at | {"complete": True} | dict(run.labels) | _invented(names, value))
-    for reference in experiment.references:
-        place = {"run": reference.name, "seed": None, "step": None, "saturated": reference.judged}
-        names = list(reference.quantity.column_names)
-        rows.append(place | {"complete": True} | dict(reference.labels) | _invented(names, 0.5))
-    return pl.DataFrame(rows, infer_schema_length=None)
-
-
-TEXTS, COUNTS = ("checkpoint", "sentence_"), ("_sentences", "_texts", "parameters", "left_out")
-"""How the columns begin whose cells are no numbers, and end whose cells are whole ones."""
-
-
-def _invented(names: Iterable[str], value: float) -> dict[str, Setting]:
-    return {
-        name: _cell(name.removeprefix("raw_"), value / place) for place, name in enumerate(names, start=1)
-    }
-
-
-def _cell(name: str, value: float) -> Setting:
-    return "text" if name.startswith(TEXTS) else 100 if name.endswith(COUNTS) else value

@@ -6,11 +6,12 @@ from functools import cache
 
 import pytest
 
+from isoloss.experiments.compared_algorithms import ADVERSARIAL
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.suite.table_1 import ADVERSARIAL, table_1
+from isoloss.experiments.suite.table_1 import table_1
 from isoloss.experiments.suite.table_2 import table_2
 from isoloss.experiments.suite.table_3 import parameters_with_bert
 from isoloss.languages.pcfg import named_task

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
+from isoloss.experiments.descents import DescentRuns
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
@@ -15,7 +16,7 @@ from isoloss.experiments.grammar_runs import OTHER_SENTENCES
 from isoloss.experiments.scale import FRESH_SEEDS, scale_named
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.figure_3 import figure_3
-from isoloss.experiments.suite.figure_4 import DESCENTS, DescentRuns, Descents, figure_4
+from isoloss.experiments.suite.figure_4 import DESCENTS, Descents, figure_4
 from isoloss.experiments.suite.figure_10 import figure_10
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.pretraining.descent import SGD

@@ -5,9 +5,9 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import Claim, judge
+from isoloss.experiments.compared_algorithms import ADVERSARIAL, adversary_is_worse, algorithm_panels
 from isoloss.experiments.grammar_runs import SMALL
 from isoloss.experiments.suite.table_1 import (
-    ADVERSARIAL,
     ADVERSARY_AT_WORK,
     CLAIMS_1,
     COLUMNS_1,
@@ -15,8 +15,6 @@ from isoloss.experiments.suite.table_1 import (
     TASK_B,
     advantage_over_lookup_table,
     advantage_over_small,
-    adversary_is_worse,
-    algorithm_panels,
     share_at_work,
     surplus_loss,
 )

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.descents import descent_panels, shown_descents
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ShownTask, grammar_task, hidden_state_task, of_the_stand_in
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION, flatter_is_better_at_one_kl
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns
 from isoloss.experiments.statistics.rank_correlation import PartialSlope, Ranking
-from isoloss.experiments.suite.figure_4 import DESCENTS, Descents, descent_panels, shown_descents
+from isoloss.experiments.suite.figure_4 import DESCENTS, Descents
 from isoloss.experiments.suite.figure_4 import EXPERIMENT as FIGURE_4
 from isoloss.results.verdict import above
 

@@ -1,12 +1,18 @@
 """Tables 1 and 2: their claims, and a row per algorithm, at the loss that the adversary and AdamW share."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.compared_algorithms import (
+    ADVERSARIAL,
+    REAL_TEXT,
+    TEXT,
+    adversary_is_worse,
+    algorithm_panels,
+)
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.figures import of_the_stand_in
@@ -15,85 +21,22 @@ from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WINDOW
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
-    Comparison,
-    MeanAtSameLoss,
     MeanAtSameStep,
     curve,
     doublings,
-    mean_over_runs,
     percentage_points,
-    rows_at_same_loss,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.references import LOOKUP_TABLE, LookupTableReference
 from isoloss.measurements.rule_reading import RuleReadingQuantity
-from isoloss.panels import Axis, Panel, Table
-from isoloss.results.verdict import Region, above, below
+from isoloss.panels import Axis
+from isoloss.results.verdict import above, below
 
-ADVERSARIAL = "adversarial"
 TASK_A, TASK_B = "accuracy_a", "accuracy_b"
 STRENGTH = "lambda"
 """The column with the adversary's strength λ, which is 0 until the loss comes within its window."""
 PAIRED = ("adversary-worse-on-a-at-one-kl", "adversary-worse-on-b-at-one-kl")
 """The claims on what the pairs show: both models of a seed where each has the pair's lowest common KL."""
-
-TEXT = (
-    "Models with the same architecture and the same loss can differ downstream. The adversarial algorithm "
-    "lowers the pre-training loss as AdamW does, while working against the downstream tasks (A.5).",
-    "The runs of the adversary and of AdamW with the same seed, on the same sentences, are compared twice: "
-    "as in the paper, at the same step, over the last doubling of steps and where losses lie within 0.5 % of "
-    "each other; and where each first falls to the lowest KL that both reach, interpolated between "
-    "checkpoints, AdamW's at an earlier step. The table shows the second comparison.",
-)
-REAL_TEXT = "The paper's BookCorpus rows are the experiment real-text-algorithms."
-
-
-def algorithm_panels(
-    table: pl.DataFrame, columns: tuple[Axis, ...], shows: tuple[str, ...]
-) -> tuple[Panel, ...]:
-    """Means over seeds, with small model and lookup table if measured, and the pairs seed by seed.
-
-    The pairs are the picture of the claims that are named by `shows`.
-    """
-    names = [axis.column for axis in columns]
-    rows = rows_at_same_loss(table, (ADVERSARIAL,), ADAMW, names)
-    means = mean_over_runs(rows, ["loss", *names])
-    lookup = table.filter(pl.col("rule") == LOOKUP_TABLE) if "rule" in table.columns else means.clear()
-    present = [name for name in ("loss", *names) if name in lookup.columns]
-    shown = ["rule", *present, *(f"{name}_error" for name in present)]
-    small = table.filter(pl.col("rule") == SMALL) if "rule" in table.columns else means.clear()
-    ends = mean_over_runs(small, ["loss", *names]) if small.height else means.clear()
-    summary = pl.concat([means, ends, lookup.select(shown)], how="diagonal_relaxed")
-    named, loss = Axis("rule", "pre-training"), Axis("loss", "exact loss (nats)", "loss_error")
-    by_seed = (
-        named,
-        Axis("seed", "seed"),
-        Axis("step", "step"),
-        loss,
-        Axis("same_loss", "same loss"),
-        *columns,
-    )
-    return (
-        Panel(
-            "algorithms",
-            "Algorithms at the same loss",
-            "Mean over pre-training seeds ± one standard error over them; the small model is taken at the "
-            "end of its run; for the lookup table, which has no seed, one standard error over test "
-            f"sentences. {REAL_TEXT}",
-            (Table((named, loss, *columns, Axis("runs", "seeds"))),),
-            summary,
-        ),
-        Panel(
-            "pairs",
-            "The pair of each seed",
-            "Both runs where they first reach their common loss; ± one standard error over sentences, "
-            "including the error of the interpolation between checkpoints. “Same loss”: whether the two "
-            "agree to within 0.5 % of the loss, as far as their errors tell.",
-            (Table(by_seed),),
-            rows,
-            shows=shows,
-        ),
-    )
 
 
 def surplus_loss(runs: Sequence[pl.DataFrame]) -> float:
@@ -136,56 +79,6 @@ def advantage_over_lookup_table(rule: str, column: str) -> Statistic:
         return percentage_points(float(np.mean(trained)), table[0]) if trained and table else float("nan")
 
     return statistic
-
-
-AT_ONE_STEP = (
-    f"at the same steps, over the last doubling, losses within {100 * LOSS_WINDOW:g} % of each other"
-)
-AT_ONE_KL = "where each first falls to the lowest KL that both reach"
-
-
-Pair = tuple[str, str, str, Comparison]
-"""A rule, the reference, the column in which they are compared, and how."""
-
-
-def at_one_step_and_one_kl(
-    name: str, sentences: tuple[str, str], paper: str, measure: str, unit: str, claimed: Region, pair: Pair
-) -> tuple[Claim, Claim]:
-    """The claim on a pair of rules at the same step and loss, and at the same KL; a sentence each."""
-    at_one_step = Claim(
-        name=name,
-        sentence=sentences[0],
-        paper=paper,
-        measure=f"mean over seeds of {measure}, {AT_ONE_STEP}",
-        unit=unit,
-        claimed=claimed,
-        statistic=MeanAtSameStep(*pair),
-    )
-    at_one_kl = replace(
-        at_one_step,
-        name=f"{name}-at-one-kl",
-        sentence=sentences[1],
-        measure=f"mean over seeds of {measure}, {AT_ONE_KL}",
-        statistic=MeanAtSameLoss(*pair),
-    )
-    return at_one_step, at_one_kl
-
-
-def adversary_is_worse(task: str, column: str, paper: str) -> tuple[Claim, Claim]:
-    """That the adversary's model does worse on a task: at the same step and loss, and at the same KL."""
-    return at_one_step_and_one_kl(
-        f"adversary-worse-on-{task.lower()}",
-        (
-            "At the same step and loss the adversarially trained model does worse than AdamW's on task "
-            f"{task}.",
-            f"At the same KL the adversarially trained model does worse than AdamW's on task {task}.",
-        ),
-        paper,
-        "accuracy, adversarial minus AdamW",
-        "percentage points",
-        below(0.0),
-        (ADVERSARIAL, ADAMW, column, percentage_points),
-    )
 
 
 def _lookup_table_is_worse(rule: str, task: str, column: str, paper: str) -> Claim:

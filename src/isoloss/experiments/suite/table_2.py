@@ -3,13 +3,7 @@
 from dataclasses import replace
 
 from isoloss.experiments.claims import Question
-from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
-from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl
-from isoloss.experiments.statistics.rank_correlation import PartialSlope
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, doublings
-from isoloss.experiments.suite.table_1 import (
+from isoloss.experiments.compared_algorithms import (
     ADVERSARIAL,
     REAL_TEXT,
     TEXT,
@@ -17,6 +11,12 @@ from isoloss.experiments.suite.table_1 import (
     algorithm_panels,
     at_one_step_and_one_kl,
 )
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl
+from isoloss.experiments.statistics.rank_correlation import PartialSlope
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, doublings
 from isoloss.experiments.suite.table_1 import EXPERIMENT as TABLE_1
 from isoloss.panels import Axis
 from isoloss.results.verdict import above

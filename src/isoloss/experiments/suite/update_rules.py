@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.compared_algorithms import AT_ONE_STEP, at_one_step_and_one_kl
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, STEP, TRACE
@@ -22,7 +23,6 @@ from isoloss.experiments.statistics.same_loss import (
     rows_at_same_loss,
 )
 from isoloss.experiments.statistics.seed_bootstrap import by_seed, once_per_frames
-from isoloss.experiments.suite.table_1 import AT_ONE_STEP, at_one_step_and_one_kl
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
 from isoloss.results.verdict import above, below
 
