@@ -33,7 +33,8 @@ class Polished:
     step, lags behind: a model whose KL falls fast ends lower than one whose KL falls slowly. Hence, with
     `held_out` sentences, fixed ones of the run's language, their own KL decides, asked for every
     `asked_every` steps once a batch's is near; the weights are then those on the straight way from the look
-    before, where it was still above, at which it is `divergence`. Without any, the average decides.
+    before, where it was still above, at which it is `divergence`, or those of the first look if it is below
+    already. Without any, the average decides.
 
     Steps before `least_steps` are made in any case: a model that is below `divergence` from the outset first
     moves away, as others do, and then comes back to it. A run that ends first says so by its exact loss.

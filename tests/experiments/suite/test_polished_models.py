@@ -1,4 +1,4 @@
-"""Tests for the experiments on polished models of other languages than the flagship's."""
+"""Tests for the experiments on polished models, the flagship's and those of other languages."""
 
 import pytest
 
@@ -45,3 +45,12 @@ def test_each_language_is_judged_by_the_flagships_claims_on_seeds_of_its_own(sca
     assert claims[0] == claims[1] == claims[2]
     seeds = [{run.seed for run in page.runs} for page in pages]
     assert sum(map(len, seeds)) == len(set.union(*seeds))
+
+
+def test_at_laptop_each_seed_has_one_of_the_sizes_in_turn_and_at_night_all() -> None:
+    laptop, night = (
+        {(run.first_seed, run.architecture.shape.width) for run in flatten_polish(scale_named(scale)).runs}
+        for scale in ("laptop", "night")
+    )
+    assert [width for _, width in sorted(laptop)] == [48, 64, 48, 64, 48]
+    assert len(night) == 2 * len({seed for seed, _ in night})
