@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from isoloss.experiments.experiment_result import Executor
     from isoloss.progress import Progress
     from isoloss.theory.finding import Entry
+    from isoloss.theory.suite import PlannedStatement
 
 SIZED = "theorem-5.1"
 """The statement whose size may be chosen."""
@@ -64,7 +65,6 @@ def theory(options: TheoryOptions) -> int:
     with starting("theory"):
         from isoloss.command_line.verdict_lines import print_summary, results_as_json
         from isoloss.device import usable_cores
-        from isoloss.executors.job import Job
         from isoloss.executors.runner import run_jobs
         from isoloss.files import only_process_in
         from isoloss.report.site import THEORY
@@ -75,20 +75,7 @@ def theory(options: TheoryOptions) -> int:
     # All that there is at this scale: the statements share its folder and site.
     whole = ReproduceOptions(("all",), scale="smoke" if options.smoke else "laptop", output=options.output)
     folder = whole.folder / THEORY
-    there = [statement.read(folder) for statement in planned]
-    for damage in filter(None, (damage for _, damage in there)):
-        print(f"{damage}; it is computed again", file=sys.stderr)
-    jobs = [
-        Job(statement.name, partial(statement.carry_out, folder), statement.entry.seconds)
-        for statement, (saved, _) in zip(planned, there, strict=True)
-        if saved is None
-    ]
-    if kept := len(planned) - len(jobs):
-        print(
-            f"{kept} of {len(planned)} are as this version of isoloss computed them before; to compute them "
-            f"anew, as after a change of the code, delete {folder}",
-            file=sys.stderr,
-        )
+    jobs = _missing(planned, folder)
     processes = options.processes or usable_cores()
 
     def execute(jobs: "Sequence[Job]", progress: "Progress") -> "Outcome":
@@ -109,6 +96,27 @@ def theory(options: TheoryOptions) -> int:
         print(results_as_json(results, failures))
     print_summary(results, failures, page)
     return 1 if failures else 0
+
+
+def _missing(planned: "Sequence[PlannedStatement]", folder: Path) -> "list[Job]":
+    """The jobs of the statements that are not in the folder; says of the others that they are."""
+    from isoloss.executors.job import Job
+
+    there = [statement.read(folder) for statement in planned]
+    for damage in filter(None, (damage for _, damage in there)):
+        print(f"{damage}; it is computed again", file=sys.stderr)
+    jobs = [
+        Job(statement.name, partial(statement.carry_out, folder), statement.entry.seconds)
+        for statement, (saved, _) in zip(planned, there, strict=True)
+        if saved is None
+    ]
+    if kept := len(planned) - len(jobs):
+        print(
+            f"{kept} of {len(planned)} are as this version of isoloss computed them before; to compute them "
+            f"anew, as after a change of the code, delete {folder}",
+            file=sys.stderr,
+        )
+    return jobs
 
 
 def _check(options: TheoryOptions) -> None:

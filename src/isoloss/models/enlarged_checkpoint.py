@@ -61,19 +61,7 @@ def enlarge_checkpoint(
         raise BadInput(f"{out} exists already; name a folder that does not, or delete it")
     if by == Enlargement():
         raise BadInput("width 1 and 0 layers more change nothing; ask for a larger model")
-    kind = read_config(str(checkpoint)).model_type
-    if kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        raise BadInput(
-            f"{checkpoint} is of the type {kind} and cannot be enlarged; give a BertForMaskedLM or a "
-            "RobertaPreLayerNormForMaskedLM"
-        )
-    model = load_masked_language_model(checkpoint)
-    needed = by.parameters(_shape(model), model.config.vocab_size)
-    if most_parameters is not None and needed > most_parameters:
-        raise BadInput(
-            f"the enlarged model would have {needed:,} parameters, more than {most_parameters:,}; enlarge by "
-            f"less, or take them with --most-parameters {needed}"
-        )
+    model = _to_be_enlarged(checkpoint, by, most_parameters)
     plan = enlarging_plan(model, by, form)
     progress(TASK, 1, 4, "scores before")
     small, dtype, before = _shape(model), model.dtype, _scores(model)
@@ -99,6 +87,24 @@ def enlarge_checkpoint(
         float((after - before).abs().max()),
         float(before.abs().max()),
     )
+
+
+def _to_be_enlarged(checkpoint: Path, by: Enlargement, most_parameters: int | None) -> PreTrainedModel:
+    """The model of the folder. Raises BadInput as `enlarge_checkpoint`."""
+    kind = read_config(str(checkpoint)).model_type
+    if kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise BadInput(
+            f"{checkpoint} is of the type {kind} and cannot be enlarged; give a BertForMaskedLM or a "
+            "RobertaPreLayerNormForMaskedLM"
+        )
+    model = load_masked_language_model(checkpoint)
+    needed = by.parameters(_shape(model), model.config.vocab_size)
+    if most_parameters is not None and needed > most_parameters:
+        raise BadInput(
+            f"the enlarged model would have {needed:,} parameters, more than {most_parameters:,}; enlarge by "
+            f"less, or take them with --most-parameters {needed}"
+        )
+    return model
 
 
 def _shape(model: PreTrainedModel) -> Shape:

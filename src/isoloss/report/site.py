@@ -145,15 +145,7 @@ def _overview(
         f", {_number(len(statements), 'statement', 'statements')} put to the test" if statements else ""
     )
     of_experiments = tuple(
-        Card(
-            link=Link(page.name, spoken(page.name), page.title),
-            text=page.title,
-            picture=_picture(page),
-            question=result.experiment.question,
-            place=result.experiment.gallery,
-            judgements=result.tested,
-        )
-        for result, page in zip(site.results, experiments, strict=True)
+        _experiment_card(page, result) for page, result in zip(experiments, site.results, strict=True)
     )
     unregistered = [
         spoken(each.experiment.name)
@@ -214,6 +206,17 @@ def _language_link(digest: str, description: LanguageDescription) -> Link:
 
 def _language_page_name(digest: str) -> str:
     return f"language-{digest[:8]}"
+
+
+def _experiment_card(page: Page, result: ExperimentResult) -> Card:
+    return Card(
+        link=Link(page.name, spoken(page.name), page.title),
+        text=page.title,
+        picture=_picture(page),
+        question=result.experiment.question,
+        place=result.experiment.gallery,
+        judgements=result.tested,
+    )
 
 
 def _language_card(page: Page, site: Site) -> Card:

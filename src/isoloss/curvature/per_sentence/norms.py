@@ -1,7 +1,7 @@
 """Squared norms of per-sentence gradients, split by part of the model, from a single backward pass."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -47,6 +47,17 @@ class PerSentenceNorms:
 
     groups: dict[str, Float[Tensor, " n"]]
     ways: dict[str, str]
+
+    @staticmethod
+    def of(
+        found: Mapping[str, tuple[str, Float[Tensor, " n"]]], part_of: Callable[[str], str]
+    ) -> "PerSentenceNorms":
+        """From the way and the norms of each parameter, by name."""
+        groups: dict[str, Tensor] = {}
+        for name, (_, norms) in found.items():
+            part = part_of(name)
+            groups[part] = groups.get(part, torch.zeros_like(norms)) + norms
+        return PerSentenceNorms(groups, {name: way for name, (way, _) in found.items()})
 
 
 def norms_along(
@@ -102,14 +113,7 @@ def norms_along(
                 model, objective, batch, directions.cotangents, others, memory_bytes
             )
             found |= {name: ("per-sentence gradients", norms) for name, norms in one_by_one.items()}
-    groups: dict[str, Tensor] = defaultdict(
-        lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
-    )
-    ways = {}
-    for name in parameters:
-        ways[name], norms = found[name]
-        groups[part_of(name)] += norms[:n]
-    return PerSentenceNorms(dict(groups), ways)
+    return PerSentenceNorms.of({name: (found[name][0], found[name][1][:n]) for name in parameters}, part_of)
 
 
 def _refuse_without_graph(logits: Tensor) -> None:
@@ -149,15 +153,7 @@ def _by_factors(
     means = None if directions.mean_squares is None else _filled_up(directions.mean_squares, logits)
     output = output_layer(logits)
     rows = all_uses.rows
-    gathered = {
-        (name, part): GatheredGradient(
-            tuple(parameters[name].shape)[part is not None :],
-            sum(use.part == part for use in uses),
-            memory_bytes,
-        )
-        for name, uses in uses_of.items()
-        for part in {use.part for use in uses}
-    }
+    gathered = _to_be_gathered(uses_of, parameters, memory_bytes)
     watched: dict[Node, list[tuple[str, Use]]] = defaultdict(list)
     for name, uses in uses_of.items():
         for use in uses:
@@ -189,6 +185,21 @@ def _by_factors(
         if len(known) == len(parts):
             found[name] = method_of(uses), sum(known[1:], start=known[0]) if known else nothing
     return found
+
+
+def _to_be_gathered(
+    uses_of: dict[str, list[Use]], parameters: dict[str, Tensor], memory_bytes: int
+) -> dict[tuple[str, int | None], GatheredGradient]:
+    """What collects the gradients of each parameter, or of each of its parts, from all of its uses."""
+    return {
+        (name, part): GatheredGradient(
+            tuple(parameters[name].shape)[part is not None :],
+            sum(use.part == part for use in uses),
+            memory_bytes,
+        )
+        for name, uses in uses_of.items()
+        for part in {use.part for use in uses}
+    }
 
 
 def _filled_up(of_predictions: Tensor, logits: Tensor) -> Tensor:
