@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -13,6 +15,7 @@ from isoloss.measurements.linear_probe import (
     reference_records,
     train_heads,
 )
+from isoloss.measurements.probe_minibatches import OneHotRows
 
 
 def problem(n, classes=3, dimension=20, seed=0, dtype=torch.float64):
@@ -75,6 +78,24 @@ def test_heads_are_those_of_a_plain_loop(batch_size, released):
         expected = plain_head(features, labels, 3, settings, seed)
         plain = torch.cat([expected.weight, expected.bias[:, None]], dim=1).detach()
         torch.testing.assert_close(heads.weight[place], plain, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("batch_size", [32, 1000])
+def test_heads_on_ones_are_those_on_the_same_features_written_out(batch_size):
+    """Sentences of unlike lengths, a word that no row has, and a last minibatch that is not full."""
+    generator = torch.Generator().manual_seed(6)
+    words = torch.randint(0, 6, (210, 5), generator=generator)
+    lengths = torch.randint(1, 6, (210,), generator=generator)
+    ones = (7 * torch.arange(5) + words).where(torch.arange(5) < lengths[:, None], -1)
+    labels = (words[:, 0] + words[:, 1]) % 3
+    written_out = torch.zeros(210, 36).scatter_(1, ones.where(ones >= 0, 35), 1.0)[:, :35]
+    settings = ProbeSettings(seeds=(3, 8), epochs=7, batch_size=batch_size, warm_up_steps=5)
+    rows = OneHotRows(ones, 35)
+    found, expected = (train_heads(each, labels, 3, settings) for each in (rows, written_out))
+    torch.testing.assert_close(found.weight, expected.weight, rtol=1e-4, atol=1e-6)
+    assert torch.equal(found.predict(rows), expected.predict(written_out))
+    with pytest.raises(BadInput, match="without dropout"):
+        train_heads(rows, labels, 3, replace(settings, dropout=0.1))
 
 
 def test_accuracies_are_those_of_a_plain_loop_in_single_precision():

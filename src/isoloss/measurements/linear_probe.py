@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from isoloss.device import free_memory
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences
+from isoloss.measurements.probe_minibatches import Draw, OneHotRows, dense_minibatches, with_one_more
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, deviation_of, sample_mean
 from isoloss.results.record import Record, Setting
@@ -110,14 +111,17 @@ class Heads:
 
     weight: Float[Tensor, "S k D_1"]
 
-    def predict(self, features: Float[Tensor, "n D"]) -> Int[Tensor, "S n"]:
+    def predict(self, features: Float[Tensor, "n D"] | OneHotRows) -> Int[Tensor, "S n"]:
         """Each head's most likely class for every sentence."""
-        with_one = _with_one(features)
+        if isinstance(features, OneHotRows):
+            every = torch.arange(len(features)).expand(len(self.weight), -1)
+            return features.minibatch(every).scores(self.weight).argmax(dim=1)
+        with_one = with_one_more(features)
         return torch.stack([(with_one @ weight.mT).argmax(dim=1) for weight in self.weight])
 
 
 def train_heads(
-    features: Float[Tensor, "n D"],
+    features: Float[Tensor, "n D"] | OneHotRows,
     labels: Int[Tensor, " n"],
     classes: int,
     settings: ProbeSettings,
@@ -127,48 +131,52 @@ def train_heads(
 
     Each seed draws its initial weights, uniform in ±1/√D as `torch.nn.Linear` has them, and its own order of
     minibatches in each epoch; the heads are those after the last. Memory: the features twice, and S
-    minibatches of them. Raises BadInput for a label outside 0..classes - 1 or when there are no examples.
+    minibatches of them; of `OneHotRows` only their ones, and a fifth of the time. Raises BadInput for a label
+    outside 0..classes - 1, when there are no examples, and for dropout of `OneHotRows`.
     """
     _check_labels(features, labels, classes)
-    D = features.shape[1]
+    D = features.columns if isinstance(features, OneHotRows) else features.shape[1]
     generators = [torch.Generator().manual_seed(seed) for seed in settings.seeds]
     start = [torch.empty(classes, D + 1).uniform_(-(D**-0.5), D**-0.5, generator=g) for g in generators]
-    weight = torch.stack(start).to(features)
+    weight = torch.stack(start)
+    draw: Draw
+    if isinstance(features, OneHotRows):
+        if settings.dropout:
+            raise BadInput("features that are 0 or 1 are probed without dropout; set it to 0")
+        draw = features.minibatch
+    else:
+        weight = weight.to(features)
+        draw = dense_minibatches(features, settings.batch_size, settings.dropout, generators)
     with torch.inference_mode():  # autograd's bookkeeping would be a sizeable part of so small a step
-        _descend(weight, features, labels, settings, generators, progress)
+        _descend(weight, draw, labels, settings, generators, progress)
     return Heads(weight)
 
 
 def _descend(
     weight: Float[Tensor, "S k D_1"],
-    features: Float[Tensor, "n D"],
+    draw: Draw,
     labels: Int[Tensor, " n"],
     settings: ProbeSettings,
     generators: Sequence[torch.Generator],
     progress: Progress,
 ) -> None:
-    """Train the heads `weight` in place."""
-    (S, classes, columns), n, size = weight.shape, len(features), settings.batch_size
+    """Train the heads `weight` in place; `draw` gives the rows of these numbers for each head."""
+    n, size = len(labels), settings.batch_size
     moments = torch.zeros_like(weight), torch.zeros_like(weight)
     count = torch.zeros((), device=weight.device)
-    with_one, truth = _with_one(features), nn.functional.one_hot(labels, classes).to(features)
-    minibatch = features.new_empty(S * min(n, size), columns)
+    truth = nn.functional.one_hot(labels, weight.shape[1]).to(weight)
     step, steps = 0, settings.epochs * -(-n // size)
     for epoch in range(settings.epochs):
         order = torch.stack([torch.randperm(n, generator=g) for g in generators]).to(labels.device)
         targets = truth[order].mT.contiguous()
         for chosen, target in zip(torch.split(order, size, 1), torch.split(targets, size, 2), strict=True):
-            # Into one buffer: a new one each step costs more, in page faults, than the arithmetic.
-            rows = torch.index_select(with_one, 0, chosen.flatten(), out=minibatch[: chosen.numel()])
-            x = rows.view(S, -1, columns)
-            if settings.dropout:
-                _drop_out(x, settings.dropout, generators)
+            minibatch = draw(chosen)
             # The gradient of the mean cross entropy at the logits is (p - onehot(y)) / size.
-            residual = torch.bmm(weight, x.mT).softmax(dim=1)
-            residual.sub_(target).div_(x.shape[1])
+            residual = minibatch.scores(weight).softmax(dim=1)
+            residual.sub_(target).div_(chosen.shape[1])
             step += 1
             rate = settings.rate(step, steps)
-            _update(weight, torch.bmm(residual, x), moments, count.fill_(step), rate, settings)
+            _update(weight, minibatch.gradient(residual), moments, count.fill_(step), rate, settings)
         progress("probe", epoch + 1, settings.epochs)
 
 
@@ -197,13 +205,6 @@ def _update(
         amsgrad=False,
         maximize=False,
     )
-
-
-def _drop_out(x: Float[Tensor, "S b D_1"], share: float, generators: Sequence[torch.Generator]) -> None:
-    """Set a share of each head's features to 0 and scale up the others, except for the column of ones."""
-    for features, generator in zip(x, generators, strict=True):
-        kept = torch.rand(features.shape[0], features.shape[1] - 1, generator=generator) >= share
-        features[:, :-1] *= kept.to(features) / (1 - share)
 
 
 @dataclass(frozen=True)
@@ -264,12 +265,7 @@ def refuse_non_finite(features: Float[Tensor, "n D"], what: str) -> None:
         )
 
 
-def _with_one(features: Float[Tensor, "n D"]) -> Float[Tensor, "n D_1"]:
-    """The features and a column of ones, whose weight is the bias."""
-    return torch.cat([features, features.new_ones(len(features), 1)], dim=1)
-
-
-def _check_labels(features: Tensor, labels: Tensor, classes: int) -> None:
+def _check_labels(features: Tensor | OneHotRows, labels: Tensor, classes: int) -> None:
     if len(labels) == 0 or len(features) != len(labels):
         raise BadInput(f"a probe needs a label for each sentence, not {len(labels)} for {len(features)}")
     if labels.min() < 0 or labels.max() >= classes:

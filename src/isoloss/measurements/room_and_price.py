@@ -22,10 +22,11 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language, SentenceSource
 from isoloss.languages.narrow_context import NarrowContext, narrow_context
+from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 from isoloss.measurements.entropy import masked_entropy
-from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
-from isoloss.models.lookup_table import OneHotWords
+from isoloss.measurements.linear_probe import Accuracy, ProbeSettings, train_heads
+from isoloss.measurements.probe_minibatches import OneHotRows
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, sample_mean
 from isoloss.results.record import Record, Setting
@@ -110,13 +111,18 @@ def measure_room(
         task.sample(n, torch.Generator().manual_seed(derived_seed(settings.seed, f"room of {task.name}", k)))
         for k, n in enumerate((settings.train, settings.test))
     )
-    width = max(train.sentences.ids.shape[1], test.sentences.ids.shape[1])
-    words = OneHotWords(len(language.vocabulary), width)
-    read = [words.features(part.sentences) for part in (train, test)]
-    features = LabelledFeatures(read[0], train.labels, read[1], test.labels, len(task.classes))
-    accuracy = features.probed(settings.probe, progress)
+    width, words = max(part.sentences.ids.shape[1] for part in (train, test)), len(language.vocabulary)
+    read, asked = (_words_where(part.sentences, words, width) for part in (train, test))
+    heads = train_heads(read, train.labels, len(task.classes), settings.probe, progress)
+    accuracy = Accuracy.of("linear_probe", (heads.predict(asked) == test.labels).double())
     chance = sample_mean((test.labels == test.labels.mode().values).double())
     return Room(task.name, sample_mean(1 - accuracy.correct), chance, settings)
+
+
+def _words_where(sentences: Sentences, words: int, width: int) -> OneHotRows:
+    """Which word is at each of `width` places, a feature each, as `OneHotWords` has them."""
+    place = torch.arange(sentences.ids.shape[1])
+    return OneHotRows((words * place + sentences.ids).where(sentences.real, -1), width * words)
 
 
 @dataclass(frozen=True)
