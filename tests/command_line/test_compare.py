@@ -14,9 +14,6 @@ import isoloss.measurements.compared_checkpoints as compared_module
 import isoloss.measurements.comparison_plan as plan_module
 import isoloss.measurements.on_sentences.local_learning_coefficient as llc_module
 from isoloss.cli import main
-from isoloss.corpora.token_sentences import TokenCorpus
-from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.results.record import read_records
 from tiny_text_models import WORDS, text_model, text_tokenizer
@@ -238,17 +235,6 @@ def test_a_mistake_in_the_last_name_is_told_before_the_first_weights_are_read(wr
     code, _, told = run("a", "b", wrong, *TASK)
     assert (code, told.count("\n")) == (2, 1)
     assert wrong in told
-
-
-def test_settings_that_differ_by_little_have_keys_of_their_own():
-    corpus, stopping = TokenCorpus([[5, 6]], [1]), Stopping(None, 64, None)
-    keys = [
-        plan_module.quantity_of_text(
-            "pretraining_loss", SampledBatches(corpus, ShareMasked(4, rate), seed=0), "text", stopping
-        ).key
-        for rate in (0.15, 0.1501, 0.15)
-    ]
-    assert keys[0] == keys[2] != keys[1]
 
 
 @pytest.mark.usefixtures("_nothing_painted")

@@ -169,15 +169,21 @@ def test_scores_that_are_not_finite_are_named_by_line(flatness, models):
         (["bert", "--text", "one.txt"], "one.txt has a single sentence, but an error bar takes two"),
         (["bert", "--token-ids", "one.jsonl"], "one.jsonl has a single sentence"),
         (["bert", "--text", "text.txt", "--seed", "-1"], "--seed must be from 0"),
-        (["bert", "--text", "text.txt", "--device", "toaster"], "the device 'toaster' cannot be used"),
+        (
+            ["bert", "--text", "text.txt", "--device", "gpu"],
+            "the device 'gpu' cannot be used (torch knows no device of that name); choose cpu or cuda",
+        ),
+        (["bert", "--text", "text.txt", "--output", "none/x.html"], "there is no folder"),
         (["mute", "--text", "text.txt"], "mute has no trained language head: it lacks cls."),
         (["odd", "--text", "text.txt"], "comes with code of its own, which isoloss does not run"),
         (["empty", "--text", "text.txt"], "empty holds no model: it has no config.json"),
     ],
 )
 @pytest.mark.usefixtures("flatness")
-def test_mistakes_are_one_sentence(capsys, arguments, sentence):
+def test_mistakes_are_one_sentence_and_leave_nothing(models, capsys, arguments, sentence):
+    before = set(models.iterdir())
     assert sentence in refused(capsys, "flatness", *arguments)
+    assert set(models.iterdir()) == before
 
 
 def test_passes_take_half_of_what_a_gpu_has_free(monkeypatch):

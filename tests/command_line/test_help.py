@@ -32,6 +32,14 @@ def test_no_line_is_wider_than_the_terminal(
         assert max(map(len, helped(asked, capsys))) <= width, asked
 
 
+@pytest.mark.parametrize("width", ["0", "1", "5"])
+def test_it_ends_in_the_narrowest_terminal(
+    width: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert helped(["flatness"], capsys)
+
+
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", ["reproduce", "corpus"])
 def test_a_line_of_prose_ends_where_the_next_word_would_not_fit(

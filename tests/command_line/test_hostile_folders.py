@@ -300,31 +300,3 @@ def test_a_folder_whose_name_is_not_utf_8_is_not_called_damaged(
     code, written, error = answer(capsys, "flatness", other, "--text", models / "text.txt")
     assert (code, written) == (2, "")
     assert r"caf\udce9 is not UTF-8, which reading weights requires; rename the folder" in error
-
-
-@pytest.mark.parametrize("grammar", ["S -> 'a' S [1.0]", "S -> S S [1.0]"])
-@pytest.mark.parametrize("command", ["entropy", "sample"])
-def test_a_grammar_that_never_ends_is_refused(
-    grammar: str, command: str, tmp_path: Path, capsys: Capture
-) -> None:
-    (tmp_path / "endless.pcfg").write_text(grammar + "\n")
-    assert "can never end in words" in refused(capsys, command, tmp_path / "endless.pcfg")
-
-
-@pytest.mark.parametrize("width", ["0", "1", "5"])
-def test_help_ends_in_the_narrowest_terminal(
-    width: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    monkeypatch.setenv("COLUMNS", width)
-    assert answer(capsys, "flatness", "--help")[0] == 0
-
-
-def test_no_folder_is_made_for_a_page(models: Path, tmp_path: Path, capsys: Capture) -> None:
-    told = refused(capsys, *flatness(models / "bert", models), "--output", tmp_path / "none" / "x.html")
-    assert "there is no folder" in told
-    assert not (tmp_path / "none").exists()
-
-
-def test_an_unknown_device_is_not_answered_with_all_known_ones(models: Path, capsys: Capture) -> None:
-    told = refused(capsys, *flatness(models / "bert", models), "--device", "gpu")
-    assert "the device 'gpu' cannot be used (torch knows no device of that name); choose cpu or cuda" in told

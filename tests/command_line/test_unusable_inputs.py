@@ -21,6 +21,8 @@ FILES = {
     '"tokens": [5], "words": ["a"], "bos": 0, "rule": "", "length": 3, "weights": ""}',
     "recursive.pcfg": "S -> S 'and' S [0.2] | 'yes' [0.5] | 'no' [0.3]\n",
     "endless.pcfg": "S -> 'a' S [0.999999] | 'b' [0.000001]\n",
+    "never.pcfg": "S -> 'a' S [1.0]\n",
+    "never-either.pcfg": "S -> S S [1.0]\n",
     "one-rule.pcfg": "S -> " + " ".join(f"'w{number}'" for number in range(5000)) + " [1.0]\n",
     "doublings.pcfg": "".join(f"S{n} -> S{n + 1} S{n + 1} [1.0]\n" for n in range(40)) + "S40 -> 'a' [1.0]\n",
     "word.pcfg": "S -> 'a' [1.0]\n",
@@ -41,6 +43,11 @@ FILES = {
         (["sample", "one-rule.pcfg"], "sentences of 5,000 words"),
         (["sample", "doublings.pcfg"], "--longest 1099511627776"),
         (["entropy", "endless.pcfg"], "1,000,000 words in the mean, more than 1,000; cut them"),
+        *(
+            ([command, file], "can never end in words")
+            for command in ("entropy", "sample")
+            for file in ("never.pcfg", "never-either.pcfg")
+        ),
         (["corpus", "word.pcfg", "--vocabulary", "1000000000000"], "at most 10,000,000 pieces"),
         (["sample", "word.pcfg", "--sentences", "100000000000"], "more than the 10,000,000"),
         (["entropy", "word.pcfg", "--sentences", "100000000000"], "more than the 10,000,000"),

@@ -7,6 +7,8 @@ import torch
 from tokenizers import normalizers
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from isoloss.corpora.token_sentences import TokenCorpus
+from isoloss.curvature.stopping import Stopping
 from isoloss.measurements import checkpoint_comparison
 from isoloss.measurements.checkpoint_comparison import DamagedMeasurement, carry_out
 from isoloss.measurements.compared_checkpoints import (
@@ -17,7 +19,9 @@ from isoloss.measurements.compared_checkpoints import (
     tokenizer_digest,
     weights_digest,
 )
+from isoloss.measurements.comparison_plan import quantity_of_text
 from isoloss.measurements.quantity import Measurement
+from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.results.record import Record
 from isoloss.results.run_folder import Measurements
 from tiny_text_models import text_model, text_tokenizer
@@ -166,3 +170,14 @@ def test_texts_tell_tokenizers_apart_however_late_they_differ():
     assert encoding_digest(cased, texts) == encoding_digest(lowering, texts)
     late = [*texts, TEXTS[0].upper()]
     assert encoding_digest(cased, late) != encoding_digest(lowering, late)
+
+
+def test_settings_that_differ_by_little_have_keys_of_their_own():
+    corpus, stopping = TokenCorpus([[5, 6]], [1]), Stopping(None, 64, None)
+    keys = [
+        quantity_of_text(
+            "pretraining_loss", SampledBatches(corpus, ShareMasked(4, rate), seed=0), "text", stopping
+        ).key
+        for rate in (0.15, 0.1501, 0.15)
+    ]
+    assert keys[0] == keys[2] != keys[1]
