@@ -11,6 +11,7 @@ from isoloss.experiments.equal_knowledge import (
     SHARPENED,
     STAGE,
     START,
+    MeanPerDoubling,
     PerDoubling,
     doublings_apart,
     in_doublings,
@@ -38,6 +39,8 @@ def test_slopes_are_those_within_starts() -> None:
     runs = polished({(1, 48): 0.7, (1, 64): 0.9, (2, 48): 0.8}, slope=-1.5)
     assert PerDoubling("accuracy", in_points)(runs) == pytest.approx(-1.5)
     assert PerDoubling("kl_bits_6", in_doublings)(runs) == pytest.approx(2.0)
+    both = MeanPerDoubling(("kl_bits_6", "trace"), in_doublings)
+    assert both(runs) == pytest.approx((2.0 + 1.0) / 2)
     other = model(3, START, START, trace=9.0, accuracy=0.1)
     assert PerDoubling("accuracy", in_points)([*runs, other]) == pytest.approx(-1.5)
 

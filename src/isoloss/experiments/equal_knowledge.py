@@ -58,6 +58,17 @@ class PerDoubling:
         return slope_within("start", rows, self.scale(pl.col(self.column)), pl.col("trace").log(2))
 
 
+@dataclass(frozen=True)
+class MeanPerDoubling:
+    """The mean of `PerDoubling` over several columns, whose scatter evens out."""
+
+    columns: tuple[str, ...]
+    scale: Callable[[pl.Expr], pl.Expr]
+
+    def __call__(self, runs: Frames) -> float:
+        return float(np.mean([PerDoubling(column, self.scale)(runs) for column in self.columns]))
+
+
 def in_points(share: pl.Expr) -> pl.Expr:
     """A share in percentage points."""
     return 100 * share

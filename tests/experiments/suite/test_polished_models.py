@@ -42,7 +42,9 @@ def test_each_language_is_judged_by_the_flagships_claims_on_seeds_of_its_own(sca
     settings = scale_named(scale)
     pages = [made(settings) for made in (flatten_polish, flatten_polish_hmm, flatten_polish_causal)]
     claims = [[(claim.name, claim.claimed) for claim in page.claims] for page in pages]
-    assert claims[0] == claims[1] == claims[2]
+    open_on_five_seeds = {"flatter-is-no-better-from-fewer"} if scale == "laptop" else set()
+    assert claims[0] == [(name, bound) for name, bound in claims[1] if name not in open_on_five_seeds]
+    assert claims[1] == claims[2]
     seeds = [{run.seed for run in page.runs} for page in pages]
     assert sum(map(len, seeds)) == len(set.union(*seeds))
 

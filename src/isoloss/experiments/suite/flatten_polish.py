@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import EqualKnowledge
+from isoloss.experiments.equal_knowledge import EqualKnowledge, MeanPerDoubling, in_doublings
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
-from isoloss.experiments.polished_models import in_seconds, polished_models
+from isoloss.experiments.polished_models import CLAIMS, in_seconds, polished_models
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
+from isoloss.measurements.robustness import bits_column
 from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import Sharpened
 from isoloss.pretraining.other_optimisers import SOAP
@@ -79,6 +80,26 @@ sentences tell, were at 4.8e-6 to 5.0e-6; the flattened had traces of 14 to 16, 
 With 1,500 steps one start of five did not come so far; one of width 32 stayed at 4e-5."""
 
 
+ROUNDED = (8, 6, 4)
+"""Bits: over these the slopes of one start differ half as much from another's as at 6 alone."""
+ON_FIVE_SEEDS = tuple(
+    replace(
+        claim,
+        sentence="Rounding the weights to 8, 6 or 4 bits harms sharper models more.",
+        measure=claim.measure.replace(
+            "to 6 bits, by row", "to 8, 6 and 4 bits, by row, the mean of the three"
+        ),
+        statistic=MeanPerDoubling(tuple(map(bits_column, ROUNDED)), in_doublings),
+    )
+    if claim.name == "rounding-harms-the-sharper"
+    else claim
+    for claim in CLAIMS
+    if claim.name != "flatter-is-no-better-from-fewer"
+)
+"""The claims as a laptop's seeds judge them. Over the starts of seeds 150 to 154 and of five pilots the slope
+at 6 bits had a standard deviation of 0.46, the mean of three of 0.22; that of accuracy from 100 examples was
+as large as its margin. The verdicts on five seeds would turn with them."""
+
 SMOKE = in_seconds(DECIDED, laptop_transformers((16,))[0])
 
 MODELS: dict[ScaleName, EqualKnowledge] = {
@@ -92,7 +113,7 @@ MODELS: dict[ScaleName, EqualKnowledge] = {
 1e-5 nats of the paper's own languages."""
 
 SEEDS: dict[ScaleName, tuple[int, ...]] = {
-    "laptop": tuple(range(150, 155)),
+    "laptop": tuple(range(155, 160)),
     "night": tuple(range(761, 791)),
 }
 TASKS = ("prefix-8", "prefix-4")
@@ -103,7 +124,7 @@ def flatten_polish(scale: Scale, seeds: tuple[int, ...] = ()) -> Experiment:
 
     With the experiment's seeds, or with those given.
     """
-    return polished_models(
+    experiment = polished_models(
         MODELS[scale.name],
         scale,
         seeds or SEEDS.get(scale.name, scale.seeds),
@@ -126,6 +147,7 @@ def flatten_polish(scale: Scale, seeds: tuple[int, ...] = ()) -> Experiment:
             "flatness is good for.",
         ),
     )
+    return replace(experiment, claims=ON_FIVE_SEEDS) if scale.name == "laptop" else experiment
 
 
 EXPERIMENT = Design(
@@ -137,6 +159,7 @@ EXPERIMENT = Design(
             (691, 692, 693, 694, 695),
             (421, 422, 423, 424, 425),
             (431, 432, 433, 434, 435),
+            (150, 151, 152, 153, 154),
         )
     },
     picture=Picture("equal-knowledge", "Accuracy and damage against the trace, of models of equal KL"),

@@ -3,13 +3,12 @@
 from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.polished_models import CLAIMS
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
-from isoloss.experiments.suite.flatten_polish import SEEDS, flatten_polish
+from isoloss.experiments.suite.flatten_polish import ON_FIVE_SEEDS, SEEDS, flatten_polish
 from isoloss.experiments.suite.same_verdict import OnSetsOfSeeds
 
-ON_SETS = OnSetsOfSeeds(CLAIMS, len(SEEDS["laptop"]))
+ON_SETS = OnSetsOfSeeds(ON_FIVE_SEEDS, len(SEEDS["laptop"]))
 
 
 def same_verdict_polished(scale: Scale) -> Experiment:
