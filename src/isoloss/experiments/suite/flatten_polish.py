@@ -152,7 +152,7 @@ def flatten_polish(scale: Scale, seeds: tuple[int, ...] = ()) -> Experiment:
 
 EXPERIMENT = Design(
     flatten_polish,
-    registered="00d36cb680a6b816bc1a88b780393a6d98b89d91",
+    registered="1f860e9137dadaa1cb123a0e3543f8168fd76559",
     earlier_seeds={
         "laptop": (
             (661, 662, 663, 664, 665),
