@@ -1,4 +1,4 @@
-"""The distance of arms from the law's curve."""
+"""The distance of variants from the law's curve."""
 
 import polars as pl
 import pytest
@@ -11,7 +11,7 @@ PACES = (Schedule(0.2, 32), Schedule(0.1, 32))
 
 
 def table(lag: dict[str, float]) -> pl.DataFrame:
-    """The trace halves once by the last time along the law; along arms by as much less as `lag` says."""
+    """The trace halves once by the last time along the law; along variants by as much less as `lag` says."""
     rows = []
     for seed in (1, 2, 3):
         place = {"language": "grammar", "width": 32, "seed": seed, "complete": True}

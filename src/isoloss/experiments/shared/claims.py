@@ -92,7 +92,7 @@ def premise_of_loss(
     )
 
 
-def final_loss_is_one(name: str, models: str) -> Claim:
+def final_losses_are_equal(name: str, models: str) -> Claim:
     """The premise that a seed's runs end at one loss; `models` in words, such as "models of all decays"."""
     return premise_of_loss(
         name,
@@ -104,7 +104,7 @@ def final_loss_is_one(name: str, models: str) -> Claim:
     )
 
 
-def one_kl(name: str, whose: str, statistic: Statistic = RANGE_OF_KL) -> Claim:
+def kl_is_constant_within_runs(name: str, whose: str, statistic: Statistic = RANGE_OF_KL) -> Claim:
     """The premise that KL does not change within a run; `whose` begins the sentence, such as "PCFG: "."""
     sentence = _of(whose, "Within a run, after saturation, KL(distribution || model) no longer changes.")
     measure = "mean over runs of log2(largest / smallest KL) of the run's checkpoints"
@@ -116,7 +116,7 @@ def _of(whose: str, sentence: str) -> str:
     return f"{whose}{sentence[0].lower()}{sentence[1:]}" if whose else sentence
 
 
-def sizes_have_one_kl(name: str, whose: str, statistic: Statistic) -> Claim:
+def sizes_end_at_equal_kl(name: str, whose: str, statistic: Statistic) -> Claim:
     """The premise that models of all sizes end at one KL."""
     sentence = _of(whose, "At the end KL(distribution || model) is the same for models of all sizes.")
     measure = "log2(largest / smallest) of the widths' mean KL at the last checkpoint"
@@ -139,7 +139,7 @@ def flatter_is_better_at_one_kl(name: str, sentence: str, among: str, statistic:
     )
 
 
-def final_loss_is_near(name: str) -> Claim:
+def final_kl_is_small(name: str) -> Claim:
     """The premise that runs end near the distribution, as those of the paper do."""
     return premise_of_loss(
         name,
@@ -218,7 +218,7 @@ FIGURE_1 = (
         ),
         statistic=GeometricMeanWithinRuns(RelativeRange("loss")),
     ),
-    one_kl("one-kl", ""),
+    kl_is_constant_within_runs("one-kl", ""),
     premise_of_loss(
         "sizes-have-one-loss",
         sentence="At the end models of all sizes have the same pre-training loss.",
@@ -233,8 +233,8 @@ FIGURE_1 = (
         measure=("largest minus smallest of the widths' geometric mean KL at the end, over the mean loss"),
         statistic=gap_between_typical_losses,
     ),
-    sizes_have_one_kl("sizes-have-one-kl", "", GapBetweenWidthsInDoublings("kl")),
-    final_loss_is_near("near-the-law"),
+    sizes_end_at_equal_kl("sizes-have-one-kl", "", GapBetweenWidthsInDoublings("kl")),
+    final_kl_is_small("near-the-law"),
     Claim(
         name="trace-ranks-better",
         sentence="The trace of the Hessian ranks downstream accuracy much better than the loss does.",

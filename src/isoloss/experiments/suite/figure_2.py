@@ -20,7 +20,7 @@ from isoloss.experiments.figures import (
     text_task,
 )
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
-from isoloss.experiments.shared.claims import later_is_better, one_kl, premise_of_loss
+from isoloss.experiments.shared.claims import kl_is_constant_within_runs, later_is_better, premise_of_loss
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_KL, RANGE_OF_LOSS
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
 from isoloss.panels import Lines, Panel
@@ -48,8 +48,8 @@ def figure_2(scale: Scale) -> Experiment:
         runs=tuple(run for task in tasks for run in task.probed_runs(scale, task.runs.checkpoint_steps)),
         references=tuple(task.reference(scale.sizes) for task in tasks),
         claims=(
-            *(one_loss_over_steps(task, PAPER) for task in tasks),
-            *map(one_kl_over_steps, tasks),
+            *(loss_is_constant_over_steps(task, PAPER) for task in tasks),
+            *map(kl_is_constant_over_steps, tasks),
             *(
                 later_is_better(
                     f"{task.key}-later-is-better",
@@ -82,7 +82,7 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
     return Panel(task.key, task.title, caption, (of_loss, of_accuracy), rows, shows=shows)
 
 
-def one_loss_over_steps(task: ShownTask, paper: str) -> Claim:
+def loss_is_constant_over_steps(task: ShownTask, paper: str) -> Claim:
     """That a run's saturated checkpoints have the same loss, in the window of Figure 1."""
     return premise_of_loss(
         f"{task.key}-one-loss",
@@ -93,9 +93,9 @@ def one_loss_over_steps(task: ShownTask, paper: str) -> Claim:
     )
 
 
-def one_kl_over_steps(task: ShownTask) -> Claim:
+def kl_is_constant_over_steps(task: ShownTask) -> Claim:
     """The same of what the loss hides."""
-    return one_kl(f"{task.key}-one-kl", f"{task.title}: ", task.statistic(RANGE_OF_KL))
+    return kl_is_constant_within_runs(f"{task.key}-one-kl", f"{task.title}: ", task.statistic(RANGE_OF_KL))
 
 
 def later_is_better_at_one_kl(task: ShownTask) -> Claim:

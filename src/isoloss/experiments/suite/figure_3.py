@@ -26,7 +26,7 @@ from isoloss.experiments.figures import (
     text_task,
 )
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
-from isoloss.experiments.shared.claims import premise_of_loss, sizes_have_one_kl
+from isoloss.experiments.shared.claims import premise_of_loss, sizes_end_at_equal_kl
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percentage_points
 from isoloss.experiments.statistics.sizes import (
@@ -83,7 +83,7 @@ def figure_3(scale: Scale) -> Experiment:
         claims=(
             *map(sizes_have_one_loss, tasks),
             *(
-                sizes_have_one_kl(
+                sizes_end_at_equal_kl(
                     f"{task.key}-one-kl", f"{task.title}: ", task.statistic(GapBetweenWidthsInDoublings("kl"))
                 )
                 for task in tasks

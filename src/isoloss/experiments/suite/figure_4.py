@@ -13,7 +13,7 @@ from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl, later
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, IMPROVEMENT_BY_FLATTENING
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
-from isoloss.experiments.suite.figure_2 import one_kl_over_steps, one_loss_over_steps
+from isoloss.experiments.suite.figure_2 import kl_is_constant_over_steps, loss_is_constant_over_steps
 from isoloss.pretraining.descent import SGD
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.results.verdict import above
@@ -143,8 +143,8 @@ def figure_4(scale: Scale, descents: Descents) -> Experiment:
 def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
     """Figure 4's claims for one panel; `paper_gain` is the rise of accuracy stated in the paper."""
     return (
-        one_loss_over_steps(task, "“after the validation pre-training loss converges” (Section 4)"),
-        one_kl_over_steps(task),
+        loss_is_constant_over_steps(task, "“after the validation pre-training loss converges” (Section 4)"),
+        kl_is_constant_over_steps(task),
         later_is_flatter(
             f"{task.key}-flatter",
             f"{task.title}: along SGD the trace of the Hessian falls.",

@@ -8,7 +8,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, KL, TRACE, loss_bars, over_steps, probe_bars, trace_bars
 from isoloss.experiments.grammar_runs import compared_model, varied_runs
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import final_loss_is_near, final_loss_is_one
+from isoloss.experiments.shared.claims import final_kl_is_small, final_losses_are_equal
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.same_loss import MeanAtSameLoss, doublings, percentage_points
 from isoloss.models.transformers import BERTS_DEVIATION
@@ -54,8 +54,8 @@ def _against_rich(deviation: float) -> tuple[Claim, Claim]:
 
 
 CLAIMS = (
-    final_loss_is_one("deviations-have-one-loss", "models from all initial deviations"),
-    final_loss_is_near("deviations-near-the-law"),
+    final_losses_are_equal("deviations-have-one-loss", "models from all initial deviations"),
+    final_kl_is_small("deviations-near-the-law"),
     *_against_rich(DEVIATIONS[1]),
     *_against_rich(DEVIATIONS[2]),
 )
