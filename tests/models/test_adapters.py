@@ -283,6 +283,21 @@ def test_an_adapter_of_a_head_is_added_to_its_base_model_with_the_head_that_it_s
     assert configuration_with_head(folder, head).num_labels == loaded.config.num_labels
 
 
+@pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
+def test_the_base_of_an_adapter_says_what_its_classes_are(problem, tmp_path):
+    config = GPT2Config(**GPT2.to_dict() | {"problem_type": problem})
+    far_from_the_start(GPT2LMHeadModel(config)).save_pretrained(tmp_path / "base")
+    base = AutoModelForSequenceClassification.from_pretrained(tmp_path / "base", num_labels=3)
+    asked = LoraConfig(r=2, target_modules=["c_attn"], task_type="SEQ_CLS")
+    folder = str(saved(get_peft_model(base, asked), tmp_path))
+    if problem == "regression":
+        with pytest.raises(BadInput, match="predicts a number, not a class"):
+            load_with_head(folder, head_of(folder))
+    else:
+        assert head_of(folder) == "text labels"
+        assert load_with_head(folder, "text labels").config.num_labels == 3
+
+
 def test_an_adapter_without_its_weights_is_refused(adapter, tmp_path):
     shutil.copytree(adapter.parent, tmp_path / "all")
     (tmp_path / "all" / "adapter" / "adapter_model.safetensors").unlink()

@@ -126,9 +126,16 @@ class TaggedCorpus:
 def texts_with_classes(path: Path, numbers: Mapping[str, int]) -> AnsweredCorpus:
     """Rows of a text, or of two, and a `label`, the name or the number of a class of the model.
 
-    Raises BadInput if there are no such columns, and for a row without a label that the model has.
+    Raises BadInput if there are no such columns, and for a row without a label that the model has, or with a
+    list of them.
     """
     texts, cells = _texts_and_labels(path)
+    for row in texts.lines:
+        if isinstance(cells[row - 1], list):
+            raise BadInput(
+                f"{path}, row {row}: labels are a list, and the model has one class a text; if it has more, "
+                "set problem_type to multi_label_classification in its config.json (or its base's)"
+            )
     return AnsweredCorpus(texts, [_class(cells[row - 1], numbers, path, row) for row in texts.lines])
 
 
