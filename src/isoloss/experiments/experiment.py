@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -149,9 +149,14 @@ class Experiment:
             raise BadInput(f"two claims of {self.name} are called {twice}; name each for what it says")
 
     def drawn(self, table: pl.DataFrame) -> tuple[Panel, ...]:
-        """Its panels; none of those that show measurements while there are none."""
-        measures = bool(self.runs or self.references)
-        return () if measures and table.is_empty() else self.panels(table)
+        """Its panels, which show no withdrawn claims; none of measurements while there are none."""
+        if (self.runs or self.references) and table.is_empty():
+            return ()
+        withdrawn = {claim.name for claim in self.claims if claim.withdrawn}
+        return tuple(
+            replace(panel, shows=tuple(name for name in panel.shows if name not in withdrawn))
+            for panel in self.panels(table)
+        )
 
 
 def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]:

@@ -105,7 +105,7 @@ def _over_steps(every: pl.DataFrame, scale: Scale) -> Panel:
     lines = tuple(
         Lines(STEP, y, BY_WIDTH, "run", marked=marked, level=level.get(y)) for y in (LOSS, TRACE, ACCURACY)
     )
-    shows = ("later-is-flatter", *(() if scale.name == "laptop" else ("later-is-better",)))
+    shows = ("later-is-flatter", "later-is-better")
     return Panel("steps", "Loss, trace and accuracy over steps", caption, lines, every, "stacked", shows)
 
 
