@@ -63,20 +63,8 @@ def runs(
             start = {"trace": factor * START_TRACE, "loss": START_LOSS, "accuracy": START_ACCURACY}
             start |= {"stable_rate": 2 / LARGEST}
             name = f"width-{width}-seed-{seed}"
-            frames.append(
-                pl.DataFrame(
-                    [
-                        {
-                            "run": f"start-{name}",
-                            **model,
-                            **start,
-                            "step": 5657,
-                            "drift": "start",
-                            "pace": "start",
-                        }
-                    ]
-                )
-            )
+            begun = {"run": f"start-{name}", "step": 5657, "drift": "start", "pace": "start"}
+            frames.append(pl.DataFrame([model | start | begun]))
             drifting = [("drift", schedule, plan.steps(schedule)) for schedule in plan.schedules]
             for part, schedule, steps in (*drifting, ("control", plan.control, plan.control_steps)):
                 setting = {"learning_rate": schedule.learning_rate, "batch_size": schedule.batch_size}
@@ -86,14 +74,9 @@ def runs(
                     gained = points / 100 * math.log2(START_TRACE / trace(schedule, step))
                     numbers = {"trace": at, "loss": START_LOSS, "accuracy": START_ACCURACY + gained}
                     raw = START_LOSS + excess * schedule.learning_rate * at / (4 * schedule.batch_size)
-                    place = {
-                        "run": f"{schedule.key}-{name}",
-                        **model,
-                        "step": step,
-                        "drift": part,
-                        "pace": str(schedule),
-                    }
-                    rows.append({**place, **setting, **numbers, "raw_loss": raw})
+                    place = {"run": f"{schedule.key}-{name}", "step": step}
+                    place |= {"drift": part, "pace": str(schedule)}
+                    rows.append(model | place | setting | numbers | {"raw_loss": raw})
                 frames.append(pl.DataFrame(rows))
     return frames
 
