@@ -68,7 +68,8 @@ def _as_of_today(result: dict[str, Any], scale: str) -> dict[str, Any]:
     is_current = not _fresh_seeds(result, scale)
     claims = []
     for claim in result["claims"]:
-        now = _registered().get((result["name"], claim["name"])) or _registered().get(("", claim["name"]))
+        registered = _registered(scale)
+        now = registered.get((result["name"], claim["name"])) or registered.get(("", claim["name"]))
         words = {"sentence": _in_todays_words(claim["sentence"])}
         words["unit"] = _spelt_out(claim["unit"])
         if now is not None:
@@ -100,9 +101,13 @@ def _reworded() -> list[tuple[str, str]]:
 
 
 @cache
-def _registered() -> dict[tuple[str, str], Claim]:
-    """The claims that are registered today, by experiment and name; by name alone under an empty one."""
-    every = (each for scale in reversed(SCALES) for each in every_experiment(scale_named(scale)))
+def _registered(scale: str) -> dict[tuple[str, str], Claim]:
+    """The claims that are registered today, by experiment and name; by name alone under an empty one.
+
+    As they are at this scale, or at another where this one has none of that name.
+    """
+    scales = sorted(SCALES, key=lambda name: name == scale)
+    every = (each for name in scales for each in every_experiment(scale_named(name)))
     found = {(each.name, claim.name): claim for each in every for claim in each.claims}
     # A claim that another experiment has taken over is worded as it is there.
     return {("", name): claim for (_, name), claim in found.items()} | found
