@@ -210,7 +210,6 @@ def in_seconds(
 def polished_models(
     models: EqualKnowledge,
     scale: Scale,
-    seeds: tuple[int, ...],
     tasks: tuple[str, str],
     *,
     name: str,
@@ -230,7 +229,7 @@ def polished_models(
         title=title,
         question=Question.FLATNESS,
         text=text,
-        runs=models.runs(seeds, followed, _downstream(scale, models, tasks)),
+        runs=models.runs(scale.seeds, followed, _downstream(scale, models, tasks)),
         claims=(*CLAIMS, *of_second),
         panels=lambda table: _panels(table, sizes),
     )

@@ -2,18 +2,20 @@
 
 import pytest
 
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.equal_knowledge import EqualKnowledge
 from isoloss.experiments.languages import short_grammar, short_hmm
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.suite.flatten_polish import flatten_polish
-from isoloss.experiments.suite.flatten_polish_causal import CAUSAL, flatten_polish_causal
-from isoloss.experiments.suite.flatten_polish_hmm import SHORT, flatten_polish_hmm
+from isoloss.experiments.suite.flatten_polish_causal import CAUSAL
+from isoloss.experiments.suite.flatten_polish_hmm import SHORT
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import named_task
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.room_and_price import RoomSettings, measure_room
 from isoloss.progress import silent
+
+POLISHED = ("flatten-polish", "flatten-polish-hmm", "flatten-polish-causal")
 
 
 @pytest.mark.parametrize(("models", "language"), [(SHORT, short_hmm()), (CAUSAL, short_grammar())])
@@ -39,8 +41,7 @@ def test_words_alone_do_not_tell_the_task(
 
 @pytest.mark.parametrize("scale", ["laptop", "night"])
 def test_each_language_is_judged_by_the_flagships_claims_on_seeds_of_its_own(scale: ScaleName) -> None:
-    settings = scale_named(scale)
-    pages = [made(settings) for made in (flatten_polish, flatten_polish_hmm, flatten_polish_causal)]
+    pages = [builtin_designs()[name].at(scale_named(scale)) for name in POLISHED]
     claims = [[(claim.name, claim.claimed) for claim in page.claims] for page in pages]
     open_on_five_seeds = {"flatter-is-no-better-from-fewer"} if scale == "laptop" else set()
     assert claims[0] == [(name, bound) for name, bound in claims[1] if name not in open_on_five_seeds]
@@ -50,8 +51,9 @@ def test_each_language_is_judged_by_the_flagships_claims_on_seeds_of_its_own(sca
 
 
 def test_at_laptop_each_seed_has_one_of_the_sizes_in_turn_and_at_night_all() -> None:
+    design = builtin_designs()["flatten-polish"]
     laptop, night = (
-        {(run.first_seed, run.architecture.shape.width) for run in flatten_polish(scale_named(scale)).runs}
+        {(run.first_seed, run.architecture.shape.width) for run in design.at(scale_named(scale)).runs}
         for scale in ("laptop", "night")
     )
     assert [width for _, width in sorted(laptop)] == [48, 64, 48, 64, 48]

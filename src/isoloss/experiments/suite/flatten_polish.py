@@ -119,15 +119,11 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {
 TASKS = ("prefix-8", "prefix-4")
 
 
-def flatten_polish(scale: Scale, seeds: tuple[int, ...] = ()) -> Experiment:
-    """The starts, their branches and the polished models, with all that is measured of these.
-
-    With the experiment's seeds, or with those given.
-    """
+def flatten_polish(scale: Scale) -> Experiment:
+    """The starts, their branches and the polished models, with all that is measured of these."""
     experiment = polished_models(
         MODELS[scale.name],
         scale,
-        seeds or SEEDS.get(scale.name, scale.seeds),
         TASKS,
         name="flatten-polish",
         gallery=1,
@@ -152,6 +148,7 @@ def flatten_polish(scale: Scale, seeds: tuple[int, ...] = ()) -> Experiment:
 
 EXPERIMENT = Design(
     flatten_polish,
+    seeds=SEEDS,
     registered="1f860e9137dadaa1cb123a0e3543f8168fd76559",
     earlier_seeds={
         "laptop": (

@@ -54,7 +54,6 @@ def flatten_polish_causal(scale: Scale) -> Experiment:
     return polished_models(
         in_seconds(CAUSAL, smallest) if scale.name == "smoke" else CAUSAL,
         scale,
-        SEEDS.get(scale.name, scale.seeds),
         TASKS,
         name="flatten-polish-causal",
         title="At equal KL, is the flatter causal model better?",
@@ -71,6 +70,7 @@ def flatten_polish_causal(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     flatten_polish_causal,
     registered="fc383bc2a80f13d4255f73112767b22f24e48440",
+    seeds=SEEDS,
     picture=Picture("equal-knowledge", "Accuracy and damage against the trace, of causal models of equal KL"),
     headline="flatter-is-no-better",
 )

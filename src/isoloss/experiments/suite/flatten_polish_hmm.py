@@ -34,7 +34,6 @@ def flatten_polish_hmm(scale: Scale) -> Experiment:
     return polished_models(
         in_seconds(SHORT, laptop_transformers((16,))[0]) if small else SHORT,
         scale,
-        SEEDS.get(scale.name, scale.seeds),
         TASKS,
         name="flatten-polish-hmm",
         title="At equal KL, is the flatter model of an HMM better?",
@@ -50,6 +49,7 @@ def flatten_polish_hmm(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     flatten_polish_hmm,
     registered="fc383bc2a80f13d4255f73112767b22f24e48440",
+    seeds=SEEDS,
     picture=Picture(
         "equal-knowledge", "Accuracy and damage against the trace, of models of equal KL of an HMM"
     ),

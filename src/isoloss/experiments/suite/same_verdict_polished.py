@@ -13,7 +13,7 @@ ON_SETS = OnSetsOfSeeds(ON_FIVE_SEEDS, len(SEEDS["laptop"]))
 
 def same_verdict_polished(scale: Scale) -> Experiment:
     """Flatten and polish as at laptop scale, with the seeds of a night."""
-    settings = scale if scale.name == UNJUDGED else scale_named("laptop")
+    settings = scale if scale.name == UNJUDGED else scale_named("laptop").with_seeds(scale.seeds)
     return Experiment(
         name="same-verdict-polished",
         title="Would other seeds give the same verdicts on models of equal KL?",
@@ -23,7 +23,7 @@ def same_verdict_polished(scale: Scale) -> Experiment:
             "runs are made with more seeds, which are split into disjoint sets of that size, and the claims "
             "are judged on each set.",
         ),
-        runs=flatten_polish(settings, scale.seeds).runs,
+        runs=flatten_polish(settings).runs,
         panels=ON_SETS.panels,
     )
 
