@@ -70,7 +70,7 @@ def _as_of_today(result: dict[str, Any], scale: str) -> dict[str, Any]:
     for claim in result["claims"]:
         registered = _registered(scale)
         now = registered.get((result["name"], claim["name"])) or registered.get(("", claim["name"]))
-        words = {"sentence": _in_todays_words(claim["sentence"])}
+        words = {key: _in_todays_words(claim[key]) for key in ("sentence", "paper")}
         words["unit"] = _spelt_out(claim["unit"])
         if now is not None:
             words["withdrawn"] = now.withdrawn
