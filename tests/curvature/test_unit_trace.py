@@ -19,6 +19,7 @@ from reparametrisations import (
     model_of,
     rescale_neurons,
 )
+from torch import nn
 from transformers import (
     PerceiverConfig,
     PerceiverForMaskedLM,
@@ -171,8 +172,51 @@ def test_any_matrix_may_act_between_the_two_of_an_adapter():
     assert units <= 1e-6 < usual
 
 
-def test_an_attention_in_which_nothing_is_seen_to_read_the_heads_is_refused():
-    model = SqueezeBertForMaskedLM(SqueezeBertConfig(**BERT, embedding_size=8)).double().eval()
+def squeezed_bert():
+    """Its convolutions have four groups of two numbers, and what reads the heads is outside the attention."""
+    return far_from_the_start(
+        SqueezeBertForMaskedLM(SqueezeBertConfig(**BERT, embedding_size=8)).double().eval()
+    )
+
+
+def test_values_may_be_changed_where_the_heads_are_read_after_the_attention():
+    model = squeezed_bert()
+
+    @torch.no_grad()
+    def change():
+        for at, layer in enumerate(model.transformer.encoder.layers):
+            value, reader = layer.attention.value, layer.post_attention.conv1d
+            for group in range(0, 8, 2):
+                a, numbers = invertible(2, 10 * at + group).double(), slice(group, group + 2)
+                value.weight[numbers, :, 0] = a @ value.weight[numbers, :, 0]
+                value.bias[numbers] = a @ value.bias[numbers]
+                reader.weight[:, numbers, 0] = reader.weight[:, numbers, 0] @ torch.linalg.inv(a)
+
+    scores, units, usual = relative_changes(model, *batch_of("bert"), change)
+    assert scores <= 1e-7
+    assert units <= 1e-6 < usual
+
+
+def test_units_of_a_convolution_in_groups_are_those_of_the_whole_matrix_without_its_zeros():
+    grouped, whole = nn.Conv1d(6, 4, 3, groups=2), nn.Conv1d(6, 4, 3)
+    gradient = torch.randn(5, 4, 3, 3)
+
+    def in_blocks(weight):
+        blocks = weight.new_zeros(*weight.shape[:-3], 4, 6, 3)
+        blocks[..., :2, :3, :], blocks[..., 2:, 3:, :] = weight[..., :2, :, :], weight[..., 2:, :, :]
+        return blocks
+
+    with torch.no_grad():
+        whole.weight.copy_(in_blocks(grouped.weight))
+    of_groups, of_whole = (output_rows(each)[0] for each in (grouped, whole))
+    expected = unit_products(of_whole, in_blocks(gradient))
+    torch.testing.assert_close(unit_products(of_groups, gradient), expected)
+
+
+def test_an_attention_of_which_nothing_is_seen_to_read_the_heads_is_refused():
+    model = squeezed_bert()
+    for layer in model.transformer.encoder.layers:  # what it gives is no longer read as it is
+        layer.post_attention.register_forward_pre_hook(lambda _, given: (given[0] + 0, *given[1:]))
     objective, batch = batch_of("bert")
     with pytest.raises(BadInput, match=r"the heads of transformer\.encoder\.layers\.0\.attention"):
         unit_trace(model, [batch], objective)

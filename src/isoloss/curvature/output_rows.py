@@ -56,6 +56,8 @@ class OutputRows:
 def output_rows(model: nn.Module) -> list[OutputRows]:
     """All trainable parameters. The biases of experts, and a vector stored as a matrix, are one vector.
 
+    A convolution of several groups is a matrix for each, since they read different numbers.
+
     >>> convolution = nn.Conv1d(in_channels=6, out_channels=4, kernel_size=3)
     >>> [tuple(each.rows.shape) for each in output_rows(convolution)]
     [(4, 18), (4,)]
@@ -72,7 +74,9 @@ def _laid_out(name: str, weight: Tensor, module: Any, last: str) -> OutputRows:
     kind, shape = type(module).__name__, tuple(weight.shape)
     if last.endswith("bias") or (weight.ndim > 2 and weight.numel() == max(shape)):
         return OutputRows(name, weight, (weight.numel(),))
-    if isinstance(module, _CONVOLUTIONS) or (kind in _HEADS_APART and len(shape) == 3):
+    if isinstance(module, _CONVOLUTIONS) and module.groups > 1:
+        shape = (module.groups, shape[0] // module.groups, math.prod(shape[1:]))
+    elif isinstance(module, _CONVOLUTIONS) or (kind in _HEADS_APART and len(shape) == 3):
         shape = (shape[0], math.prod(shape[1:]))
     if kind == "DbrxExpertGLU" and last == "w2":
         of_expert = (module.moe_num_experts, module.ffn_hidden_size, module.hidden_size)

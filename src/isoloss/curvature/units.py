@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils._pytree import tree_leaves
 
 from isoloss.curvature.derivatives import is_norm
 from isoloss.curvature.output_rows import OutputRows, output_rows
@@ -44,21 +45,25 @@ def units_of(model: nn.Module, forward: Callable[[], object]) -> list[OutputRows
 
     The units of a map that reads attention heads are its rows, and a norm that multiplies by 1 + w, as
     Gemma's, has units of 1 + w. Both are seen in the pass, whatever they are called. Raises BadInput for an
-    attention in which nothing is seen to read the heads.
+    attention of which nothing is seen to read the heads, inside or right after it.
     """
     found = output_rows(model)
     modules = dict(model.named_modules())
     norms = {each.name: modules[each.name.rpartition(".")[0]] for each in found if _is_gain(each)}
-    seen = _Seen()
+    seen, maps = _Seen(), dict(_maps(model, ""))
     with ExitStack() as hooks:
         for name, norm in norms.items():
             hooks.enter_context(norm.register_forward_pre_hook(seen.norm(name), with_kwargs=True))
         for name, attention in _trained_attentions(model):
-            for inner, module in attention.named_modules(prefix=name):
-                if isinstance(weight := getattr(module, "weight", None), Tensor) and weight.ndim > 1:
-                    hooks.enter_context(module.register_forward_pre_hook(seen.map(f"{inner}.weight")))
+            for weight, module in _maps(attention, name):
+                hooks.enter_context(module.register_forward_pre_hook(seen.map(weight)))
+                maps.pop(weight, None)
             hooks.enter_context(attention.register_forward_hook(seen.end_of_attention(name)))
+        for weight, module in maps.items():
+            hooks.enter_context(module.register_forward_pre_hook(seen.map_outside(weight)))
         forward()
+    for refusal in seen.unread.values():
+        raise refusal
     for at, each in enumerate(found):
         # Any matrix may act between the two of LoRA's.
         if each.name in seen.readers or ".lora_B." in each.name:
@@ -80,14 +85,27 @@ def _trained_attentions(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield name, module
 
 
+def _maps(module: nn.Module, prefix: str) -> Iterator[tuple[str, nn.Module]]:
+    """The modules with a matrix or a table, by its name."""
+    for name, inner in module.named_modules(prefix=prefix):
+        if isinstance(weight := getattr(inner, "weight", None), Tensor) and weight.ndim > 1:
+            yield f"{name}.weight", inner
+
+
 @dataclass
 class _Seen:
-    """What hooks note in a pass, by names of weights: `readers` of heads, and the arguments of `norms`."""
+    """What hooks note in a pass, by names of weights: `readers` of heads, and the arguments of `norms`.
+
+    `unread` are the refusals of attentions that call no map for their heads, until one reads what they give.
+    """
 
     readers: set[str] = field(default_factory=set)
     norms: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     called: list[tuple[str, Tensor]] = field(default_factory=list)
     """The maps that the present attention has called, and what they read."""
+    unread: dict[str, BadInput] = field(default_factory=dict)
+    given: list[tuple[str, Tensor]] = field(default_factory=list)
+    """What those attentions gave, kept so that nothing else takes its place in memory."""
 
     def norm(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
         return lambda _, arguments, options: self.norms.update({name: (arguments, options)})
@@ -95,12 +113,29 @@ class _Seen:
     def map(self, name: str) -> Callable[[nn.Module, Any], None]:
         return lambda _, arguments: self.called.append((name, arguments[0]))
 
+    def map_outside(self, name: str) -> Callable[[nn.Module, Any], None]:
+        def called(_: nn.Module, arguments: Any) -> None:
+            for attention, given in self.given:
+                if any(isinstance(each, Tensor) and _one_storage(each, given) for each in arguments[:1]):
+                    self.readers.add(name)
+                    self.unread.pop(attention, None)
+
+        return called
+
     def end_of_attention(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def ended(attention: nn.Module, _: Any, __: Any) -> None:
-            self.readers.add(_reader_of_heads(name, attention, self.called))
+        def ended(attention: nn.Module, _: Any, output: Any) -> None:
+            try:
+                self.readers.add(_reader_of_heads(name, attention, self.called))
+            except BadInput as refusal:
+                self.unread[name] = refusal
+                self.given += [(name, each) for each in tree_leaves(output) if isinstance(each, Tensor)]
             self.called.clear()
 
         return ended
+
+
+def _one_storage(first: Tensor, second: Tensor) -> bool:
+    return first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
 
 
 def _reader_of_heads(name: str, attention: nn.Module, called: list[tuple[str, Tensor]]) -> str:

@@ -15,7 +15,7 @@ from isoloss.progress import Progress
 class UnitTraceQuantity:
     """The Fisher information relative to each unit's weights, on `sentences` sentences; see `unit_trace`."""
 
-    revision: ClassVar[int] = 3
+    revision: ClassVar[int] = 4
     smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN
     column_names, columns = columns_in_order("unit_trace")
