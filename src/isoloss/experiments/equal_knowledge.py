@@ -118,7 +118,8 @@ class EqualKnowledge:
     `descent_warm_up` of them the rate rises, since at the full one a sharp start would come loose.
     `sharpened` goes the other way for `sharpened_steps`, on soft labels. From each, `polished` trains on soft
     labels until KL has fallen to one divergence below the start's. All else has batches of `batch_size`
-    sentences. A seed has a model of every size, or with `in_turn` of one, each size's turn after the other's.
+    sentences. A seed has a model of every size, or with `in_turn` of one, each size's turn after the other's;
+    `polished_branches` are those that are polished.
     """
 
     name: str
@@ -136,11 +137,12 @@ class EqualKnowledge:
     batch_size: int = 128
     descent_warm_up: float = 0.0
     in_turn: bool = False
+    polished_branches: tuple[str, ...] = (FLATTENED, CONTROL, SHARPENED)
 
     def runs(
         self, seeds: Sequence[int], followed: Sequence[Quantity], downstream: Sequence[Quantity]
     ) -> tuple[PlannedRun, ...]:
-        """For each start its branches, and each of them polished.
+        """For each start its branches, and those of them that are to be polished.
 
         All have `followed` measured at their ends, and the polished ones `downstream` too.
         """
@@ -149,7 +151,8 @@ class EqualKnowledge:
             start = self._start(architecture, seed, followed)
             branches = self._branches(start, followed)
             ends = (*followed, *downstream)
-            found += [start, *branches, *(self._polished(branch, ends) for branch in branches)]
+            polished = [each for each in branches if dict(each.labels)["branch"] in self.polished_branches]
+            found += [start, *branches, *(self._polished(branch, ends) for branch in polished)]
         return tuple(found)
 
     def _sizes_and_seeds(
