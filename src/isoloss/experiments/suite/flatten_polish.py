@@ -158,7 +158,7 @@ def flatten_polish(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     flatten_polish,
     seeds=SEEDS,
-    registered="1f860e9137dadaa1cb123a0e3543f8168fd76559",
+    registered="b88da764b32f2b1987155838ca1839d7154e3d29",
     earlier_seeds={
         "laptop": (
             (661, 662, 663, 664, 665),
