@@ -110,7 +110,6 @@ ROWS = {
         "noise-flattens",
         "flatter-is-no-better",
         "noise-harms-the-sharper",
-        "rounding-harms-the-sharper",
     ),
 }
 """The effects in README's table, by experiment."""
