@@ -17,7 +17,7 @@ from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.statistics.along_runs import slope_within
-from isoloss.experiments.statistics.seed_bootstrap import Frames
+from isoloss.experiments.statistics.seed_bootstrap import Frames, once_per_frames
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
@@ -34,12 +34,20 @@ FLATTENED, CONTROL, SHARPENED = "flattened", "noise switched off", "sharpened"
 
 
 def polished(runs: Frames, *columns: str) -> pl.DataFrame:
-    """A row for each polished model that has the columns, with `start`, the number of its start."""
-    frames = [run for run in runs if {STAGE, *columns} <= {*run.columns} and run[STAGE][0] == POLISHED]
-    if not frames:
+    """A row for each polished model that has the columns, with them and `start`, the number of its start."""
+    rows = [row for run in runs if not (row := _if_polished(run, columns)).is_empty()]
+    if not rows:
         return pl.DataFrame()
-    rows = pl.concat(frames, how="diagonal_relaxed").drop_nulls(columns)
-    return rows.with_columns(pl.struct("language", "width", "seed").rank("dense").alias("start"))
+    start = pl.struct("language", "width", "seed").rank("dense").alias("start")
+    return pl.concat(rows, how="vertical_relaxed").with_columns(start)
+
+
+@once_per_frames
+def _if_polished(run: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
+    """Its rows with these columns alone: resampling joins them thousands of times."""
+    if not ({STAGE, *columns} <= {*run.columns} and run[STAGE][0] == POLISHED):
+        return pl.DataFrame()
+    return run.select("language", "width", "seed", *dict.fromkeys(columns)).drop_nulls(columns)
 
 
 @dataclass(frozen=True)
