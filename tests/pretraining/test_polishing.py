@@ -13,7 +13,7 @@ from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
-from isoloss.pretraining.descent import AdamW
+from isoloss.pretraining.descent import AdamW, scheduled_rate
 from isoloss.pretraining.polishing import Polished, mean_divergence
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
@@ -62,7 +62,7 @@ def test_words_drawn_do_not_tell_the_divergence() -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", [{"divergence": 0.0}, {"smoothing": 1.0}, {"held_out": -1}, {"asked_every": 0}]
+    "changed", [{"divergence": 0.0}, {"smoothing": 1.0}, {"held_out": -1}, {"asked_every": 0}, {"cycles": 0}]
 )
 def test_settings_that_polish_nothing_are_refused(changed: dict[str, float]) -> None:
     with pytest.raises(BadInput):
@@ -99,6 +99,29 @@ def test_held_out_sentences_stop_the_descent_at_the_divergence_which_the_average
     for found in reached[1:]:
         assert abs(found - 0.05) < abs(reached[0] - 0.05) / 2
         assert found == pytest.approx(0.05, rel=0.1)
+
+
+def test_every_cycle_warms_up_and_decays_and_a_late_model_arrives_in_another() -> None:
+    optimiser = replace(SETTINGS.optimiser, decay="cosine")
+    settings = Polished(0.03, optimiser, held_out=500, cycles=4)
+    of = replace(training(SoftLabels()), steps=240)
+    rule = settings.build(of)
+    rates = []
+    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 240) as batches:
+        for step in range(1, 241):
+            rule.step(next(batches), step)
+            if rule.is_polished:
+                break
+            rates.append(float(rule.descent.optimisers[0].param_groups[0]["lr"]))
+    assert 60 < len(rates) < 240
+    assert rates[:60] == [scheduled_rate(5e-3, 10, 60, step, "cosine") for step in range(1, 61)]
+    assert rates[60:120] == rates[: len(rates[60:120])]
+    assert mean_divergence(of, rule._held_out) <= 0.03
+
+
+def test_steps_that_the_cycles_do_not_divide_are_refused() -> None:
+    with pytest.raises(BadInput, match="400 steps cannot be divided into 3"):
+        replace(SETTINGS, cycles=3).build(training(SoftLabels()))
 
 
 def test_the_mean_divergence_is_kl_by_its_definition() -> None:

@@ -1,7 +1,7 @@
 """Descent on soft labels down to a given divergence: models polished so know the same."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,8 +38,11 @@ class Polished:
 
     Steps before `least_steps` are made in any case: a model that is below `divergence` from the outset first
     moves away, as others do, and then comes back to it. A run that ends first says so by its exact loss.
-    `optimiser` makes the updates; with a decay of its rate the KL falls smoothly. Reading: `divergence`, the
-    average. Raises BadInput at the first batch without soft labels.
+    `optimiser` makes the updates; with a decay of its rate the KL falls smoothly. A run of several `cycles`
+    warms up and decays in each of them, which are equally long (warm restarts, Loshchilov and Hutter 2017):
+    most models arrive in the first, and those that do not have another. Reading: `divergence`, the average.
+    Raises BadInput for steps that are not a multiple of the cycles, and at the first batch without soft
+    labels.
     """
 
     divergence: float
@@ -48,6 +51,7 @@ class Polished:
     least_steps: int = 0
     held_out: int = field(default=0, metadata=ONLY_WHEN_CHANGED)
     asked_every: int = field(default=10, metadata=ONLY_WHEN_CHANGED)
+    cycles: int = field(default=1, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.divergence) and self.divergence > 0):
@@ -58,8 +62,14 @@ class Polished:
             raise BadInput(f"the number of held-out sentences must be 0 or more, not {self.held_out}")
         if self.asked_every < 1:
             raise BadInput(f"held-out sentences must be asked every 1 step or more, not {self.asked_every}")
+        if self.cycles < 1:
+            raise BadInput(f"the number of cycles must be 1 or more, not {self.cycles}")
 
     def build(self, training: Training) -> "PolishingRule":
+        if training.steps % self.cycles:
+            raise BadInput(
+                f"{training.steps} steps cannot be divided into {self.cycles} equal cycles; give a multiple"
+            )
         return PolishingRule(self, training)
 
 
@@ -68,7 +78,9 @@ class PolishingRule:
 
     def __init__(self, settings: Polished, training: Training) -> None:
         self.settings, self.training = settings, training
-        self.descent = settings.optimiser.descent(training)
+        self.cycle = training.steps // settings.cycles
+        """Steps."""
+        self.descent = settings.optimiser.descent(replace(training, steps=self.cycle))
         self.weight, self.average, self.steps = 0.0, 0.0, 0
         self.is_polished = False
         self.before: list[Tensor] = []
@@ -84,7 +96,7 @@ class PolishingRule:
         self._include(divergence)
         self.is_polished = self._has_arrived(divergence)
         if not self.is_polished:
-            self.descent.update(step)
+            self.descent.update((step - 1) % self.cycle + 1)
         return loss
 
     @property
