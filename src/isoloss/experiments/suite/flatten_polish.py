@@ -169,7 +169,7 @@ def flatten_polish(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     flatten_polish,
     seeds=SEEDS,
-    registered="b88da764b32f2b1987155838ca1839d7154e3d29",
+    registered="932d41e30eb6619b83dd4a6927490ddb3796ef06",
     earlier_seeds={
         "laptop": (
             (661, 662, 663, 664, 665),
