@@ -97,7 +97,7 @@ STEADY = replace(
 )
 """The same with more steps, and all three branches: of 25 starts (seeds 176 to 200) one was left at 2.6e-5
 nats, its polished models above 8e-6; of another's, one model was first looked at when its KL lay 0.3
-doublings below. Of the 60 starts by AdamW at night before (seeds 761 to 790) 11 were not polished to one KL."""
+doublings below. Of the 60 starts by AdamW at night (seeds 761 to 790) 11 were not polished to one KL."""
 
 ROUNDED = (8, 6, 4)
 """Bits: over these the slopes of one start differ half as much from another's as at 6 alone."""
