@@ -50,11 +50,11 @@ def test_each_language_is_judged_by_the_flagships_claims_on_seeds_of_its_own(sca
     assert sum(map(len, seeds)) == len(set.union(*seeds))
 
 
-def test_at_laptop_each_seed_has_one_of_the_sizes_in_turn_and_at_night_all() -> None:
+def test_each_seed_has_one_of_the_sizes_in_turn_where_that_is_asked_and_else_all() -> None:
     design = builtin_designs()["flatten-polish"]
-    laptop, night = (
+    laptop, gpu = (
         {(run.first_seed, run.architecture.shape.width) for run in design.at(scale_named(scale)).runs}
-        for scale in ("laptop", "night")
+        for scale in ("laptop", "gpu")
     )
     assert [width for _, width in sorted(laptop)] == [48, 64, 48, 64, 48]
-    assert len(night) == 2 * len({seed for seed, _ in night})
+    assert len(gpu) == 3 * len({seed for seed, _ in gpu})
