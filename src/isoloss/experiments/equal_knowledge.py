@@ -6,7 +6,7 @@ Their statistics say how anything changes with flatness alone.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import cycle, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from isoloss.experiments.grammar_runs import continued
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.shared.language_runs import sizes_in_turn
 from isoloss.experiments.statistics.along_runs import slope_within
 from isoloss.experiments.statistics.seed_bootstrap import Frames, once_per_frames
 from isoloss.measurements.quantity import Quantity
@@ -167,7 +168,7 @@ class EqualKnowledge:
         self, seeds: Sequence[int]
     ) -> list[tuple[PreLayerNormTransformer | GPT2Transformer, int]]:
         if self.in_turn:
-            return list(zip(cycle(self.architectures), seeds, strict=False))
+            return sizes_in_turn(self.architectures, seeds)
         return list(product(self.architectures, seeds))
 
     def _start(

@@ -160,13 +160,14 @@ one KL was over three percentage points wide, and that of sizes one and a half."
 def scale_named(name: ScaleName) -> Scale:
     """The scale of that name.
 
-    smoke: tiny models, two seeds, seconds: shows that everything runs, and nothing about the claims.
-    laptop: two sizes, five seeds, Figure 1 seven and minutes on two cores. night: three sizes over a factor
-    of four, ten seeds, three times the laptop's steps: ten hours on two cores. gpu: the paper's grammar and
-    hidden Markov model, batches and rates, in bfloat16 and compiled, its sizes named 2M to 41M by BERT's
-    tokens (0.07M to 25.6M with the language's), ten seeds of the small and three of the large, planned for
-    four hours of one card of 80 GB (`--device cuda --processes 5`); the ten runs of its smallest size have
-    been finished on a card, and do not reach the loss of the others. paper: the paper's own settings.
+    smoke: tiny models, two seeds, seconds: shows that everything runs, and nothing about the claims. laptop:
+    two sizes, five seeds, minutes on two cores; in Figure 1 six seeds of one size each. night: three sizes
+    over a factor of four, ten seeds, three times the laptop's steps: ten hours on two cores. gpu: the
+    paper's grammar and hidden Markov model, batches and rates, in bfloat16 and compiled, its sizes named 2M
+    to 41M by BERT's tokens (0.07M to 25.6M with the language's), ten seeds of the small and three of the
+    large, planned for four hours of one card of 80 GB (`--device cuda --processes 5`); the ten runs of its
+    smallest size have been finished on a card, and do not reach the loss of the others. paper: the paper's
+    own settings.
     """
     return Scale(
         name=name,

@@ -50,11 +50,17 @@ def test_each_language_is_judged_by_the_flagships_claims_on_seeds_of_its_own(sca
     assert sum(map(len, seeds)) == len(set.union(*seeds))
 
 
-def test_each_seed_has_one_of_the_sizes_in_turn_where_that_is_asked_and_else_all() -> None:
-    design = builtin_designs()["flatten-polish"]
-    laptop, gpu = (
+@pytest.mark.parametrize(
+    ("name", "widths", "elsewhere"),
+    [("flatten-polish", [48, 64, 48, 64, 48], "gpu"), ("figure-1", [32, 48, 32, 48, 32, 48], "night")],
+)
+def test_each_seed_has_one_of_the_sizes_in_turn_at_laptop_and_all_elsewhere(
+    name: str, widths: list[int], elsewhere: ScaleName
+) -> None:
+    design = builtin_designs()[name]
+    laptop, others = (
         {(run.first_seed, run.architecture.shape.width) for run in design.at(scale_named(scale)).runs}
-        for scale in ("laptop", "gpu")
+        for scale in ("laptop", elsewhere)
     )
-    assert [width for _, width in sorted(laptop)] == [48, 64, 48, 64, 48]
-    assert len(gpu) == 3 * len({seed for seed, _ in gpu})
+    assert [width for _, width in sorted(laptop)] == widths
+    assert len(others) == len({seed for seed, _ in others}) * len({width for _, width in others})

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Any, Generic, Literal, TypeVar
 
 from isoloss.errors import BadInput
@@ -29,6 +30,7 @@ preprint calls the loss converged. Whether it has is what the premises judge."""
 
 AnyModel = PreLayerNormTransformer | LSTM
 Model = TypeVar("Model", bound=AnyModel, covariant=True)
+Size = TypeVar("Size")
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class LanguageRuns(Generic[Model]):
     `averaging_horizon` over how many steps checkpoint weights are averaged (None: not at all). Sizes are
     matched in loss among the checkpoints from `compared_from` on, or else the saturated ones: by the time the
     smallest model plateaus, the largest may have long passed that loss. `most_seeds` are pairs of a width and
-    the number of seeds, the first ones, with which models of that width are trained at most. `objective` is
-    what they are trained on.
+    the number of seeds, the first ones, with which models of that width are trained at most; with `in_turn` a
+    seed has a model of one size, each size's turn after the other's. `objective` is what they are trained on.
     """
 
     language: LanguagePlan
@@ -56,6 +58,7 @@ class LanguageRuns(Generic[Model]):
     averaging_horizon: int | None = None
     compared_from: int | None = None
     most_seeds: tuple[tuple[int, int], ...] = ()
+    in_turn: bool = False
     objective: PretrainingObjective = MaskedObjective()  # noqa: RUF009  (frozen)
 
     def __post_init__(self) -> None:
@@ -78,9 +81,12 @@ class LanguageRuns(Generic[Model]):
             compared_from=None,
         )
 
-    def seeds_of(self, architecture: AnyModel, seeds: Sequence[int]) -> Sequence[int]:
-        """Those of the seeds with which models of that size are trained."""
-        return seeds[: dict(self.most_seeds).get(width_of(architecture))]
+    def sizes_and_seeds(self, seeds: Sequence[int]) -> Sequence[tuple[Model, int]]:
+        """The model and the seed of every run."""
+        if self.in_turn:
+            return sizes_in_turn(self.architectures, seeds)
+        most = dict(self.most_seeds)
+        return [(model, seed) for model in self.architectures for seed in seeds[: most.get(width_of(model))]]
 
     @property
     def compared_steps(self) -> tuple[int, ...]:
@@ -95,7 +101,7 @@ AnyRuns = LanguageRuns[AnyModel]
 def runs_of_sizes(
     runs: AnyRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
 ) -> tuple[PlannedRun, ...]:
-    """One run for each size and seed, in the order of the architectures."""
+    """A run for each size and seed, in the order of the architectures, or of the seeds with sizes in turn."""
     return tuple(
         PlannedRun(
             name=f"width-{width_of(architecture)}-seed-{seed}",
@@ -112,9 +118,17 @@ def runs_of_sizes(
             objective=runs.objective,
             averaging_horizon=runs.averaging_horizon,
         )
-        for architecture in runs.architectures
-        for seed in runs.seeds_of(architecture, seeds)
+        for architecture, seed in runs.sizes_and_seeds(seeds)
     )
+
+
+def sizes_in_turn(sizes: Sequence[Size], seeds: Sequence[int]) -> list[tuple[Size, int]]:
+    """One of the sizes for each seed, each size's turn after the other's.
+
+    >>> sizes_in_turn(("small", "large"), (3, 4, 5))
+    [('small', 3), ('large', 4), ('small', 5)]
+    """
+    return list(zip(cycle(sizes), seeds, strict=False))
 
 
 def width_of(architecture: AnyModel) -> int:

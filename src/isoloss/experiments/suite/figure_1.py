@@ -1,5 +1,7 @@
 """Figure 1: exact loss, trace of the Hessian and probe accuracy of checkpoints after saturation."""
 
+from dataclasses import replace
+
 import polars as pl
 
 from isoloss.experiments.claims import Question
@@ -35,7 +37,8 @@ LAPTOP_STEPS = (1000, 2000, 2828, 3447, 4202, 5657)
 """The checkpoints that are measured: fewer than in other experiments, so that more seeds have the time.
 Dots from step 2,378 on, or of weights averaged over 600 steps, would make the rise of accuracy more
 certain; but in pilot runs with seeds 951 to 957 either spread a typical run's losses over 0.31 % of
-themselves instead of 0.23 %, which brings the premise of one loss close to its bound."""
+themselves instead of 0.23 %, which brings the premise of one loss, judged by `same_verdict`, close to its
+bound."""
 
 REFERENCE = "chance and ceiling"
 HELD_AGAINST = (
@@ -51,7 +54,14 @@ OF_STANDARDISED = Axis(STANDARDISED, "accuracy, standardised features", f"{STAND
 
 
 def figure_1(scale: Scale) -> Experiment:
-    """The figure's runs, claims and panels at a scale."""
+    """The figure's runs, claims and panels at a scale; at laptop a seed has a model of one size."""
+    if scale.name == "laptop":
+        scale = replace(scale, grammar=replace(scale.grammar, in_turn=True))
+    return after_saturation(scale)
+
+
+def after_saturation(scale: Scale) -> Experiment:
+    """Its runs, claims and panels with the sizes that the scale's grammar gives each seed."""
     at_laptop = scale.name == "laptop"
     task = scale.grammar.tasks[1]
     steps = LAPTOP_STEPS if at_laptop else scale.grammar.checkpoint_steps
@@ -172,7 +182,7 @@ def _reference(table: pl.DataFrame) -> str:
     return f"{', '.join(references)}. ".capitalize() if references else ""
 
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(146, 150))}
+SEEDS: dict[ScaleName, tuple[int, ...]] = {**FRESH_SEEDS, "laptop": tuple(range(743, 749))}
 
 EXPERIMENT = Design(
     figure_1,
@@ -188,6 +198,7 @@ EXPERIMENT = Design(
             tuple(range(421, 428)),
             tuple(range(881, 888)),
             tuple(range(736, 743)),
+            tuple(range(146, 150)),
         ),
         "night": (tuple(range(201, 211)), tuple(range(241, 251))),
     },

@@ -7,7 +7,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import FIGURE_1, OF_TYPICAL_RUNS, OPEN_WITH_FEW_SEEDS
-from isoloss.experiments.suite.figure_1 import figure_1
+from isoloss.experiments.suite.figure_1 import after_saturation
 
 TASK = "prefix-8"
 
@@ -20,7 +20,7 @@ def figure_1_decided(scale: Scale) -> Experiment:
         scale.grammar, language=ReadyLanguage(decided_grammar()), tasks=(TASK,) * len(scale.grammar.tasks)
     )
     return replace(
-        figure_1(replace(scale, grammar=grammar)),
+        after_saturation(replace(scale, grammar=grammar)),
         name="figure-1-decided",
         claims=tuple(claim for claim in FIGURE_1 if claim.name not in left_out),
         gallery=None,

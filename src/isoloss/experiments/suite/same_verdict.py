@@ -12,7 +12,12 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.scale import Scale, scale_named
-from isoloss.experiments.shared.claims import FIGURE_1, FIGURE_1_WITH_FEW_SEEDS, WITH_MORE_SEEDS
+from isoloss.experiments.shared.claims import (
+    FIGURE_1,
+    FIGURE_1_WITH_FEW_SEEDS,
+    OF_A_SEEDS_SIZES,
+    WITH_MORE_SEEDS,
+)
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.suite.figure_1 import SEEDS, figure_1
 from isoloss.panels import Axis, Panel, Table
@@ -24,12 +29,21 @@ ORDERS = 10
 STANDS = 0.95
 """The share of sets with one verdict from which on a claim's is said to stand."""
 
-NIGHT_SEEDS = (*range(391, 401), *range(461, 471))
+NIGHT_SEEDS = (
+    *range(347, 351),
+    *range(477, 481),
+    *range(556, 561),
+    *range(636, 641),
+    *range(657, 661),
+    *range(696, 701),
+    *range(717, 720),
+)
 
 
 def same_verdict(scale: Scale) -> Experiment:
     """Figure 1 as at laptop scale, with the seeds of a night."""
     settings = scale if scale.name == UNJUDGED else scale_named("laptop").with_seeds(scale.seeds)
+    judged = {*WITH_MORE_SEEDS} - {OF_A_SEEDS_SIZES}
     return Experiment(
         name="same-verdict",
         title="Would other seeds give the same verdicts?",
@@ -42,7 +56,7 @@ def same_verdict(scale: Scale) -> Experiment:
             "Those claims of Figure 1 that so few seeds cannot decide are judged here, on all seeds.",
         ),
         runs=figure_1(settings).runs,
-        claims=tuple(claim for claim in FIGURE_1 if claim.name in WITH_MORE_SEEDS),
+        claims=tuple(claim for claim in FIGURE_1 if claim.name in judged),
         panels=ON_SETS.panels,
     )
 
@@ -180,6 +194,7 @@ EXPERIMENT = Design(
             tuple(range(441, 461)),
             tuple(range(531, 551)),
             (*range(601, 621), *range(666, 681)),
+            (*range(391, 401), *range(461, 471)),
         )
     },
     findings=ON_SETS.findings,
