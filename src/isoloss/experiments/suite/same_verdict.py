@@ -186,7 +186,7 @@ ON_SETS = OnSetsOfSeeds(FIGURE_1_WITH_FEW_SEEDS, SEEDS_A_SET)
 
 EXPERIMENT = Design(
     same_verdict,
-    registered="00d36cb680a6b816bc1a88b780393a6d98b89d91",
+    registered="71810e2e1bbac242247d1b0aad4c9352c9d3ddfa",
     seeds={"laptop": SEEDS["laptop"], "night": NIGHT_SEEDS},
     earlier_seeds={
         "night": (
