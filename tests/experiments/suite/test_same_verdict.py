@@ -1,9 +1,13 @@
 """Verdicts on sets of seeds: what holds on every seed stands, what turns with them does not."""
 
+from collections import Counter
+
 import polars as pl
+import pytest
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.suite.same_verdict import sets_of_seeds, verdicts_on_sets
+from isoloss.experiments.suite import same_verdict
+from isoloss.experiments.suite.same_verdict import OnSetsOfSeeds, sets_of_seeds, verdicts_on_sets
 from isoloss.results.verdict import Verdict, above
 
 
@@ -38,3 +42,20 @@ def test_a_verdict_that_turns_with_the_seeds_is_counted_as_often_as_it_comes() -
     assert counts["steady"] == {Verdict.SUPPORTED: 3}
     assert counts["split"] == {Verdict.SUPPORTED: 1, Verdict.NOT_SUPPORTED: 2}
     assert "gone" not in counts
+
+
+def test_a_tables_verdicts_are_counted_once_for_its_sentences_and_its_panel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted = []
+
+    def counting(*given: object) -> dict[str, Counter[Verdict]]:
+        counted.append(given)
+        return {"steady": Counter({Verdict.SUPPORTED: 2})}
+
+    monkeypatch.setattr(same_verdict, "verdicts_on_sets", counting)
+    judged = {"run": ["a", "b"], "seed": [1, 2], "complete": [True, True], "saturated": [True, True]}
+    table, sets = pl.DataFrame(judged), OnSetsOfSeeds((claim("steady", "steady"),), size=1)
+    (panel,) = sets.panels(table)
+    assert sets.findings(table)[0] == panel.caption
+    assert len(counted) == 1

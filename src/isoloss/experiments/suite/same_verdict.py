@@ -19,6 +19,7 @@ from isoloss.experiments.shared.claims import (
     WITH_MORE_SEEDS,
 )
 from isoloss.experiments.shared.language_runs import UNJUDGED
+from isoloss.experiments.statistics.seed_bootstrap import once_per_frames
 from isoloss.experiments.suite.figure_1 import SEEDS, figure_1
 from isoloss.panels import Axis, Panel, Table
 from isoloss.results.verdict import Verdict
@@ -94,6 +95,7 @@ class OnSetsOfSeeds:
     claims: Sequence[Claim]
     size: int
 
+    @once_per_frames
     def verdicts(self, table: pl.DataFrame) -> pl.DataFrame:
         """A row a claim: how often it got which verdict."""
         frames = judged_runs(table)
