@@ -12,8 +12,8 @@ from transformers import AutoModelForMaskedLM
 
 import isoloss.measurements.compared_checkpoints as compared_module
 import isoloss.measurements.comparison_plan as plan_module
+import isoloss.measurements.on_sentences.local_learning_coefficient as llc_module
 from isoloss.cli import main
-from isoloss.measurements.on_sentences import rises
 from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.results.record import read_records
 from tiny_text_models import WORDS, text_model, text_tokenizer
@@ -210,8 +210,8 @@ def test_a_report_never_tells_less_than_the_one_before(run, monkeypatch, tmp_pat
 def test_a_quantity_with_a_value_is_told_with_its_warnings_in_lines_of_80_columns(run, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     few = ("--text", "text.txt", "--sentences", "8")
-    short = partial(rises.LocalLearningCoefficientQuantity, burn_in=2, draws=4)
-    monkeypatch.setattr(rises, "LocalLearningCoefficientQuantity", short)
+    short = partial(llc_module.LocalLearningCoefficientQuantity, burn_in=2, draws=4)
+    monkeypatch.setattr(llc_module, "LocalLearningCoefficientQuantity", short)
     written = output_of(run("a", "b", *few, "--quantity", "local_learning_coefficient=50"))
     found = read_records(tmp_path / "report.jsonl", "report.jsonl")
     sampled = [each for each in found if each.quantity == "local_learning_coefficient"]

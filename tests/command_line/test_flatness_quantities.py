@@ -10,8 +10,8 @@ from flatness_folders import MASK, TOKENS, records
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.measurements import on_sentences
-from isoloss.measurements.on_sentences import rises
-from isoloss.measurements.on_sentences.rises import LocalLearningCoefficientQuantity
+from isoloss.measurements.on_sentences import local_learning_coefficient
+from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
@@ -72,7 +72,7 @@ def on_sentences(sentences, seed):
 """
 
 
-def test_a_quantity_is_one_file_anywhere_or_one_of_the_table(flatness, tmp_path, monkeypatch):
+def test_a_quantity_is_one_file_in_the_folder_or_anywhere(flatness, tmp_path, monkeypatch):
     (tmp_path / "length.py").write_text(OWN)
     arguments = ("bert", "other", "--text", "text.txt", "--sentences", "9", "--json", "--quantity")
     code, written, _ = flatness(*arguments, str(tmp_path / "length.py"))
@@ -82,7 +82,6 @@ def test_a_quantity_is_one_file_anywhere_or_one_of_the_table(flatness, tmp_path,
     assert found["length_difference", "other", None]["value"] == 0
     assert flatness(*arguments, "length")[0] == 2
     monkeypatch.setattr(on_sentences, "__path__", [*on_sentences.__path__, str(tmp_path)])
-    monkeypatch.setitem(on_sentences.MADE_BY, "length", "length.on_sentences")
     assert records(flatness(*arguments, "length")[1]) == found
 
 
@@ -108,7 +107,7 @@ FEWER = {
 """Of what is drawn at random, for the quantities that draw most."""
 
 
-@pytest.mark.parametrize("quantity", on_sentences.MADE_BY)
+@pytest.mark.parametrize("quantity", on_sentences.quantity_names())
 def test_every_quantity_of_the_folder_names_its_columns(quantity):
     """As a quantity of planned runs, on the sentences of a text."""
     corpus = TokenCorpus([[3, 4, 5], [4, 5], [6, 7, 8, 9], [3, 9, 4]] * 4, list(range(1, 17)))
@@ -175,7 +174,7 @@ def test_quantities_of_which_there_are_several_strengths(flatness):
 
 def test_it_is_said_what_an_error_is_over(flatness, tmp_path, monkeypatch):
     short = partial(LocalLearningCoefficientQuantity, **FEWER["local_learning_coefficient"])
-    monkeypatch.setattr(rises, "LocalLearningCoefficientQuantity", short)
+    monkeypatch.setattr(local_learning_coefficient, "LocalLearningCoefficientQuantity", short)
     own = tmp_path / "length.py"
     own.write_text(OWN.replace("    sentences: int", '    error_over = "lines"\n    sentences: int'))
     arguments = ("bert", "--text", "text.txt", "--sentences", "5", "--quantity")  # as many as chains

@@ -16,9 +16,9 @@ from isoloss.command_line.reproduction import choice, executor
 from isoloss.experiments.teacher import Teacher
 from isoloss.measurements import comparison_plan
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.on_sentences import eigenvalues, rises
-from isoloss.measurements.on_sentences.eigenvalues import SpectralDensityQuantity
-from isoloss.measurements.on_sentences.rises import LocalLearningCoefficientQuantity
+from isoloss.measurements.on_sentences import local_learning_coefficient, spectral_density
+from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
+from isoloss.measurements.on_sentences.spectral_density import SpectralDensityQuantity
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 from tiny_causal_models import tiny_checkpoint
@@ -67,9 +67,8 @@ def lay_out(made: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = partial(Teacher, architecture=GPT2Transformer(Shape(16, 2, 1, 32), dropout=0.0), batch_size=8)
     monkeypatch.setattr("isoloss.experiments.teacher.Teacher", tiny)
     fewer = partial(LocalLearningCoefficientQuantity, burn_in=4, draws=8)
-    monkeypatch.setattr(rises, "LocalLearningCoefficientQuantity", fewer)
-    fewer_probes = partial(SpectralDensityQuantity, probes=2, steps=8)
-    monkeypatch.setattr(eigenvalues, "SpectralDensityQuantity", fewer_probes)
+    monkeypatch.setattr(local_learning_coefficient, "LocalLearningCoefficientQuantity", fewer)
+    monkeypatch.setattr(spectral_density, "on_sentences", partial(SpectralDensityQuantity, probes=2, steps=8))
     monkeypatch.setattr("isoloss.command_line.reproduction.reproduce_experiments", understood)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from isoloss.errors import BadInput
-from isoloss.measurements.on_sentences import MADE_BY
+from isoloss.measurements.on_sentences import quantity_names
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +37,9 @@ Precision = Annotated[
 ]
 Memory = Annotated[float | None, tyro.conf.arg(metavar="GIB", help_behavior_hint="")]
 GIBIBYTE = 1 << 30
-Quantities = Annotated[tuple[str, ...], tyro.conf.arg(metavar=f"{{{','.join(MADE_BY)},FILE.py}} [...]")]
+Quantities = Annotated[
+    tuple[str, ...], tyro.conf.arg(metavar=f"{{{','.join(quantity_names())},FILE.py}} [...]")
+]
 """Names of quantities, or Python files that define one; of some, NAME=VALUE."""
 
 

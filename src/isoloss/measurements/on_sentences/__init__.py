@@ -1,8 +1,8 @@
-"""What can be measured of a model on any sentences, by name.
+"""What can be measured of a model on any sentences: one quantity per file, called by the file's name.
 
-`isoloss flatness` and `isoloss compare` offer every quantity of `MADE_BY`, and one of your own by the path of
-its file, which defines `on_sentences(sentences, seed)` and returns the `Quantity` with its usual settings. If
-that also takes a `value`, it is what follows = in `NAME=VALUE`.
+`isoloss flatness` and `isoloss compare` offer every file of this folder, and a file of your own by its path.
+A file defines `on_sentences(sentences, seed)`, which returns the `Quantity` with its usual settings. If it
+also takes a `value`, that is what follows = in `NAME=VALUE`.
 """
 
 import inspect
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -21,27 +22,14 @@ if TYPE_CHECKING:  # the commands' options list the names, and need not wait for
 
 EXPORTED = "on_sentences"
 
-MADE_BY = {
-    "ascent_sharpness": "rises.AscentSharpnessQuantity",
-    "batch_sharpness": "sharpness.batch_sharpness_on",
-    "critical_sharpness": "sharpness.CriticalSharpnessQuantity",
-    "directional_sharpness": "sharpness.directional_sharpness_on",
-    "fisher_trace": "traces.TraceQuantity",
-    "gradient_noise_scale": "gradients.GradientNoiseScaleQuantity",
-    "gradient_norm": "gradients.GradientNormQuantity",
-    "hessian_top_eigenvalue": "eigenvalues.hessian_top_eigenvalue_on",
-    "hessian_trace": "traces.HessianTraceQuantity",
-    "local_learning_coefficient": "rises.local_learning_coefficient_on",
-    "noise_sensitivity": "rises.noise_sensitivity_on",
-    "normalised_trace": "traces.NormalisedTraceQuantity",
-    "pretraining_loss": "pretraining_loss.PretrainingLossQuantity",
-    "relative_critical_sharpness": "sharpness.relative_critical_sharpness_on",
-    "root_fisher": "traces.RootFisherQuantity",
-    "spectral_density": "eigenvalues.SpectralDensityQuantity",
-    "top_eigenvalues": "eigenvalues.top_eigenvalues_on",
-    "unit_trace": "traces.UnitTraceQuantity",
-}
-"""All quantities, and what makes each in a module beside this one, which is imported when it is asked for."""
+
+def quantity_names() -> tuple[str, ...]:
+    """The names of all quantities, without importing them.
+
+    >>> quantity_names()[:2]
+    ('ascent_sharpness', 'batch_sharpness')
+    """
+    return tuple(sorted(module.name for module in iter_modules(__path__)))
 
 
 def name_and_value(name: str) -> tuple[str, str | None]:
@@ -72,7 +60,7 @@ def refuse_unknown_quantities(names: Iterable[str]) -> None:
 
     What follows = in a name is not looked at.
     """
-    known = tuple(MADE_BY)
+    known = quantity_names()
     for name in (name_and_value(each)[0] for each in names):
         if name.endswith(".py"):
             if not Path(name).is_file():
@@ -91,11 +79,8 @@ def quantity_named(name: str, sentences: int, seed: int) -> "Quantity":
     """
     refuse_unknown_quantities([name])
     called, value = name_and_value(name)
-    if called.endswith(".py"):
-        make = getattr(_module_at(Path(called)), EXPORTED)
-    else:
-        module, maker = MADE_BY[called].split(".")
-        make = getattr(import_module(f"{__name__}.{module}"), maker)
+    of_own = called.endswith(".py")
+    make = getattr(_module_at(Path(called)) if of_own else import_module(f"{__name__}.{called}"), EXPORTED)
     found: Quantity
     if value is None:
         found = make(sentences, seed)

@@ -1,4 +1,4 @@
-"""The gradient of a checkpoint's loss: its norm, and the noise of a sentence's beside it."""
+"""How noisy the gradient of a sentence is, beside the gradient itself."""
 
 import math
 from dataclasses import dataclass
@@ -8,38 +8,10 @@ from torch import nn
 
 from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import DRAWN, DRAWN_WITH_LABELS, FixedSentences, given
+from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
 from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
-
-UNIT, SQUARED_UNIT = "nats per parameter", "squared nats per squared parameter"
-
-
-@dataclass(frozen=True)
-class GradientNormQuantity:
-    """The norm of the gradient of the loss on `sentences` sentences; see `gradient_norm`."""
-
-    revision: ClassVar[int] = 1
-    sources, drawn_as, draw = DRAWN_WITH_LABELS
-    column_names, columns = columns_in_order("gradient_norm")
-
-    sentences: int
-    seed: int
-
-    def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
-    ) -> Measurement:
-        """`gradient_norm`, and its square, which is unbiased and additive over groups; `n` counts blocks."""
-        found = gradient_norm(model, **given(drawn, subject, progress))
-        seed, counts = self.seed, found.parameters.settings
-        return Measurement(
-            [
-                subject.record("gradient_norm", found.norm, UNIT, seed, sentences=found.sentences, **counts),
-                subject.record("gradient_norm_squared", found.squared, SQUARED_UNIT, seed),
-                *subject.group_records("gradient_norm_squared", found.groups, SQUARED_UNIT, seed),
-            ]
-        )
 
 
 @dataclass(frozen=True)
@@ -78,3 +50,6 @@ class GradientNoiseScaleQuantity:
             scale = Estimate(1 / signal.value, signal.standard_error / signal.value**2, signal.n)
             records.append(subject.record("gradient_noise_scale", scale, "sentences", seed))
         return Measurement(records)
+
+
+on_sentences = GradientNoiseScaleQuantity

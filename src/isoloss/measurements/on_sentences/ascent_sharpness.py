@@ -1,0 +1,49 @@
+"""SAM's sharpness of a checkpoint: how much its loss rises after a small step along its gradient."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.loss_rise import RADII, ascent_sharpness
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class AscentSharpnessQuantity:
+    """The rise of the loss at each of `radii`, on `sentences` sentences; see `ascent_sharpness`."""
+
+    revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_named_by(lambda it: map(sam_column, it.radii))
+
+    sentences: int
+    seed: int
+    radii: tuple[float, ...] = RADII
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """An `ascent_sharpness` record per radius, with the gradient norm of the same set in its settings."""
+        found = ascent_sharpness(model, **given(drawn, subject, progress), radii=self.radii)
+        shared = {"gradient_norm": found.gradient_norm, **found.parameters.settings}
+        records = [
+            subject.record("ascent_sharpness", rise, "nats", self.seed, radius=radius, **shared)
+            for radius, rise in found.estimates.items()
+        ]
+        return Measurement(records)
+
+
+def sam_column(radius: float) -> str:
+    """The column name of the rise at a radius.
+
+    >>> sam_column(0.05)
+    'sam_0.05'
+    """
+    return f"sam_{radius:g}"
+
+
+on_sentences = AscentSharpnessQuantity

@@ -1,0 +1,36 @@
+"""2 over the smallest learning rate at which a gradient step raises the loss."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.directional_curvature import critical_sharpness
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class CriticalSharpnessQuantity:
+    """The critical sharpness along the gradient on `sentences` sentences; see `critical_sharpness`."""
+
+    revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("critical_sharpness")
+
+    sentences: int
+    seed: int
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """`critical_sharpness`, with the critical learning rate in its settings."""
+        found = critical_sharpness(model, **given(drawn, subject, progress))
+        more = {"learning_rate": found.learning_rate, "passes": found.passes, **found.parameters.settings}
+        unit = "1 / learning rate"
+        return Measurement([subject.record("critical_sharpness", found.estimate, unit, self.seed, **more)])
+
+
+on_sentences = CriticalSharpnessQuantity

@@ -1,0 +1,56 @@
+"""The largest eigenvalue of the Hessian of a checkpoint's loss."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.fisher_trace import TRACE_UNIT
+from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class TopEigenvalueQuantity:
+    """The top eigenvalue of the loss on `sentences` sentences; see `hessian_top_eigenvalue`.
+
+    `tolerance` is its relative numerical accuracy; checkpoints differ by far more.
+    """
+
+    revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("top_eigenvalue")
+
+    sentences: int
+    seed: int
+    tolerance: float = 1e-2
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """`hessian_top_eigenvalue`, with its numerical residual in the settings, and its groups' parts."""
+        found = hessian_top_eigenvalue(
+            model, **given(drawn, subject, progress), tolerance=self.tolerance, seed=self.seed
+        )
+        more = {
+            "sentences": found.sentences,
+            "residual": found.residual,
+            "converged": found.converged,
+            "products": found.products,
+            **found.parameters.settings,
+        }
+        quantity, seed = "hessian_top_eigenvalue", self.seed
+        whole = subject.record(quantity, found.estimate, TRACE_UNIT, seed, **more)
+        return Measurement([whole, *subject.group_records(quantity, found.groups, TRACE_UNIT, seed)])
+
+
+TOLERANCE = 1e-3
+"""Of the eigenvalue of a single model, which is not compared with others of a run."""
+
+
+def on_sentences(sentences: int, seed: int) -> TopEigenvalueQuantity:
+    """See the folder."""
+    return TopEigenvalueQuantity(sentences, seed, TOLERANCE)

@@ -1,0 +1,78 @@
+"""How much a checkpoint's loss rises under Gaussian noise on its weights."""
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from transformers import PreTrainedModel
+
+from isoloss.curvature.loss_rise import NOISES, noise_sensitivity
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
+from isoloss.models.transformers import initialised
+from isoloss.progress import Progress
+from isoloss.results.store import ONLY_WHEN_CHANGED
+
+
+@dataclass(frozen=True)
+class NoiseSensitivityQuantity:
+    """The rise under each of `noises`, on `sentences` sentences; see `noise_sensitivity`.
+
+    As in Springer et al. 2025, the noise of a tensor has σ times the standard deviation of its weights before
+    pre-training, which is zero for tensors initialised to a constant, such as biases and gains. It is the
+    same for all checkpoints of a run, however much its weights grow. For models of unknown initialisation it
+    has σ times their `own` current size.
+    """
+
+    revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
+    error_over: ClassVar[str] = "draws of noise"
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_named_by(
+        lambda it: (f"{'own_' * it.own}{noise_column(noise)}" for noise in it.noises)
+    )
+
+    noises: tuple[float, ...]
+    sentences: int
+    seed: int
+    own: bool = field(default=False, metadata=ONLY_WHEN_CHANGED)
+
+    def measure(
+        self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """A `noise_sensitivity` record per noise, which is in the settings; `n` counts draws."""
+        found = noise_sensitivity(
+            model,
+            **given(drawn, subject, progress),
+            noises=self.noises,
+            scales=None if self.own else deviations_at_first(model),
+            seed=self.seed,
+        )
+        shared = {"sentences": int(found.sentences.sum()), **found.parameters.settings}
+        records = [
+            subject.record("noise_sensitivity", estimate, "nats", self.seed, noise=noise, **shared)
+            for noise, estimate in found.estimates.items()
+        ]
+        return Measurement(records)
+
+
+def deviations_at_first(model: PreTrainedModel) -> dict[str, float]:
+    """The standard deviation of each tensor of a model like this before pre-training, by name."""
+    config = deepcopy(model.config)
+    fresh = initialised(type(model), config, config._attn_implementation, seed=0)
+    weights = fresh.named_parameters()
+    return {name: float(weight.detach().double().std(correction=0)) for name, weight in weights}
+
+
+def noise_column(noise: float) -> str:
+    """The column name of the rise under a noise.
+
+    >>> noise_column(0.3)
+    'noise_0.3'
+    """
+    return f"noise_{noise:g}"
+
+
+def on_sentences(sentences: int, seed: int) -> NoiseSensitivityQuantity:
+    """See the folder."""
+    return NoiseSensitivityQuantity(NOISES, sentences, seed, own=True)

@@ -1,0 +1,81 @@
+"""2 over the smallest learning rate at which learning from other data raises a checkpoint's loss."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus, read_text_corpus, read_token_corpus
+from isoloss.curvature.directional_curvature import critical_sharpness
+from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
+from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.models.loading import longest_sentence, number_of_tokens
+from isoloss.objectives.batch import Batch, split_sentences
+from isoloss.objectives.pretrained import apart_throughout
+from isoloss.progress import Progress
+from isoloss.results.record import Setting
+
+
+@dataclass(frozen=True)
+class RelativeCriticalSharpnessQuantity:
+    """The critical sharpness along the gradient on `other`, a text, or without one on half of the sentences.
+
+    See `critical_sharpness`. The loss is that of `sentences` sentences, or of their second half; as many of
+    the other text are learnt from.
+    """
+
+    revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("relative_critical_sharpness")
+
+    sentences: int
+    seed: int
+    other: str | None = None
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """`relative_critical_sharpness`, with the critical learning rate in its settings."""
+        if self.other is None:
+            learnt, measured = split_sentences(drawn.joined, 2)
+            along, drawn = [learnt], FixedSentences((measured,))
+        else:
+            along = self._of_other(model, subject)
+            objective, _ = apart_throughout(model, subject.objective, [*drawn.batches, *along])
+            subject = replace(subject, objective=objective)
+        found = critical_sharpness(model, **given(drawn, subject, progress), along=along)
+        more: dict[str, Setting] = {
+            "along": self.other or "half of the sentences",
+            "sentences_along": sum(map(len, along)),
+            "learning_rate": found.learning_rate,
+            "passes": found.passes,
+            **found.parameters.settings,
+        }
+        unit, name = "1 / learning rate", "relative_critical_sharpness"
+        return Measurement([subject.record(name, found.estimate, unit, self.seed, **more)])
+
+    def _of_other(self, model: nn.Module, subject: Subject[AnySource]) -> list[Batch]:
+        """The other text's sentences, read and masked as those of the subject's text are."""
+        source, path = subject.source, Path(str(self.other))
+        if not isinstance(source, SampledBatches):
+            raise BadInput(f"{path} is a text, and the model is not measured on one; leave it out")
+        if isinstance(source.corpus, TextCorpus):
+            known = source.corpus
+            text = replace(read_text_corpus(path), tokenizer=known.tokenizer, longest=known.longest)
+            return replace(source, corpus=text).first(self.sentences)
+        if not isinstance(source.corpus, TokenCorpus):
+            raise BadInput(
+                f"{path} is not read for a model with the head of a task; leave ={path} out, and half of the "
+                "table is learnt from"
+            )
+        numbers = read_token_corpus(path, number_of_tokens(model), longest_sentence(model))
+        return replace(source, corpus=numbers).first(self.sentences)
+
+
+def on_sentences(sentences: int, seed: int, value: str | None = None) -> RelativeCriticalSharpnessQuantity:
+    """See the folder; the value is a file of the other data, in the form of the text that is measured on."""
+    return RelativeCriticalSharpnessQuantity(sentences, seed, value)
