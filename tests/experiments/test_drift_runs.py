@@ -10,7 +10,7 @@ from isoloss.experiments.scale import scale_named
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.suite.drift import AT, drift
 from isoloss.experiments.suite.drift_limits import SETTINGS
-from isoloss.experiments.suite.figure_1 import figure_1
+from isoloss.experiments.suite.figure_1 import after_saturation
 
 SMOKE, LAPTOP = (AT[name] for name in ("smoke", "laptop"))
 
@@ -56,7 +56,7 @@ def test_three_paces_of_one_width_share_the_figures_models() -> None:
     short = SETTINGS["laptop"]
     assert short.schedules == (Schedule(0.1, 32), Schedule(0.2, 64), Schedule(0.4, 128))
     assert len({schedule.learning_rate / schedule.batch_size for schedule in short.schedules}) == 1
-    figure = {run.digest for run in figure_1(scale).runs}
+    figure = {run.digest for run in after_saturation(scale).runs}
     runs = every_drift_run(scale, short, Measured(scale.followed, scale.sizes.loss()))
     assert {run.continues.run.digest for run in runs if run.continues} <= figure
 

@@ -9,7 +9,7 @@ import pytest
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.ablations import CLAIMS, DECAY, MASKS, RELEASED, TEXT, ablations
-from isoloss.experiments.suite.figure_1 import figure_1
+from isoloss.experiments.suite.figure_1 import after_saturation
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.descent import scheduled_rate
 
@@ -37,7 +37,7 @@ def test_each_choice_changes_one_thing_and_the_texts_runs_are_figure_1s() -> Non
     scale = scale_named("laptop")
     runs = ablations(scale).runs
     assert len(runs) == 3 * len(scale.seeds)
-    of_figure_1 = {each.digest for each in figure_1(scale).runs}
+    of_figure_1 = {each.digest for each in after_saturation(scale).runs}
     for each in runs:
         (choice,) = (value for _, value in each.labels)
         assert (each.digest in of_figure_1) == (choice == TEXT)
