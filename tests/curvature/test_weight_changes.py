@@ -13,7 +13,7 @@ from transformers.models.llama4.modeling_llama4 import Llama4TextExperts
 from transformers.models.xlnet.modeling_xlnet import XLNetRelativeAttention
 from transformers.pytorch_utils import Conv1D
 
-from isoloss.curvature.units import output_rows
+from isoloss.curvature.output_rows import output_rows
 from isoloss.curvature.weight_changes import (
     MixedRounding,
     Noise,

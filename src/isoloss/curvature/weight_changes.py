@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import normal_probe
-from isoloss.curvature.units import output_rows
+from isoloss.curvature.output_rows import output_rows
 from isoloss.errors import BadInput
 
 

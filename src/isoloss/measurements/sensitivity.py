@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import parameter_group, trainable_parameters
 from isoloss.curvature.fisher_trace import RunningFisherTrace
+from isoloss.curvature.output_rows import output_rows
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.curvature.stopping import refuse_too_few
-from isoloss.curvature.units import output_rows
 from isoloss.curvature.weight_changes import (
     BitAllocation,
     MixedRounding,
