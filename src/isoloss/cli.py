@@ -61,7 +61,8 @@ def _reason(error: OSError | UnicodeEncodeError) -> str:
         return f"cannot use {error.filename}: {reason}; name another, or mend its permissions"
     if isinstance(error, OSError) and error.errno not in OF_OUTPUT:
         return f"the system refused ({reason}); give the same command again when that is mended"
-    return f"the output cannot be written: {reason}; send it elsewhere"
+    advice = "send it elsewhere" if isinstance(error, OSError) else "set PYTHONIOENCODING=utf-8"
+    return f"the output cannot be written: {reason}; {advice}"
 
 
 def _silence_output() -> None:

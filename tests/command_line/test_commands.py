@@ -2,6 +2,7 @@ import inspect
 import re
 import sys
 import typing
+from pathlib import Path
 
 import pytest
 from called import Capture, answer, output_of, refused, run
@@ -77,6 +78,17 @@ def test_what_the_system_refuses_is_told_as_what_it_is(
     monkeypatch.setattr(commands, "dispatch", refused)
     assert run(["runs"]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_hold_a_letter_is_told_what_can(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(commands, "dispatch", lambda _: print("été"))
+    with (tmp_path / "out.txt").open("w", encoding="ascii") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        assert run(["runs"]) == 2
+    assert "can't encode" in (said := capsys.readouterr().err)
+    assert said.endswith("; set PYTHONIOENCODING=utf-8\n")
 
 
 def test_closed_streams_are_written_to_in_vain(

@@ -144,6 +144,14 @@ def test_torch_says_nothing_of_its_own_of_a_wrong_value(folders, tmp_path, capfd
     assert says in told[0]
 
 
+def test_what_is_asked_of_the_configuration_and_of_the_weights_is_not_mixed(folders, tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("a b c\nb c\n")
+    said = refused(capsys, "inspect", folders / "bert", "--for", "8GB", "--text", tmp_path / "text.txt")
+    assert "leave out one of the two" in said
+    code, _, said = answer(capsys, "inspect", folders / "bert", "--length", "5")
+    assert (code, "ask with --for MEMORY" in said) == (2, True)
+
+
 def test_a_pilot_on_a_text_tells_how_many_sentences_one_percent_takes(folders, tmp_path, capsys):
     texts = [" ".join(WORDS[i % 8] for i in range(number, number + 3 + number % 4)) for number in range(80)]
     (tmp_path / "text.txt").write_text("\n".join(texts) + "\n")

@@ -125,6 +125,11 @@ def _refuse_absent(text: tuple[str, ...]) -> None:
 
     if not text:
         raise BadInput("no text is named; name files, or books or reviews, or a data set")
+    if len(text) > 1 and (fetched := [name for name in text if name in FETCHED and not Path(name).exists()]):
+        raise BadInput(
+            f"there is no file {fetched[0]}, and the {fetched[0]} that pip fetches are a corpus alone; "
+            "name them alone, or files alone"
+        )
     if _are_files(text) or text[0] in FETCHED:
         return
     try:

@@ -64,17 +64,7 @@ class InspectOptions:
 
 def inspect(options: InspectOptions) -> int:
     """Print a few lines per model, or JSON. Raises BadInput for one that cannot be read or measured."""
-    from isoloss.models.hub_names import refuse_absent
-
-    if options.length is not None:
-        refuse_below(2, options.length, "--length")
-    refuse_no_model(options.models)
-    refuse_unknown_device(options.device)
-    refuse_no_memory(options.memory)
-    refuse_no_file(options.text)
-    if options.budget is not None:
-        bytes_in(options.budget)
-    refuse_absent(*options.models)
+    _check(options)
     with starting("inspect"):
         import torch
 
@@ -85,11 +75,17 @@ def inspect(options: InspectOptions) -> int:
 
     device = usable_device(options.device)
     limit = None if options.budget is None else bytes_in(options.budget)
+    tried = [name for name in options.models if limit is None and holds_weights(name)]
+    if tried and options.length is not None:
+        raise BadInput(
+            f"--length is of sentences that a configuration is asked about, but {tried[0]} has weights to "
+            "try; ask with --for MEMORY, or leave --length out"
+        )
     memory = int(options.memory * GIBIBYTE)
     precision = None if options.dtype is None else getattr(torch, options.dtype)
     found = []
     for name in options.models:
-        if limit is not None or not holds_weights(name):
+        if name not in tried:
             length, asks = options.length or LENGTH, (name, options.objective, precision, options.device)
             with progress_display() as progress:
                 cost = foreseen_cost(*asks, limit, length, memory, progress)
@@ -105,6 +101,25 @@ def inspect(options: InspectOptions) -> int:
     if options.json:
         print(json.dumps({"models": found}, indent=2))
     return 0
+
+
+def _check(options: InspectOptions) -> None:
+    """Refuse what can be refused without torch, which takes long to import."""
+    from isoloss.models.hub_names import refuse_absent
+
+    if options.length is not None:
+        refuse_below(2, options.length, "--length")
+    refuse_no_model(options.models)
+    refuse_unknown_device(options.device)
+    refuse_no_memory(options.memory)
+    refuse_no_file(options.text)
+    if options.budget is not None:
+        bytes_in(options.budget)
+        if options.text is not None:
+            raise BadInput(
+                "--for asks the configuration alone, which says nothing of --text; leave out one of the two"
+            )
+    refuse_absent(*options.models)
 
 
 def _as_json(model: "InspectedModel") -> dict[str, Any]:
@@ -171,7 +186,7 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
         f"memory: {_size(cost.peak_bytes)} at its peak, with {counted.at_once} sentences of {cost.length} "
         f"tokens at once{of_process}: {fits}",
         f"time on {device}: {time}",
-        f"sentences for an error of 1 %: {_UNKNOWN}, and a folder with weights",
+        f"sentences for an error of 1 %: {_UNKNOWN}, a folder with weights, and no --for",
     ]
 
 

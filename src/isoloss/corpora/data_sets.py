@@ -23,6 +23,7 @@ from isoloss.corpora.labelled_texts import (
 )
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.errors import BadInput, IsolossError, first_line
+from isoloss.files import file_digest
 from isoloss.models.hub_names import SECONDS_FOR_THE_HUB, hub_is_reachable
 from isoloss.progress import Progress
 
@@ -209,9 +210,7 @@ class HubDataSet:
         folder = Path(self.name.partition(":")[0])
         for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
             if path.is_file():
-                with path.open("rb") as file:
-                    content = hashlib.file_digest(file, "sha256").hexdigest()
-                digest.update(f"{path.relative_to(folder)} {content}".encode())
+                digest.update(f"{path.relative_to(folder)} {file_digest(path)}".encode())
         return digest.hexdigest()
 
     def size(self, cache: Path) -> int:

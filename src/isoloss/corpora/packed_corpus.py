@@ -16,6 +16,7 @@ from isoloss.files import file_digest
 from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 from isoloss.results.store import read_sealed
+from isoloss.results.tensors import from_plain
 
 Part = Literal["training", "validation"]
 PARTS: tuple[Part, Part] = ("training", "validation")
@@ -108,7 +109,7 @@ def read_packed_corpus(folder: Path) -> PackedCorpus:
         for name, digest in content["files"].items():
             if file_digest(folder / name) != digest:
                 raise ValueError(f"{name} is not what was written")
-        counts = counts_of_json(content["counts"])
+        counts = from_plain(CorpusCounts, content["counts"])
         return PackedCorpus(folder, content["digest"], content["maximum_length"], counts)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(
@@ -140,12 +141,6 @@ def token_type(tokenizer: PreTrainedTokenizerFast) -> np.dtype[Any]:
     dtype('uint16')
     """
     return np.dtype(np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32)
-
-
-def counts_of_json(content: dict[str, Any]) -> CorpusCounts:
-    """The counts that `dataclasses.asdict` turned into this."""
-    parts = {part: PartCounts(**content[part]) for part in PARTS}
-    return CorpusCounts(content["documents"], content["duplicates"], **parts)
 
 
 def _sentences(rows: Integer[np.ndarray, "n T"]) -> Sentences:

@@ -20,7 +20,6 @@ from isoloss.corpora.packed_corpus import (
     CorpusCounts,
     Part,
     PartCounts,
-    counts_of_json,
     documents_file,
     pack_each,
     pack_end_to_end,
@@ -33,6 +32,7 @@ from isoloss.models.tokenizer import naming_the_text
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 from isoloss.progress import Progress
 from isoloss.results.store import json_digest, read_sealed, write_sealed
+from isoloss.results.tensors import from_plain
 
 SHARD_CHARACTERS = 1 << 21
 """About how much text is tokenised and written at once: enough that all cores work, and a few hundred
@@ -279,7 +279,7 @@ def _read_journal(path: Path, name: str) -> Journal:
     try:
         content = read_sealed(path, name)
         left_over = {part: (words, document) for part, (words, document) in content["left_over"].items()}
-        return Journal(counts_of_json(content["counts"]), left_over, content["digests"])
+        return Journal(from_plain(CorpusCounts, content["counts"]), left_over, content["digests"])
     except (BadInput, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedBeginning(f"{path} is not what was written") from error
 

@@ -54,10 +54,8 @@ class EnlargedTraceQuantity:
         self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
         """See `trace_measurement`; holds the enlarged model in memory beside the original."""
-        config = model.config
-        heads, layers = config.num_attention_heads, config.num_hidden_layers
-        shape = Shape(config.hidden_size, heads, layers, config.intermediate_size)
-        large = enlarged(model, enlargement_between(shape, self.common), FORMS[self.form])
+        by = enlargement_between(Shape.of(model.config), self.common)
+        large = enlarged(model, by, FORMS[self.form])
         trace = fisher_trace(large, drawn.batches, subject.objective, seed=self.seed, progress=progress)
         settings = {**subject.settings, "enlarged_to": self.common.width, "form": self.form}
         return trace_measurement(trace, replace(subject, settings=settings), self.seed)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.corpora.fetched_package import default_cache
-from isoloss.corpora.labelled_texts import LabelledTexts, TaskSizes, TaskSource, TextTask, stand_in_validation
+from isoloss.corpora.labelled_texts import TaskSizes, TaskSource, TextTask, stand_in_validation
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune_text
@@ -26,7 +26,7 @@ from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, eva
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import sample_mean
 from isoloss.results.record import Record, Setting
-from isoloss.results.tensors import Tensors, data_of, text_tensor
+from isoloss.results.tensors import Tensors, data_of, from_plain, text_tensor
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,8 @@ class DrawnTask:
     @staticmethod
     def of_tensors(tensors: Tensors) -> "DrawnTask":
         """The inverse of `tensors`."""
-        content = data_of(tensors["task"])
-        task = content["task"]
-        parts = (_texts(task[part]) for part in ("train", "validation", "test"))
-        return DrawnTask(TextTask(task["name"], tuple(task["classes"]), *parts), content["left_out"])
-
-
-def _texts(part: dict[str, Any]) -> LabelledTexts:
-    seconds = None if part["seconds"] is None else tuple(part["seconds"])
-    return LabelledTexts(tuple(part["texts"]), seconds, tuple(part["labels"]))
+        found: DrawnTask = from_plain(DrawnTask, data_of(tensors["task"]))
+        return found
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def enlarge_checkpoint(
     model = _to_be_enlarged(checkpoint, by, most_parameters)
     plan = enlarging_plan(model, by, form)
     progress(TASK, 1, 4, "scores before")
-    small, dtype, before = _shape(model), model.dtype, _scores(model)
+    small, dtype, before = Shape.of(model.config), model.dtype, _scores(model)
     small_parameters, parameters = model.num_parameters(), parameters_by_name(model)
     del model
     with complete_folder(out) as folder:
@@ -98,20 +98,13 @@ def _to_be_enlarged(checkpoint: Path, by: Enlargement, most_parameters: int | No
             "RobertaPreLayerNormForMaskedLM"
         )
     model = load_masked_language_model(checkpoint)
-    needed = by.parameters(_shape(model), model.config.vocab_size)
+    needed = by.parameters(Shape.of(model.config), model.config.vocab_size)
     if most_parameters is not None and needed > most_parameters:
         raise BadInput(
             f"the enlarged model would have {needed:,} parameters, more than {most_parameters:,}; enlarge by "
             f"less, or take them with --most-parameters {needed}"
         )
     return model
-
-
-def _shape(model: PreTrainedModel) -> Shape:
-    config = model.config
-    return Shape(
-        config.hidden_size, config.num_attention_heads, config.num_hidden_layers, config.intermediate_size
-    )
 
 
 @torch.inference_mode()

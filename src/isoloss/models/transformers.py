@@ -44,6 +44,12 @@ class Shape:
         if self.width % self.heads:
             raise BadInput(f"the {self.heads} heads of {self} do not divide its width; choose another number")
 
+    @staticmethod
+    def of(config: Any) -> "Shape":
+        """That of a model with this configuration of `transformers`."""
+        heads, layers = config.num_attention_heads, config.num_hidden_layers
+        return Shape(config.hidden_size, heads, layers, config.intermediate_size)
+
     @property
     def head_size(self) -> int:
         """Width of one attention head."""

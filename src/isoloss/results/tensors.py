@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints, runtime_checkable
 
 import polars as pl
@@ -185,6 +185,8 @@ def from_plain(kind: Any, content: Any) -> Any:
         )
     if getattr(kind, "array_type", None) is Tensor:
         return torch.tensor(content, dtype=torch.float64)
+    if content is not None and NoneType in (allowed := get_args(kind)) and len(allowed) == 2:
+        return from_plain(next(each for each in allowed if each is not NoneType), content)
     if get_origin(kind) is tuple:
         return tuple(
             from_plain(each, part) for each, part in zip(_parts(kind, len(content)), content, strict=True)
