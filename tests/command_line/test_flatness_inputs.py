@@ -25,7 +25,7 @@ def models(models):
 def test_lines_too_long_are_cut_and_said(flatness, models):
     (models / "long.txt").write_text("a b c d e f g h a b c\n" + "a b\n" * 30)
     written = output_of(flatness("bert", "--text", "long.txt"))
-    assert "1 sentences were truncated to the model's maximum length" in written
+    assert "1 sentence was truncated to the model's maximum length" in written
     _, written, _ = flatness("bert", "--text", "long.txt", "--json")
     assert json.loads(written)["lines_cut"] == [1]
 

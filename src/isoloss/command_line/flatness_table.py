@@ -143,11 +143,13 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
     for name, model in shown.models.items():
         frozen = sum(not parameter.requires_grad for parameter in model.parameters())
         if frozen:
-            notes.append(f"{name}: {frozen} tensors are frozen and left out")
+            are = "tensor is" if frozen == 1 else "tensors are"
+            notes.append(f"{name}: {frozen} {are} frozen and left out")
     for name, way in measured.apart.items():
         notes.append(f"{name}: its scores change with padding, so it was given {way}")
-    if measured.reading.cut:
-        notes.append(f"{len(measured.reading.cut):,} sentences were truncated to the model's maximum length")
+    if cut := len(measured.reading.cut):
+        were = "sentence was" if cut == 1 else "sentences were"
+        notes.append(f"{cut:,} {were} truncated to the model's maximum length")
     notes += warnings_of(measured.records)
     notes += [
         _undetermined(each)

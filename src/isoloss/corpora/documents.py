@@ -21,6 +21,9 @@ TextUnit = Literal["line", "file"]
 LONGEST_DOCUMENT = 1 << 26
 """In bytes: 64 MiB, ten times the King James Bible. Anything longer is not a document but a misread file."""
 
+GZIP = b"\x1f\x8b"
+"""The first bytes of a file that gzip has compressed."""
+
 WHOLE_TABLES = (".csv", ".tsv", ".json")
 """Suffixes of tables that are not read in parts."""
 
@@ -122,6 +125,9 @@ def _checked(path: Path, piece: bytes, decoder: codecs.IncrementalDecoder, line:
 
 
 def _no_text(path: Path, line: int) -> BadInput:
+    with path.open("rb") as file:
+        if file.read(2) == GZIP:
+            return BadInput(f"{path} is compressed; unpack it (gunzip) and name the text")
     return BadInput(
         f"{path}, line {line}: this is not UTF-8 text; write the file in UTF-8, or give .jsonl or .parquet"
     )
