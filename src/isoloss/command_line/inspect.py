@@ -178,12 +178,13 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
         f"{duration(FEWEST * cost.seconds_a_sentence)} for the first {FEWEST}, from a "
         "few layers timed here and the operations counted"
     )
+    at_once = "1 sentence" if counted.at_once == 1 else f"{counted.at_once} sentences"
     return [
         f"{name}: {cost.architecture}, type {cost.kind}, {cost.prediction}; from its configuration alone",
         f"parameters: {counted.parameters:,}, {_size(counted.bytes_of_weights)} in {cost.precision}"
         f"{_counted_as(name)}",
         f"longest input: {_longest(longest)}",
-        f"memory: {_size(cost.peak_bytes)} at its peak, with {counted.at_once} sentences of {cost.length} "
+        f"memory: {_size(cost.peak_bytes)} at its peak, with {at_once} of {cost.length} "
         f"tokens at once{of_process}: {fits}",
         f"time on {device}: {time}",
         f"sentences for an error of 1 %: {_UNKNOWN}, a folder with weights, and no --for",
