@@ -78,9 +78,8 @@ class PolishingRule:
 
     def __init__(self, settings: Polished, training: Training) -> None:
         self.settings, self.training = settings, training
-        self.cycle = training.steps // settings.cycles
-        """Steps."""
-        self.descent = settings.optimiser.descent(replace(training, steps=self.cycle))
+        self.steps_a_cycle = training.steps // settings.cycles
+        self.descent = settings.optimiser.descent(replace(training, steps=self.steps_a_cycle))
         self.weight, self.average, self.steps = 0.0, 0.0, 0
         self.is_polished = False
         self.before: list[Tensor] = []
@@ -96,7 +95,7 @@ class PolishingRule:
         self._include(divergence)
         self.is_polished = self._has_arrived(divergence)
         if not self.is_polished:
-            self.descent.update((step - 1) % self.cycle + 1)
+            self.descent.update((step - 1) % self.steps_a_cycle + 1)
         return loss
 
     @property
