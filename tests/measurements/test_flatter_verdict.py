@@ -10,7 +10,8 @@ from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.measured_models import about, measure
-from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
+from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.results.estimate import Estimate
 from tiny_language_models import tiny_language_model
 
@@ -119,7 +120,9 @@ def test_numbers_are_those_of_the_same_sentences():
             parameter *= 0.7
     generator = torch.Generator().manual_seed(0)
     sentences = [torch.randint(2, 11, (n,), generator=generator).tolist() for n in (3, 5, 4, 6, 5, 3, 7, 4)]
-    batches = SampledBatches(TokenCorpus(sentences, list(range(1, 9))), ShareMasked(1), seed=0)
+    batches = SampledBatches(
+        TokenCorpus(sentences, list(range(1, 9))), MaskedTokens(), 0, SpecialTokens(mask=1)
+    )
     models = {"a": model, "b": other, "c": copy.deepcopy(model)}
     found = measure("fisher_trace", models, batches, Stopping(sentences=8), {})
     flatter, same = flatter_verdicts(models, batches, found)

@@ -14,6 +14,7 @@ from isoloss.measurements.compared_checkpoints import LOSS, PROBE, TRACE, Checkp
 from isoloss.measurements.flatter_verdict import interval_of_difference
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.measured_models import about
+from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.verdicts import (
     MAJORITY,
@@ -26,7 +27,9 @@ from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import Record
 
 SHAPES = (("weight", (2, 2)),)
-A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokenizer", "tokens", SHAPES)
+A = Checkpoint(
+    "a", MaskedTokens(), "Bert", 4, 8, "digest of a", "tokenizer", "tokens", SHAPES, SpecialTokens()
+)
 B = replace(A, name="b", weights="digest of b")
 NOISE = torch.randn(200, generator=torch.Generator().manual_seed(900)).double()
 TASK = TextTask("t", ("x", "y"), *[LabelledTexts(("q", "r") * 100, None, (0, 1) * 100)] * 3)
@@ -107,7 +110,7 @@ def test_what_is_of_two_things_is_not_asked():
     other = replace(B, encoding="other tokens")
     found = answers((A, other), {**traces, **losses(0.0)})
     assert set(found.values()) == {"not asked, their tokenizers differ"}
-    causal = replace(B, prediction="causal")
+    causal = replace(B, prediction=NextToken())
     assert answers((A, causal), losses(0.0)) == {(LOSS, "a", "b"): "not asked, a is masked and b causal"}
     assert families([A, other, B]) == [[A, B], [other]]
 

@@ -113,11 +113,12 @@ def flatness(options: FlatnessOptions) -> int:
 def _measured(options: FlatnessOptions) -> "Shown":
     """Every quantity of every model, as far as measured if it is interrupted."""
     from isoloss.command_line.flatness_table import Shown
-    from isoloss.measurements.models_together import measure_each, verdicts_on_traces
+    from isoloss.measurements.flatter_verdict import verdicts_on_traces
+    from isoloss.measurements.measured_models import measure_each
     from isoloss.models.hub import quiet
 
     models, batches, precision = models_on_text(options, options.models, options.parameters)
-    settings = {"estimand": batches.predicting.estimand, "dtype": str(precision).removeprefix("torch.")}
+    settings = {"estimand": batches.prediction.estimand, "dtype": str(precision).removeprefix("torch.")}
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
     with progress_display() as progress, quiet():
         memory = memory_bytes(options.memory, options.device)

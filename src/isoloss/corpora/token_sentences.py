@@ -68,6 +68,16 @@ class TextCorpus:
     def __len__(self) -> int:
         return len(self.texts)
 
+    @property
+    def read_by_tokenizers(self) -> list[str]:
+        """All that tokenizers read."""
+        return [*self.texts, *(self.seconds or ())]
+
+    @property
+    def content(self) -> object:
+        """All that is measured on, for a digest."""
+        return self.read_by_tokenizers
+
     def read_by(self, tokenizer: Any, longest: int | None) -> "TextCorpus":
         """The same texts, encoded by a tokenizer and truncated to `longest` tokens."""
         return replace(self, tokenizer=tokenizer, longest=longest)

@@ -8,7 +8,14 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import normalised_trace
 from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.measured_models import CONFIDENCE, FIXED_SENTENCES, MeasuredModels, about, measure
+from isoloss.measurements.measured_models import (
+    CONFIDENCE,
+    FIXED_SENTENCES,
+    INTERRUPTED,
+    MeasuredModels,
+    about,
+    measure,
+)
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.pretrained import apart_throughout
 from isoloss.progress import Progress, silent
@@ -177,6 +184,22 @@ def interval_of_difference(difference: Estimate, confidence: float) -> tuple[flo
     if difference.value == difference.standard_error == 0:
         return 0.0, 0.0
     return difference.interval(confidence)
+
+
+def verdicts_on_traces(
+    measured: Sequence[MeasuredModels],
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    progress: Progress,
+) -> list[FlatterVerdict]:
+    """Those of several models whose traces were measured completely; none if they are interrupted."""
+    for each in measured:
+        if each.quantity == "fisher_trace" and len(models) > 1 and each.stopped != INTERRUPTED:
+            try:
+                return flatter_verdicts(models, batches, each, progress)
+            except KeyboardInterrupt:
+                break  # measurements are shown without it
+    return []
 
 
 def flatter_verdicts(

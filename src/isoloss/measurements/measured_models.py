@@ -15,7 +15,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences import quantity_named, short_name
 from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject
-from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
+from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
@@ -114,6 +114,32 @@ def measure(
     return said.with_differences(subjects, batches.seed)
 
 
+def measure_each(
+    quantities: Sequence[str],
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    stopping: Stopping,
+    settings: Mapping[str, Setting],
+    progress: Progress,
+    memory_bytes: int,
+) -> list[MeasuredModels]:
+    """One quantity after the other, see `measure`; what there is of them if interrupted."""
+    measured: list[MeasuredModels] = []
+    for quantity in dict.fromkeys(quantities):
+        try:
+            found = measure(
+                quantity, models, batches, stopping, settings, progress, memory_bytes=memory_bytes
+            )
+        except KeyboardInterrupt:
+            if not measured:
+                raise
+            break
+        measured.append(found)
+        if found.stopped == INTERRUPTED:
+            break
+    return measured
+
+
 def stops_anywhere(quantity: str) -> bool:
     """Whether the quantity of that name is measured until its error is as asked."""
     return isinstance(quantity_named(quantity, FIXED_SENTENCES, 0), StopsAnywhere)
@@ -189,7 +215,7 @@ def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) ->
         for model in models.values():
             placed = first.to(device_of(model))
             refuse_without_gradient(model, batches.objective, placed)
-            if isinstance(batches.predicting, NextToken) or first.decoder_ids is not None:
+            if batches.prediction.left_to_right:
                 refuse_reading_ahead(model, batches.objective, placed)
 
 

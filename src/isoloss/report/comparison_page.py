@@ -182,7 +182,7 @@ def _differences(verdicts: Sequence[PairVerdict]) -> Markup:
 def _checkpoints(comparison: Comparison) -> Markup:
     titles = ("checkpoint", "architecture", "predicts", "parameters", "longest text", "weights", "tokenizer")
     rows = (
-        (c.name, c.kind, c.prediction, c.parameters, c.longest, c.weights[:12], c.tokenizer[:12])
+        (c.name, c.kind, c.prediction.name, c.parameters, c.longest, c.weights[:12], c.tokenizer[:12])
         for c in comparison.checkpoints
     )
     return html_table(titles, rows)
