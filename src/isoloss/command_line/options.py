@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from isoloss.command_line.flatness import FlatnessOptions
     from isoloss.command_line.sensitivity import SensitivityOptions
     from isoloss.curvature.stopping import Stopping
-    from isoloss.measurements.models_on_text import Texts
     from isoloss.measurements.sampled_batches import SampledBatches
 
 # Options that may be left out, named in `--help` by what they take; None stands for no such option.
@@ -95,24 +94,18 @@ def models_on_text(
         read_source,
         sampled_batches,
     )
-    from isoloss.measurements.task_heads import Head
     from isoloss.models.stored_weights import precision_that_fits
 
     asked = prediction_of_all(names, options.objective)
     prediction = masking(asked, options.one_mask, options.mask_rate, options.mask_token_id)
-
-    def read() -> "Texts | Path":
-        return read_source(names, prediction, options.text, options.token_ids, options.dataset)
-
-    # Weights take long. But what a folder lacks is told before what its table does.
-    source = None if isinstance(prediction, Head) else read()
+    source = read_source(names, prediction, options.text, options.token_ids, options.dataset)
     if options.dtype is None:
         beside = int((options.memory or 1) * GIBIBYTE)
         precision = precision_that_fits(names, usable_device(options.device), beside)
     else:
         precision = getattr(torch, options.dtype)
     models = load_together(names, prediction, precision, options.device, parameters)
-    return models, sampled_batches(models, prediction, source or read(), options.seed), precision
+    return models, sampled_batches(models, prediction, source, options.seed), precision
 
 
 def _refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: str | None) -> None:

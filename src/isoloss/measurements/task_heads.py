@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from transformers import (
@@ -27,7 +27,7 @@ from isoloss.corpora.answered_texts import (
 )
 from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.errors import BadInput
-from isoloss.measurements.prediction import SpecialTokens
+from isoloss.measurements.prediction import Prediction, SpecialTokens
 from isoloss.models.adapters import base_of_adapter, number_of_classes, stored_in_adapter, task_of_adapter
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.loading import pad_token_of
@@ -42,6 +42,20 @@ from isoloss.objectives.task_heads import (
     target_batch,
     token_class_batch,
 )
+
+
+@runtime_checkable
+class Head(Prediction, Protocol):
+    """What the head of a task predicts, of texts that are the rows of a table."""
+
+    @property
+    def fewest_classes(self) -> int:
+        """How many classes a model must have, for there to be a distribution; 0 if there are none."""
+        ...
+
+    def answers(self, table: Path, config: Any) -> AnsweredCorpus | TaggedCorpus:
+        """The rows, for a model of that configuration. Raises BadInput for a table that does not fit."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -63,7 +77,6 @@ class TextClasses:
         return SpecialTokens(pad_token_of(model))
 
     def answers(self, table: Path, config: Any) -> AnsweredCorpus:
-        """A table's rows, for a model of that configuration. Raises BadInput for one that does not fit."""
         return texts_with_classes(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
@@ -96,7 +109,6 @@ class TextLabels:
         return SpecialTokens(pad_token_of(model))
 
     def answers(self, table: Path, config: Any) -> AnsweredCorpus:
-        """See `TextClasses.answers`."""
         return texts_with_labels(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
@@ -127,7 +139,6 @@ class TokenClasses:
         return SpecialTokens(pad_token_of(model))
 
     def answers(self, table: Path, config: Any) -> TaggedCorpus:
-        """See `TextClasses.answers`."""
         return words_with_classes(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
@@ -158,7 +169,6 @@ class TargetText:
         return SpecialTokens(pad_token_of(model), start=first_of_decoder(model))
 
     def answers(self, table: Path, config: Any) -> AnsweredCorpus:
-        """See `TextClasses.answers`."""
         return texts_with_targets(table)
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
@@ -169,7 +179,6 @@ class TargetText:
         return ids
 
 
-Head = TextClasses | TextLabels | TokenClasses | TargetText
 _OF_ADAPTERS = {
     "SEQ_CLS": "ForSequenceClassification",
     "TOKEN_CLS": "ForTokenClassification",

@@ -93,13 +93,13 @@ def _complete(kind: Any, objective: LanguageObjective, name: str, **settings: An
 
 
 def load_any_language_model(
-    name: str, objective: LanguageObjective | None = None, dtype: torch.dtype = torch.float32
+    name: str, dtype: torch.dtype = torch.float32
 ) -> tuple[PreTrainedModel, LanguageObjective]:
     """A language model in evaluation mode on the CPU, and what it predicts; see `what_is_predicted`.
 
     Raises BadInput as that and `load_model` do.
     """
-    predicted = what_is_predicted(name, objective)
+    predicted = what_is_predicted(name)
     config = read_config(base_of_adapter(name) or name)
     kind = f"{predicted} language model"
     return load_model(name, language_model_class(predicted), config, kind, dtype), predicted
