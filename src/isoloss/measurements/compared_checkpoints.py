@@ -13,6 +13,7 @@ from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.measurements.labelled_inputs import padding_token
 from isoloss.measurements.models_together import load_together, pad_token_of
 from isoloss.measurements.quantity import Measurement
+from isoloss.measurements.verdicts import ACCURACIES, LOSS, LOWER, OTHER_PARAMETERS
 from isoloss.models.loading import (
     Prediction,
     longest_sentence,
@@ -24,12 +25,6 @@ from isoloss.models.task_heads import Head, first_of_decoder, head_of
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 from isoloss.progress import Progress, silent
 from isoloss.results.tensors import tensors_digest
-
-LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
-ACCURACIES = (PROBE, FINE_TUNING)
-"""What is measured of checkpoints, besides other quantities of a text."""
-LOWER = "lower"
-"""What a smaller value means, of a quantity that does not say it."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +156,7 @@ def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
     if not first.reads_as(second):
         return "their decoders begin with different tokens"
     if name != LOSS and not first.built_as(second):
-        return "their parameters are not the same ones"
+        return OTHER_PARAMETERS
     return ""
 
 

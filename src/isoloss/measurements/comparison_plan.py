@@ -16,11 +16,6 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.files import file_digest
 from isoloss.measurements.compared_checkpoints import (
-    FINE_TUNING,
-    LOSS,
-    LOWER,
-    PROBE,
-    TRACE,
     Checkpoint,
     CheckpointMeasurement,
     Models,
@@ -37,6 +32,7 @@ from isoloss.measurements.on_sentences import name_and_value, quantity_named, sh
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import SampledBatches, predicting_of
 from isoloss.measurements.task_texts import task_features
+from isoloss.measurements.verdicts import FINE_TUNING, LOSS, LOWER, PROBE, TRACE
 from isoloss.models.loading import Prediction
 from isoloss.models.task_heads import configuration_with_head, head_of
 from isoloss.models.tokenizer import load_tokenizer

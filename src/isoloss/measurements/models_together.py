@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import dtype, nn
+from torch import dtype
 from transformers import PreTrainedModel
 
 from isoloss.corpora.token_sentences import (
@@ -15,9 +15,7 @@ from isoloss.corpora.token_sentences import (
     read_text_corpus,
     read_token_corpus,
 )
-from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
-from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure
 from isoloss.measurements.sampled_batches import OneMask, Predicting, SampledBatches, predicting_of
 from isoloss.models.loading import (
     Prediction,
@@ -29,12 +27,9 @@ from isoloss.models.loading import (
 )
 from isoloss.models.task_heads import Head, class_numbers, first_of_decoder, head_of, load_with_head
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
-from isoloss.progress import Progress
-from isoloss.results.record import Setting
 
 if TYPE_CHECKING:
     from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
-    from isoloss.measurements.flatter_verdict import FlatterVerdict
 
 MASK_RATE = 0.15
 
@@ -245,47 +240,3 @@ def pad_token_of(model: PreTrainedModel) -> int:
     """
     pad = getattr(model.config.get_text_config(), "pad_token_id", None)
     return pad if pad is not None and 0 <= pad < number_of_tokens(model) else 0
-
-
-def measure_each(
-    quantities: Sequence[str],
-    models: Mapping[str, nn.Module],
-    batches: SampledBatches,
-    stopping: Stopping,
-    settings: Mapping[str, Setting],
-    progress: Progress,
-    memory_bytes: int,
-) -> list[MeasuredModels]:
-    """One quantity after the other, see `measure`; what there is of them if interrupted."""
-    measured: list[MeasuredModels] = []
-    for quantity in dict.fromkeys(quantities):
-        try:
-            found = measure(
-                quantity, models, batches, stopping, settings, progress, memory_bytes=memory_bytes
-            )
-        except KeyboardInterrupt:
-            if not measured:
-                raise
-            break
-        measured.append(found)
-        if found.stopped == INTERRUPTED:
-            break
-    return measured
-
-
-def verdicts_on_traces(
-    measured: Sequence[MeasuredModels],
-    models: Mapping[str, nn.Module],
-    batches: SampledBatches,
-    progress: Progress,
-) -> "list[FlatterVerdict]":
-    """Those of several models whose traces were measured completely; none if they are interrupted."""
-    for each in measured:
-        if each.quantity == "fisher_trace" and len(models) > 1 and each.stopped != INTERRUPTED:
-            from isoloss.measurements.flatter_verdict import flatter_verdicts
-
-            try:
-                return flatter_verdicts(models, batches, each, progress)
-            except KeyboardInterrupt:
-                break  # measurements are shown without it
-    return []
