@@ -13,35 +13,45 @@ from isoloss.models.transformers import GPT2Transformer, laptop_shape
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import Sharpened
+from isoloss.pretraining.other_optimisers import SOAP
 from isoloss.pretraining.polishing import Polished
 
 CAUSAL = EqualKnowledge(
     name="short grammar",
     language=ReadyLanguage(short_grammar()),
     architectures=(GPT2Transformer(laptop_shape(64), dropout=0.0),),
-    start=Polished(9e-6, AdamW(5e-3, warm_up_steps=100, weight_decay=0.0, decay="cosine"), held_out=HELD_OUT),
-    start_steps=3000,
-    descent=Schedule(0.3, 64),
-    descent_steps=4000,
+    start=Polished(
+        6e-6,
+        SOAP(1e-2, warm_up_steps=50, weight_decay=0.0, basis_steps=25, decay="cosine"),
+        held_out=2 * HELD_OUT,
+        asked_every=20,
+        cycles=2,
+    ),
+    start_steps=2400,
+    descent=Schedule(0.2, 32),
+    descent_steps=8000,
     descent_warm_up=0.8,
-    sharpened=Sharpened((1.4087, 1.4114), 0.02, 4.0, smoothing=0.9, optimiser=SGD(0.05, warm_up_share=0.0)),
+    sharpened=Sharpened((1.409, 1.418), 0.02, 24.0, smoothing=0.9, optimiser=SGD(0.05, warm_up_share=0.0)),
     sharpened_steps=1000,
     polished=Polished(
-        5e-6,
-        AdamW(1e-3, warm_up_steps=50, weight_decay=0.0, decay="cosine"),
-        least_steps=200,
-        held_out=2 * HELD_OUT,
+        8e-6,
+        AdamW(5e-4, warm_up_steps=50, weight_decay=0.0, decay="cosine"),
+        held_out=3 * HELD_OUT,
+        asked_every=20,
+        cycles=2,
+        asked_below=4.0,
     ),
-    polished_steps=2000,
+    polished_steps=4000,
     predicted=NextWordObjective(),
 )
-"""Starts are sharp, so that SGD's rate rises over most of its steps. In pilot runs with seeds 903 to 905 and
-912 and 913 polished models came to 5e-6 nats within 0.1 doublings. A window of the loss up to 0.02 nats above
-the entropy, 1.4080, with a rate of 2e-3 for the polishing left traces a factor of 2 to 2.7 apart, since it
-took away what sharpening had added; this one, 0.0007 to 0.0034 above, with 1e-3 left a factor of 4 at width
-64 and of 2.2 at width 48."""
+"""Starts are sharp, so that SGD's rate rises over most of its steps. In pilot runs with seeds 938 to 945 they
+came to 6e-6 nats after some 500 steps, at traces of 87 to 105, and all polished models to 7.9e-6 to 8.1e-6.
+Those flattened had traces of 22 to 29, those sharpened of 119 to 152. SGD at a rate of 0.3 with batches of 32
+left two of four at 0.004 nats, which took long to polish and ended at 36 and 45. Down to 5e-6 nats by AdamW
+alone, and sharpened for as many steps at a sixth of the strength, KL lay 1.4 doublings apart and traces 1.5,
+so that two premises failed (seeds 726 to 735 and 851 to 880)."""
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(726, 736)), "night": tuple(range(851, 881))}
+SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(11, 21)), "night": tuple(range(21, 51))}
 TASKS = ("prefix-2", "prefix-4")
 """The first is what a causal model needs for the third word. Of 300 labelled sentences a probe on the words
 alone is right on 0.61; guessing, on 0.37. Nothing of the second helps to predict a word: it is known with the
@@ -71,6 +81,7 @@ EXPERIMENT = Design(
     flatten_polish_causal,
     registered="fc383bc2a80f13d4255f73112767b22f24e48440",
     seeds=SEEDS,
+    earlier_seeds={"laptop": (tuple(range(726, 736)),), "night": (tuple(range(851, 881)),)},
     picture=Picture("equal-knowledge", "Accuracy and damage against the trace, of causal models of equal KL"),
     headline="flatter-is-no-better",
 )
