@@ -13,6 +13,7 @@ from isoloss.errors import BadInput, is_failure, reason_of
 from isoloss.measurements.models_on_text import load_predicting, prediction_of
 from isoloss.measurements.prediction import MaskedTokens, Prediction, SpecialTokens
 from isoloss.measurements.quantity import Measurement
+from isoloss.measurements.verdicts import ACCURACIES, LOSS, LOWER, OTHER_PARAMETERS
 from isoloss.models.loading import (
     LanguageObjective,
     longest_sentence,
@@ -22,12 +23,6 @@ from isoloss.models.loading import (
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 from isoloss.progress import Progress, silent
 from isoloss.results.tensors import tensors_digest
-
-LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
-ACCURACIES = (PROBE, FINE_TUNING)
-"""What is measured of checkpoints, besides other quantities of a text."""
-LOWER = "lower"
-"""What a smaller value means, of a quantity that does not say it."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +153,7 @@ def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
     if not first.reads_as(second):
         return "their decoders begin with different tokens"
     if name != LOSS and not first.built_as(second):
-        return "their parameters are not the same ones"
+        return OTHER_PARAMETERS
     return ""
 
 

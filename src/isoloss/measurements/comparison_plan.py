@@ -14,11 +14,6 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.files import file_digest
 from isoloss.measurements.compared_checkpoints import (
-    FINE_TUNING,
-    LOSS,
-    LOWER,
-    PROBE,
-    TRACE,
     Checkpoint,
     CheckpointMeasurement,
     Models,
@@ -37,6 +32,7 @@ from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import Head
 from isoloss.measurements.task_texts import task_features
+from isoloss.measurements.verdicts import FINE_TUNING, LOSS, LOWER, PROBE, TRACE
 from isoloss.models.loading import LanguageObjective
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
