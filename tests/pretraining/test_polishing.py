@@ -62,7 +62,15 @@ def test_words_drawn_do_not_tell_the_divergence() -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", [{"divergence": 0.0}, {"smoothing": 1.0}, {"held_out": -1}, {"asked_every": 0}, {"cycles": 0}]
+    "changed",
+    [
+        {"divergence": 0.0},
+        {"smoothing": 1.0},
+        {"held_out": -1},
+        {"asked_every": 0},
+        {"cycles": 0},
+        {"asked_below": 0.5},
+    ],
 )
 def test_settings_that_polish_nothing_are_refused(changed: dict[str, float]) -> None:
     with pytest.raises(BadInput):
@@ -99,6 +107,23 @@ def test_held_out_sentences_stop_the_descent_at_the_divergence_which_the_average
     for found in reached[1:]:
         assert abs(found - 0.05) < abs(reached[0] - 0.05) / 2
         assert found == pytest.approx(0.05, rel=0.1)
+
+
+def test_a_model_whose_kl_falls_fast_stops_at_the_divergence_if_it_is_asked_sooner() -> None:
+    """Between two looks 20 steps apart KL falls from more than twice the divergence to less than it."""
+    ends = []
+    for asked_below in (2.0, 10.0):
+        of = training(SoftLabels())
+        settings = Polished(0.1, SETTINGS.optimiser, held_out=1000, asked_every=20, asked_below=asked_below)
+        rule = settings.build(of)
+        with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
+            for step in range(1, 401):
+                rule.step(next(batches), step)
+                if rule.is_polished:
+                    break
+        ends.append(mean_divergence(of, rule._held_out))
+    assert ends[0] < 0.05
+    assert ends[1] == pytest.approx(0.1, rel=0.05)
 
 
 def test_every_cycle_warms_up_and_decays_and_a_late_model_arrives_in_another() -> None:

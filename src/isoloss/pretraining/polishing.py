@@ -18,8 +18,6 @@ from isoloss.pretraining.update_rule import Training
 from isoloss.results.store import ONLY_WHEN_CHANGED
 from isoloss.seeds import derived_seed
 
-NEAR = 2.0
-"""Times the divergence asked for: where a batch's own KL is below this, held-out sentences are asked."""
 HALVINGS = 6
 """Of the way between the last two looks, at whose end KL is below the divergence asked for."""
 
@@ -32,9 +30,10 @@ class Polished:
     noise. Its average over steps, in which a step's weight falls by a factor of `smoothing` at every further
     step, lags behind: a model whose KL falls fast ends lower than one whose KL falls slowly. Hence, with
     `held_out` sentences, fixed ones of the run's language, their own KL decides, asked for every
-    `asked_every` steps once a batch's is near; the weights are then those on the straight way from the look
-    before, where it was still above, at which it is `divergence`, or those of the first look if it is below
-    already. Without any, the average decides.
+    `asked_every` steps where a batch's is at most `asked_below` times the divergence; the weights are then
+    those on the straight way from the look before, where it was still above, at which it is `divergence`, or
+    those of the first look if it is below already: a model whose KL falls fast needs a larger `asked_below`.
+    Without any, the average decides.
 
     Steps before `least_steps` are made in any case: a model that is below `divergence` from the outset first
     moves away, as others do, and then comes back to it. A run that ends first says so by its exact loss.
@@ -52,6 +51,7 @@ class Polished:
     held_out: int = field(default=0, metadata=ONLY_WHEN_CHANGED)
     asked_every: int = field(default=10, metadata=ONLY_WHEN_CHANGED)
     cycles: int = field(default=1, metadata=ONLY_WHEN_CHANGED)
+    asked_below: float = field(default=2.0, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.divergence) and self.divergence > 0):
@@ -62,6 +62,10 @@ class Polished:
             raise BadInput(f"the number of held-out sentences must be 0 or more, not {self.held_out}")
         if self.asked_every < 1:
             raise BadInput(f"held-out sentences must be asked every 1 step or more, not {self.asked_every}")
+        if not self.asked_below >= 1:
+            raise BadInput(
+                f"held-out sentences are asked below 1 or more times the divergence, not {self.asked_below}"
+            )
         if self.cycles < 1:
             raise BadInput(f"the number of cycles must be 1 or more, not {self.cycles}")
 
@@ -110,7 +114,7 @@ class PolishingRule:
             return False
         if not self.settings.held_out:
             return self.divergence <= wanted
-        if of_batch > NEAR * wanted or self.steps % self.settings.asked_every:
+        if of_batch > self.settings.asked_below * wanted or self.steps % self.settings.asked_every:
             return False
         if mean_divergence(self.training, self._held_out) <= wanted:
             self._go_back_to(wanted)

@@ -78,7 +78,13 @@ QUICK = replace(
     sharpened=replace(SOONER.sharpened, strength=24.0),
     sharpened_steps=260,
     polished=replace(
-        SOONER.polished, divergence=8e-6, least_steps=0, held_out=3000, asked_every=20, cycles=2
+        SOONER.polished,
+        divergence=8e-6,
+        least_steps=0,
+        held_out=3000,
+        asked_every=20,
+        cycles=2,
+        asked_below=4.0,
     ),
     polished_steps=1600,
     polished_branches=(FLATTENED, SHARPENED),
@@ -89,7 +95,9 @@ with one, down to 4e-6 and 5e-6 nats, of 25 starts (seeds 176 to 200) three came
 models of one of them were left at 0.9e-5 to 1.4e-5, 0.7 doublings apart. In pilot runs with seeds 919 to 923
 and 926 to 935 one start came after 2,920 steps and the others after 1,360 to 1,440; the polished came after
 100 to 680, with cycles of 1,000 steps or of 800. First looked at after 200 steps, a sharpened model of seed
-930 was at 4.3e-6 nats already, as one of seed 106 was, among the five (106 to 110) that were judged so."""
+930 was at 4.3e-6 nats already, as one of seed 106 was, among the five (106 to 110) that were judged so.
+Looked at below twice the mark alone, of 25 (seeds 126 to 500) three had a model that was 0.2 doublings below
+its mark when first looked at, so that the premise of one KL was decided on 37 of 50 sets of five."""
 
 STEADY = replace(
     QUICK,
@@ -138,7 +146,7 @@ MODELS: dict[ScaleName, EqualKnowledge] = {
 1e-5 nats of the paper's own languages."""
 
 SEEDS: dict[ScaleName, tuple[int, ...]] = {
-    "laptop": (890, 896, 897, 898, 899),
+    "laptop": tuple(range(51, 56)),
     "night": (*range(289, 301), *range(323, 331), *range(811, 821)),
 }
 TASKS = ("prefix-8", "prefix-4")
@@ -185,6 +193,7 @@ EXPERIMENT = Design(
             (155, 156, 157, 158, 159),
             (116, 117, 118, 119, 120),
             (106, 107, 108, 109, 110),
+            (890, 896, 897, 898, 899),
         ),
         "night": (tuple(range(761, 791)),),
     },

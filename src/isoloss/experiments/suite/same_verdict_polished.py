@@ -8,7 +8,7 @@ from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.suite.flatten_polish import ON_FIVE_SEEDS, SEEDS, flatten_polish
 from isoloss.experiments.suite.same_verdict import OnSetsOfSeeds
 
-NIGHT_SEEDS = (*range(126, 131), *range(136, 141), *range(166, 171), *range(436, 441), *range(496, 501))
+NIGHT_SEEDS = tuple(range(56, 81))
 ON_SETS = OnSetsOfSeeds(ON_FIVE_SEEDS, len(SEEDS["laptop"]))
 
 
@@ -32,6 +32,11 @@ def same_verdict_polished(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     same_verdict_polished,
     seeds={"laptop": SEEDS["laptop"], "night": NIGHT_SEEDS},
-    earlier_seeds={"night": (tuple(range(176, 201)),)},
+    earlier_seeds={
+        "night": (
+            tuple(range(176, 201)),
+            (*range(126, 131), *range(136, 141), *range(166, 171), *range(436, 441), *range(496, 501)),
+        )
+    },
     findings=ON_SETS.findings,
 )
