@@ -92,6 +92,7 @@ def test_a_model_below_the_divergence_goes_on_for_the_least_number_of_steps() ->
 def test_held_out_sentences_stop_the_descent_at_the_divergence_which_the_average_passes() -> None:
     """The average lags by its whole memory; between two looks at held-out sentences one goes back."""
     reached = []
+    evaluation = EvaluationSet.draw(LANGUAGE, 2000, seed=1)
     for held_out, asked_every in ((0, 10), (1000, 10), (1000, 5)):
         of = training(SoftLabels())
         settings = Polished(0.05, SETTINGS.optimiser, 0.95, held_out=held_out, asked_every=asked_every)
@@ -102,7 +103,6 @@ def test_held_out_sentences_stop_the_descent_at_the_divergence_which_the_average
                 if rule.is_polished:  # it stands still from then on
                     break
         assert rule.is_polished
-        evaluation = EvaluationSet.draw(LANGUAGE, 2000, seed=1)
         reached.append(float(exact_loss(of.model, MaskedObjective(), evaluation).kl.mean()))
     for found in reached[1:]:
         assert abs(found - 0.05) < abs(reached[0] - 0.05) / 2
