@@ -17,6 +17,8 @@ from local_hub import commit, local_hub
 from small_corpora import texts
 
 import isoloss.corpora.tokenisation as tokenisation
+from isoloss.command_line.corpus import CorpusOptions
+from isoloss.command_line.corpus import corpus as prepare
 from isoloss.corpora.data_sets import GlueTask, HubDataSet
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
@@ -191,6 +193,16 @@ def test_the_first_part_of_a_large_data_set_is_told_to_be_no_more(tmp_path: Path
     (report,) = told("someone/large:tales")
     assert report == "someone/large:tales: the hub has only the first part of it as Parquet files"
     assert told("someone/large:songs") == told(OWNER_NAME) == []
+
+
+@pytest.mark.usefixtures("_hub")
+def test_the_command_says_that_a_corpus_is_a_first_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, is_first in (("someone/large:tales", True), (OWNER_NAME, False)):
+        asked = CorpusOptions((name,), vocabulary=100, length=8, validation_share=0.2, cache=tmp_path)
+        prepare(asked)
+        assert ("the first part of the data set alone" in capsys.readouterr().out) == is_first
 
 
 @pytest.mark.usefixtures("_hub")

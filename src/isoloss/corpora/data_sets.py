@@ -210,11 +210,12 @@ class HubDataSet:
         return self.revision
 
     @property
-    def _is_first_part(self) -> bool:
-        """Whether the hub has made Parquet files of no more than some gigabytes of it."""
+    def is_first_part(self) -> bool:
+        """Whether of these rows the hub has made Parquet files of the first gigabytes alone."""
         path, _, configuration = self.name.partition(":")
-        files = (file for file in _files_at(path, self._version) if file.startswith(configuration))
-        return any(f"/partial-{self.split}/" in file for file in files)
+        files = _files_at(path, PARQUET) if self._version == PARQUET else []
+        mark = f"/partial-{self.split}/"
+        return any(file.startswith(configuration) and mark in file for file in files)
 
     @cached_property
     def digest(self) -> str:
@@ -239,7 +240,7 @@ class HubDataSet:
         revision = self.commit or self._version
         at: dict[str, Any] = {} if revision is None else {"revision": revision}
         at |= {"exported": True} if self._version == PARQUET else {}
-        if self._version == PARQUET and self._is_first_part:
+        if self.is_first_part:
             progress("fetching", 0, 1, f"{self.name}: the hub has only the first part of it as Parquet files")
         rows = iter(load_data_set(self.name, split=self.split, streaming=self.streaming, **at))
         for number in count(1):
