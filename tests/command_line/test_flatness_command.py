@@ -11,7 +11,7 @@ from flatness_folders import MASK, TOKENS, records
 from reader_that_leaves import left_by_its_reader
 
 import isoloss.command_line.flatness as flatness_module
-from isoloss.measurements import flatter_verdict
+from isoloss.measurements import measured_models
 from isoloss.models.loading import load_any_language_model
 
 
@@ -92,17 +92,19 @@ def test_two_copies_of_a_model_differ_by_nothing(flatness, models):
 def test_a_verdict_on_two_models_stands_below_the_table(flatness):
     asked = ("bert", "other", "--text", "text.txt", "--sentences", "20")
     written = output_of(flatness(*asked))
-    assert "other flatter than bert at the same loss? " in written
-    (verdict,) = json.loads(flatness(*asked, "--json")[1])["verdicts"]
-    assert verdict["flatter"] in ("yes", "no", "open")
-    told = verdict["flatter"].replace("open", "undecided")
-    assert f"at the same loss? {told}: trace " in written
-    for warning in verdict["warnings"]:
-        assert f"warning: {warning}" in written
+    told = json.loads(flatness(*asked, "--json")[1])
+    loss, trace, normalised = told["verdicts"]
+    assert [each["measured"] for each in told["verdicts"]] == ["loss", "trace", "normalised_trace"]
+    assert loss["answer"] in ("yes", "no", "open")
+    assert {trace["answer"], normalised["answer"]} <= {"bert", "other", "open"}
+    said = f"other against bert: same loss to within 1 %: {loss['answer']} ("
+    assert f"); flatter: {trace['answer']} (" in written
+    assert told["conclusions"][0].startswith(said)
+    assert all(each in " ".join(written.split()) for each in told["conclusions"])
 
 
 def test_what_was_read_is_told_of_the_measurement_and_not_of_the_verdict(flatness, models, monkeypatch):
-    monkeypatch.setattr(flatter_verdict, "FIXED_SENTENCES", 10)  # which it reads anew
+    monkeypatch.setattr(measured_models, "FIXED_SENTENCES", 10)  # which it reads anew
     lines = ["a b c d " * (60 if number % 2 else 1) for number in range(40)]
     (models / "long.txt").write_text("\n".join(lines))
     asked = ("--text", "long.txt", "--sentences", "40", "--json")
@@ -128,7 +130,8 @@ def test_checkpoints_of_a_run_are_a_curve_and_parts_a_picture(flatness, models):
         "isoloss flatness checkpoint-100",
     ):
         assert told in page
-    assert "checkpoint-200 flatter than checkpoint-100 at the same loss?" in page
+    assert "checkpoint-200 against checkpoint-100: same loss to within 1 %: " in page
+    assert "checkpoint-200 less checkpoint-100</td><td>trace</td>" in page.replace("\n", "")
     assert page.count("Where in the network: the layers</") == 1  # both models on one axis
     assert '"category": "layer 1 attention", "colour": "checkpoint-200"' in page
     assert "95 % intervals" in page

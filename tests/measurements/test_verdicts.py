@@ -1,5 +1,6 @@
-"""Verdicts of comparisons made by hand: nothing is measured."""
+"""Verdicts on numbers made by hand, and those that `isoloss flatness` asks for on two tiny models."""
 
+import copy
 import math
 from dataclasses import replace
 
@@ -9,24 +10,40 @@ import torch
 from scipy import stats
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
+from isoloss.corpora.token_sentences import TokenCorpus
+from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.checkpoint_comparison import Comparison, constant_accuracy, difference_of_accuracies
-from isoloss.measurements.compared_checkpoints import LOSS, PROBE, TRACE, Checkpoint, families
-from isoloss.measurements.flatter_verdict import interval_of_difference
+from isoloss.measurements.compared_checkpoints import Checkpoint, families
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.measured_models import about
+from isoloss.measurements.measured_models import MeasuredModels, measure, verdicts_on_traces
+from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
 from isoloss.measurements.quantity import Measurement
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.verdicts import (
+    LOSS,
     MAJORITY,
+    NORMALISED,
+    PROBE,
+    SIZES,
+    TRACE,
+    PairVerdict,
+    about,
+    answered,
+    conclusions,
     in_words,
     interval_of_accuracies,
-    verdicts,
+    interval_of_difference,
     what_would_decide,
 )
+from isoloss.progress import silent
 from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import Record
+from tiny_language_models import tiny_language_model
 
 SHAPES = (("weight", (2, 2)),)
-A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokenizer", "tokens", SHAPES)
+A = Checkpoint(
+    "a", MaskedTokens(), "Bert", 4, 8, "digest of a", "tokenizer", "tokens", SHAPES, SpecialTokens()
+)
 B = replace(A, name="b", weights="digest of b")
 NOISE = torch.randn(200, generator=torch.Generator().manual_seed(900)).double()
 TASK = TextTask("t", ("x", "y"), *[LabelledTexts(("q", "r") * 100, None, (0, 1) * 100)] * 3)
@@ -44,7 +61,7 @@ def of_probe(right):
 
 
 def answers(checkpoints, measured, **options):
-    found = verdicts(Comparison(checkpoints, measured, options.pop("task", None)), **options)
+    found = Comparison(checkpoints, measured, options.pop("task", None)).verdicts(**options)
     return {(each.measured, each.first, each.second): each.answer for each in found}
 
 
@@ -83,8 +100,9 @@ def test_the_flatter_one_has_the_smaller_trace(shift, answer):
 def test_a_quantity_says_itself_what_a_smaller_value_means():
     measured = {(name, "confidence"): of_sentences("confidence", NOISE + (name == "b")) for name in "ab"}
     less = Comparison((A, B), measured, smaller_is={"confidence": "less confident"})
-    assert in_words(verdicts(less)) == "b against a: less confident (confidence): a."
-    assert in_words(verdicts(Comparison((A, B), measured))) == "b against a: lower (confidence): a."
+    assert in_words(less.verdicts()).startswith("b against a: less confident (confidence): a (1 ± 0")
+    lower = in_words(Comparison((A, B), measured).verdicts())
+    assert lower.startswith("b against a: lower (confidence): a (1 ± 0")
 
 
 def test_accuracies_are_compared_with_one_another_and_with_the_majority():
@@ -107,7 +125,7 @@ def test_what_is_of_two_things_is_not_asked():
     other = replace(B, encoding="other tokens")
     found = answers((A, other), {**traces, **losses(0.0)})
     assert set(found.values()) == {"not asked, their tokenizers differ"}
-    causal = replace(B, prediction="causal")
+    causal = replace(B, prediction=NextToken())
     assert answers((A, causal), losses(0.0)) == {(LOSS, "a", "b"): "not asked, a is masked and b causal"}
     assert families([A, other, B]) == [[A, B], [other]]
 
@@ -118,7 +136,7 @@ def test_the_more_is_compared_the_wider_are_the_intervals():
         (each.name, LOSS): of_sentences("pretraining_loss", 3 + NOISE.roll(k))
         for k, each in enumerate(checkpoints)
     }
-    few, many = (verdicts(Comparison(checkpoints[:k], measured))[0] for k in (2, 4))
+    few, many = (Comparison(checkpoints[:k], measured).verdicts()[0] for k in (2, 4))
     assert few.difference == many.difference
     assert many.high - many.low > 1.2 * (few.high - few.low)
 
@@ -129,15 +147,19 @@ def test_no_words_beyond_what_the_intervals_tell():
         ("a", TRACE): of_sentences("fisher_trace", 50 + NOISE),
         ("b", TRACE): of_sentences("fisher_trace", 40 + NOISE),
     }
-    said = in_words(verdicts(Comparison((A, B), {**losses(0.0), **traces, **probes})))
+    said = in_words(Comparison((A, B), {**losses(0.0), **traces, **probes}).verdicts())
     assert said == (
-        "b against a: same loss to within 1 %: yes; flatter: b; better (probe): b. "
-        "At one loss, the flatter is the better."
+        "b against a: same loss to within 1 %: yes (0 ± 0); flatter: b (-10 ± 0); "
+        "better (probe): b (1 ± 0). At one loss, the flatter is the better."
     )
-    said = in_words(verdicts(Comparison((A, B), {**losses(1.0, 0.01), **traces, **probes})))
+    said = in_words(Comparison((A, B), {**losses(1.0, 0.01), **traces, **probes}).verdicts())
     assert said.endswith(" a has the lower loss, which alone may account for the rest.")
-    said = in_words(verdicts(Comparison((A, B), {**losses(0.0, 1.0), **traces, **probes})))
-    assert said == "b against a: same loss to within 1 %: open; flatter: b; better (probe): b."
+    said = in_words(Comparison((A, B), {**losses(0.0, 1.0), **traces, **probes}).verdicts(0.02))
+    assert "same loss to within 2 %: open" in said
+    assert said.endswith(" The losses may differ by more, which alone may account for the rest.")
+    alone = in_words(Comparison((A, B), losses(0.0, 1.0)).verdicts())
+    assert alone.startswith("b against a: same loss to within 1 %: open (")
+    assert alone.endswith(").")
 
 
 def test_an_open_question_is_decided_by_about_as_many_sentences_as_are_told():
@@ -146,7 +168,7 @@ def test_an_open_question_is_decided_by_about_as_many_sentences_as_are_told():
             ("a", TRACE): of_sentences("fisher_trace", (50 + NOISE).repeat(copies)),
             ("b", TRACE): of_sentences("fisher_trace", (49.98 + NOISE + 0.4 * NOISE.flip(0)).repeat(copies)),
         }
-        return verdicts(Comparison((A, B), traces))
+        return Comparison((A, B), traces).verdicts()
 
     found = of(1)
     (open_one,) = found
@@ -165,13 +187,142 @@ def test_an_open_question_is_decided_by_about_as_many_sentences_as_are_told():
 def test_models_that_differ_in_nothing_are_said_to_be_the_same():
     probes = {(name, PROBE): of_probe(torch.eye(5, 200)) for name in "ab"}
     traces = {(name, TRACE): of_sentences("fisher_trace", 50 + NOISE) for name in "ab"}
-    found = verdicts(Comparison((A, B), {**losses(0.0), **traces, **probes}))
+    found = Comparison((A, B), {**losses(0.0), **traces, **probes}).verdicts()
     assert what_would_decide(found) == "Nothing differs on 200 sentences: a and b are the same model."
     # Nor is more than the task is known to agree where nothing was measured on a text.
-    assert "test examples" in what_would_decide(verdicts(Comparison((A, B), probes)))
+    assert "test examples" in what_would_decide(Comparison((A, B), probes).verdicts())
     probes["b", PROBE] = of_probe(torch.eye(5, 200).flip(1))
-    found = verdicts(Comparison((A, B), {**losses(0.0), **traces, **probes}))
+    found = Comparison((A, B), {**losses(0.0), **traces, **probes}).verdicts()
     assert "same model" not in what_would_decide(found)
+
+
+SETTLED = Estimate(0.0, 0.001, 200)
+BELOW_ZERO = Estimate(-5.0, 1.0, 200)
+
+
+def on_a_text(loss=SETTLED, trace=BELOW_ZERO, normalised=BELOW_ZERO):
+    """The verdicts of `isoloss flatness` on a model b beside a, whose loss is 2 nats."""
+    asked = [("same loss", LOSS, loss), ("flatter", TRACE, trace), ("flatter", NORMALISED, normalised)]
+    return answered([PairVerdict(q, name, "a", "b", difference=d) for q, name, d in asked], {"a": 2.0})
+
+
+def with_more(estimate, sentences):
+    shrunk = estimate.standard_error * (estimate.n / sentences) ** 0.5
+    return Estimate(estimate.value, shrunk, int(sentences))
+
+
+@pytest.mark.parametrize("trace", [-5.0, -1.0, 0.5, 2.0])
+@pytest.mark.parametrize("loss", [SETTLED, Estimate(0.015, 0.01, 200), Estimate(0.04, 0.02, 200)])
+def test_that_many_sentences_decide_and_half_as_many_do_not(trace, loss):
+    verdicts = on_a_text(loss, Estimate(trace, 2.5, 200))
+    for place, each in enumerate(verdicts[:2]):
+        if each.answer != "open":
+            assert math.isnan(each.needed)
+            continue
+        assert f"{about(each.needed)} sentences ({each.question})" in what_would_decide(verdicts)
+
+        def on(sentences, each=each, place=place):
+            changed = {("loss", "trace")[place]: with_more(each.difference, sentences)}
+            return on_a_text(**{"loss": loss, "trace": Estimate(trace, 2.5, 200)} | changed)[place].answer
+
+        assert on(1.01 * each.needed) != "open"
+        assert on(0.5 * each.needed) == "open"
+
+
+def test_more_sentences_are_asked_for_than_there_are():
+    asked = PairVerdict("same loss", LOSS, "a", "b", difference=Estimate(0.36, 0.112, 20))
+    never = [
+        PairVerdict("flatter", str(number), "a", "b", difference=asked.difference) for number in range(5)
+    ]
+    found, *_ = answered([asked, *never], {"a": 3.2})
+    assert (found.answer, math.ceil(found.needed)) == ("open", 21)
+    assert "by about 21 sentences (same loss to within 1 %)" in what_would_decide([found])
+
+
+def test_few_sentences_have_a_wide_interval():
+    """Student's: 1.96 errors of two sentences hold nothing in three cases of ten."""
+    asked = PairVerdict("flatter", TRACE, "a", "b")
+    few, more = (replace(asked, difference=Estimate(-5.0, 1.0, n)) for n in (2, 6))
+    assert [answered([each], {})[0].answer for each in (few, more)] == ["open", "b"]
+    drawn = torch.randn(20_000, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    means, errors = drawn.mean(dim=1), drawn.std(dim=1) / 2
+    _, reach = Estimate(0.0, 1.0, 4).interval(0.95)
+    assert float((means.abs() <= reach * errors).double().mean()) == pytest.approx(0.95, abs=0.006)
+
+
+def test_several_questions_share_the_chance_of_an_error():
+    asked = PairVerdict("flatter", TRACE, "a", "b", difference=Estimate(-2.1, 1.0, 99))
+    alone, _ = answered([asked, PairVerdict("lower", "own", "a", "b", "not asked")], {})
+    assert [alone.answer, *(each.answer for each in answered([asked] * 2, {}))] == ["b", "open", "open"]
+
+
+def test_a_rescaling_that_may_be_all_there_is_to_it_is_said():
+    (said,) = conclusions(on_a_text(normalised=Estimate(1.0, 0.1, 200)))
+    assert "flatter: b (-5.0 ± 1.0); flatter (normalised_trace): a (1.00 ± 0.10). Relative to" in said
+    assert said.endswith("it is the other way round, so that a rescaling may be all there is to it.")
+    (said,) = conclusions(on_a_text(normalised=Estimate(0.0, 0.1, 200)))
+    assert said.endswith("flatter (normalised_trace): open (0.00 ± 0.10).")
+
+
+def test_why_sizes_matter_is_said_once():
+    checkpoints = (
+        A,
+        *(replace(A, name=name, shapes=(("weight", (size, 2)),)) for name, size in (("b", 4), ("c", 6))),
+    )
+    traces = {(each.name, TRACE): of_sentences("fisher_trace", 50 + NOISE) for each in checkpoints}
+    told = conclusions(Comparison(checkpoints, traces).verdicts())
+    assert told[0] == "b against a: flatter: not asked, their parameters are not the same ones."
+    assert told[3:] == [SIZES]
+
+
+def test_what_has_no_number_is_null_in_json():
+    undecided, none = (
+        PairVerdict("lower", "x", "a", "b", needed=math.inf),
+        PairVerdict("lower", "x", "a", "b"),
+    )
+    assert undecided.as_json["needed"] is none.as_json["low"] is none.as_json["difference"] is None
+    assert on_a_text()[1].as_json["difference"]["value"] == -5.0
+
+
+def on_tiny_models(models, batches) -> tuple[MeasuredModels, list[PairVerdict]]:
+    traces = measure("fisher_trace", models, batches, Stopping(sentences=8), {})
+    return traces, verdicts_on_traces([traces], models, batches, silent)
+
+
+def test_numbers_are_those_of_the_same_sentences():
+    model = tiny_language_model("bert")
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter *= 0.7
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(2, 11, (n,), generator=generator).tolist() for n in (3, 5, 4, 6, 5, 3, 7, 4)]
+    batches = SampledBatches(
+        TokenCorpus(sentences, list(range(1, 9))), MaskedTokens(), 0, SpecialTokens(mask=1)
+    )
+    models = {"a": model, "b": other, "c": copy.deepcopy(model)}
+    traces, (loss, trace, normalised, *same) = on_tiny_models(models, batches)
+    for verdict, name in (
+        (loss, "pretraining_loss"),
+        (trace, "fisher_trace"),
+        (normalised, "normalised_trace"),
+    ):
+        alone = measure(name, models, batches, Stopping(sentences=8), {})
+        difference = alone.differences[0]
+        found = verdict.difference
+        assert (found.value, found.standard_error, found.n) == (
+            difference.value, difference.standard_error, 8
+        )  # fmt: skip
+        assert (verdict.low, verdict.high) == found.interval(1 - 0.05 / 6)
+    assert [each.answer for each in same] == ["yes", "open", "open"]
+    assert what_would_decide(same) == "Nothing differs on 8 sentences: a and c are the same model."
+    frozen = copy.deepcopy(model)
+    next(frozen.parameters()).requires_grad_(False)
+    _, (loss, *traces) = on_tiny_models({"a": model, "b": frozen}, batches)
+    assert (loss.answer, {each.answer for each in traces}) == (
+        "yes",
+        {"not asked, their parameters are not the same ones"},
+    )
 
 
 def test_the_interval_is_that_of_a_paired_t_test():

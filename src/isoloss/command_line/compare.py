@@ -112,7 +112,7 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
         from isoloss.measurements.comparison_plan import planned_stages, read_sources
         from isoloss.measurements.measured_models import warnings_of
-        from isoloss.measurements.verdicts import verdicts
+        from isoloss.measurements.verdicts import conclusions
         from isoloss.results.run_folder import Measurements
 
     for name in options.quantity:
@@ -138,12 +138,13 @@ def compare(options: CompareOptions) -> int:
         report = partial(_write, options, compared, sources, stages)
         measured = carry_out(stages, models, store, report, progress)
     comparison = compared(measured)
-    found = verdicts(comparison, options.same_loss)
+    found = comparison.verdicts(options.same_loss)
+    told = conclusions(found)
     if options.json:
         notes = (*sources.notes, *warnings_of(comparison.records))
-        print_json(comparison, found, notes, options.output)
+        print_json(comparison, found, told, notes, options.output)
     else:
-        print_comparison(comparison, found, options.same_loss, options.output)
+        print_comparison(comparison, told, options.output)
     return 0
 
 
@@ -239,7 +240,6 @@ def _write(
 ) -> None:
     """Write the report and the records of what has been measured so far."""
     from isoloss.measurements.measured_models import warnings_of
-    from isoloss.measurements.verdicts import verdicts
     from isoloss.report.comparison_page import PageDetails, comparison_page
     from isoloss.report.page import write_lone_page
     from isoloss.results.record import write_records
@@ -252,10 +252,9 @@ def _write(
         settings=tuple(settings),
         notices=(*sources.notes, *warnings_of(comparison.records)),
         command=repeated_command("compare", options),
-        same_loss=options.same_loss,
         complete=len(measured) == sum(map(len, stages)),
     )
-    page = comparison_page(comparison, verdicts(comparison, options.same_loss), details)
+    page = comparison_page(comparison, comparison.verdicts(options.same_loss), details)
     write_lone_page(page, options.output)
     records = options.output.with_suffix(".jsonl")
     write_records(records, comparison.records, records.name)

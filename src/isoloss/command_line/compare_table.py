@@ -1,7 +1,6 @@
 """The output of `isoloss compare`: a table and conclusions for people, or JSON."""
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,9 +10,9 @@ from rich.table import Table
 
 from isoloss.command_line.terminal import broken, table_console
 from isoloss.measurements.checkpoint_comparison import Comparison
-from isoloss.measurements.compared_checkpoints import ACCURACIES, Checkpoint
+from isoloss.measurements.compared_checkpoints import Checkpoint
 from isoloss.measurements.measured_models import warnings_of
-from isoloss.measurements.verdicts import PairVerdict, pair_sentences
+from isoloss.measurements.verdicts import ACCURACIES, MAJORITY, PairVerdict
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, as_text
 
@@ -26,10 +25,8 @@ TITLES = {
 """Of columns; others are called by their quantities' names."""
 
 
-def print_comparison(
-    comparison: Comparison, verdicts: Sequence[PairVerdict], same_loss: float, report: Path
-) -> None:
-    """A row per checkpoint, the conclusions for each pair, and the location of the report."""
+def print_comparison(comparison: Comparison, conclusions: Sequence[str], report: Path) -> None:
+    """A row per checkpoint, the conclusions, and the location of the report."""
     table = Table()
     table.add_column("checkpoint", overflow="fold")
     cells = {
@@ -41,26 +38,26 @@ def print_comparison(
     for place, checkpoint in enumerate(comparison.checkpoints):
         table.add_row(checkpoint.name, *(cells[name][place] for name in measured))
     if (majority := comparison.majority) is not None:
-        table.add_row(
-            "the majority", *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured)
-        )
+        table.add_row(MAJORITY, *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured))
     table_console().print(table)
-    for line in [*pair_sentences(verdicts, same_loss), *warnings_of(comparison.records)]:
+    for line in [*conclusions, *warnings_of(comparison.records)]:
         print(broken(line))
     print(f"page: {report}")
 
 
 def print_json(
-    comparison: Comparison, verdicts: Sequence[PairVerdict], notes: Sequence[str], report: Path
+    comparison: Comparison,
+    verdicts: Sequence[PairVerdict],
+    conclusions: Sequence[str],
+    notes: Sequence[str],
+    report: Path,
 ) -> None:
     """One JSON object: records, verdicts with their intervals, and descriptions of the checkpoints."""
     content = {
         "records": [asdict(record) for record in comparison.records],
-        "verdicts": [_verdict_as_json(verdict) for verdict in verdicts],
-        "models": [
-            {name: value for name, value in asdict(checkpoint).items() if name != "shapes"}
-            for checkpoint in comparison.checkpoints
-        ],
+        "verdicts": [verdict.as_json for verdict in verdicts],
+        "conclusions": list(conclusions),
+        "models": [_checkpoint_as_json(checkpoint) for checkpoint in comparison.checkpoints],
         "notes": list(notes),
         "report": str(report),
     }
@@ -77,9 +74,7 @@ def _cell(comparison: Comparison, checkpoint: Checkpoint, name: str) -> str:
     return "" if found is None else as_text(found.value, found.standard_error)
 
 
-def _verdict_as_json(verdict: PairVerdict) -> dict[str, Any]:
-    known = asdict(verdict)
-    for name in ("low", "high", "needed"):
-        if not math.isfinite(known[name]):  # of a question not asked, or that nothing bounds or decides
-            known[name] = None
-    return known
+def _checkpoint_as_json(checkpoint: Checkpoint) -> dict[str, Any]:
+    known = asdict(checkpoint) | {"prediction": checkpoint.prediction.name}
+    del known["shapes"], known["tokens"]
+    return known | {"padding": checkpoint.tokens.pad, "decoder_start": checkpoint.tokens.start}

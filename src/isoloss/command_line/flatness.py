@@ -113,11 +113,11 @@ def flatness(options: FlatnessOptions) -> int:
 def _measured(options: FlatnessOptions) -> "Shown":
     """Every quantity of every model, as far as measured if it is interrupted."""
     from isoloss.command_line.flatness_table import Shown
-    from isoloss.measurements.models_together import measure_each, verdicts_on_traces
+    from isoloss.measurements.measured_models import measure_each, verdicts_on_traces
     from isoloss.models.hub import quiet
 
     models, batches, precision = models_on_text(options, options.models, options.parameters)
-    settings = {"estimand": batches.predicting.estimand, "dtype": str(precision).removeprefix("torch.")}
+    settings = {"estimand": batches.prediction.estimand, "dtype": str(precision).removeprefix("torch.")}
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
     with progress_display() as progress, quiet():
         memory = memory_bytes(options.memory, options.device)
@@ -133,7 +133,8 @@ def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
     from isoloss.report.page import write_lone_page
 
     assert options.output is not None
-    page = flatness_page(shown.measured, sentences_below(shown), repeated_command("flatness", options))
+    command = repeated_command("flatness", options)
+    page = flatness_page(shown.measured, shown.verdicts, sentences_below(shown), command)
     write_lone_page(page, options.output)
     if not options.json:
         print(f"page: {options.output}")

@@ -11,20 +11,17 @@ from torch import nn
 from isoloss.command_line.terminal import in_lines, table_console
 from isoloss.corpora.token_sentences import Corpus
 from isoloss.measurements.measured_models import (
-    CONFIDENCE,
-    MOST_SENTENCES,
     MeasuredModels,
-    about,
     row_title,
     warnings_of,
 )
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.tokenizer import lost_capitals
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import CONFIDENCE, Estimate
 from isoloss.results.record import Record, as_text
 
 if TYPE_CHECKING:
-    from isoloss.measurements.flatter_verdict import FlatterVerdict
+    from isoloss.measurements.verdicts import PairVerdict
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,16 @@ class Shown:
     measured: list[MeasuredModels]
     models: Mapping[str, nn.Module]
     batches: SampledBatches
-    verdicts: "list[FlatterVerdict]" = field(default_factory=list)
+    verdicts: "list[PairVerdict]" = field(default_factory=list)
+
+    @property
+    def conclusions(self) -> list[str]:
+        """What the verdicts say."""
+        if not self.verdicts:
+            return []
+        from isoloss.measurements.verdicts import conclusions
+
+        return conclusions(self.verdicts)
 
 
 def print_json(shown: Shown) -> None:
@@ -42,7 +48,7 @@ def print_json(shown: Shown) -> None:
     longest = max((each.reading for each in shown.measured), key=lambda reading: reading.tokens)
     content = {
         "records": [asdict(record) for each in shown.measured for record in each.records],
-        "estimand": shown.batches.predicting.estimand,
+        "estimand": shown.batches.prediction.estimand,
         "stopped": {each.quantity: each.stopped for each in shown.measured},
         "ways": {each.quantity: each.ways for each in shown.measured if each.ways},
         "apart": {each.quantity: each.apart for each in shown.measured if each.apart},
@@ -56,9 +62,8 @@ def print_json(shown: Shown) -> None:
             }
             for name, model in shown.models.items()
         ],
-        "verdicts": [
-            {**asdict(each), "flatter": each.answer, "warnings": each.warnings} for each in shown.verdicts
-        ],
+        "verdicts": [verdict.as_json for verdict in shown.verdicts],
+        "conclusions": shown.conclusions,
         "lines_cut": sorted(longest.cut),
         "lines_too_short": sorted(longest.short),
         "tokens": longest.tokens,
@@ -74,28 +79,14 @@ def print_flatness(shown: Shown) -> None:
         console.print(_table(each, list(shown.models)))
         for line in _notes(each, shown):
             print(in_lines(line))
-    for line in _verdict_lines(shown):
+    for line in shown.conclusions:
         print(in_lines(line))
 
 
 def sentences_below(shown: Shown) -> list[str]:
-    """All sentences below the tables: verdicts first, then each quantity's notes, without repetitions."""
+    """Each quantity's notes below the tables, without repetitions."""
     notes = [line for each in shown.measured for line in _notes(each, shown)]
-    return list(dict.fromkeys([*_verdict_lines(shown), *notes]))
-
-
-def _verdict_lines(shown: Shown) -> list[str]:
-    """Each answer with everything that belongs to it in one line, and a line for each warning."""
-    lines = []
-    for each in shown.verdicts:
-        lines.append(
-            f"{each.second} flatter than {each.first} at the same loss? {each.in_words}: trace {each.trace}, "
-            f"by which it is judged; relative to the weights {each.normalised} nats; loss {each.loss} nats "
-            f"(of {each.loss_of_first:.4g}); each is {each.second} minus {each.first}"
-        )
-        lines += [] if each.undecided is None else [each.undecided]
-        lines += [f"warning: {warning}" for warning in each.warnings]
-    return lines
+    return list(dict.fromkeys(notes))
 
 
 def _table(measured: MeasuredModels, models: list[str]) -> Table:
@@ -131,7 +122,7 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
     is_mean = not units and whole.quantity in values
     notes = [
         f"stopped after {sentences:,} sentences: {measured.stopped}",
-        f"each number is {'' if is_mean else 'of the loss, '}a {shown.batches.predicting.estimand}, ± its "
+        f"each number is {'' if is_mean else 'of the loss, '}a {shown.batches.prediction.estimand}, ± its "
         f"standard error over {over}",
     ]
     precision = whole.settings.get("dtype", "float32")
@@ -152,31 +143,28 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
         notes.append(f"{cut:,} {were} truncated to the model's maximum length")
     notes += warnings_of(measured.records)
     notes += [
-        _undetermined(each)
+        note
         for each in measured.records
-        if each.quantity == "hessian_trace" and _contains_zero(each, each.n)
+        if each.quantity == "hessian_trace" and (note := _undetermined_sign(each))
     ]
     if whole.settings.get("converged") is False:
         notes.append(f"the eigenvalue has not converged: residual {whole.settings['residual']:.2g}")
     return [*notes, *_about_the_text(measured.reading, shown.batches.corpus)]
 
 
-def _contains_zero(record: Record, n: int) -> bool:
-    """Whether the record's interval would contain zero, if it were of `n` independent values."""
-    error = (record.standard_error or 0.0) * (record.n / n) ** 0.5
-    low, high = Estimate(record.value, error, n).interval(CONFIDENCE)
-    return low < 0 < high
+def _undetermined_sign(record: Record) -> str:
+    """That the interval contains zero, and how many sentences would tell; empty if it does not."""
+    from isoloss.measurements.verdicts import about, judged
+    from isoloss.results.verdict import Verdict, below
 
-
-def _undetermined(record: Record) -> str:
-    needed = record.n
-    while _contains_zero(record, needed) and needed < MOST_SENTENCES:
-        needed += -(-needed // 20)
+    found = Estimate(record.value, record.standard_error or 0.0, record.n)
+    verdict, needed = judged(found, found.interval(CONFIDENCE), below(0.0))
+    if verdict != Verdict.INCONCLUSIVE:
+        return ""
     sentences = int(record.settings.get("sentences") or record.n) * needed / record.n
-    number = about(sentences if needed < MOST_SENTENCES else needed)
     return (
-        f"warning: the sign of {record.quantity} of {record.checkpoint} is undetermined; {number} sentences "
-        "would settle it, if the true value is the one found"
+        f"warning: the sign of {record.quantity} of {record.checkpoint} is undetermined; {about(sentences)} "
+        "sentences would settle it, if the true value is the one found"
     )
 
 

@@ -16,11 +16,6 @@ from torch import Tensor
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.errors import Damaged, IsolossError
 from isoloss.measurements.compared_checkpoints import (
-    ACCURACIES,
-    FINE_TUNING,
-    LOSS,
-    PROBE,
-    TRACE,
     Checkpoint,
     CheckpointMeasurement,
     Models,
@@ -31,6 +26,18 @@ from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.task_texts import majority_correct, majority_record
+from isoloss.measurements.verdicts import (
+    ACCURACIES,
+    FINE_TUNING,
+    LOSS,
+    MAJORITY,
+    PROBE,
+    SAME_LOSS,
+    TRACE,
+    PairVerdict,
+    answered,
+    question_about,
+)
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import Record
@@ -138,6 +145,32 @@ class Comparison:
     def pairs(self) -> list[tuple[Checkpoint, Checkpoint]]:
         """All pairs of checkpoints, in the order in which they were given."""
         return list(combinations(self.checkpoints, 2))
+
+    def verdicts(self, same_loss: float = SAME_LOSS) -> list[PairVerdict]:
+        """Every question about every pair with both measured, and each accuracy against the majority's."""
+        asked = [*self._about_pairs(), *self._about_majority()]
+        losses = {checkpoint.name: self.loss(checkpoint) for checkpoint in self.checkpoints}
+        return answered(asked, losses, same_loss)
+
+    def _about_pairs(self) -> list[PairVerdict]:
+        asked = []
+        for first, second in self.pairs:
+            for name in self.names:
+                verdict = PairVerdict(question_about(name, self.smaller_is), name, first.name, second.name)
+                if (difference := self.difference(second, first, name)) is not None:
+                    asked.append(replace(verdict, difference=difference))
+                elif all(self.measurement(each, name) is not None for each in (first, second)):
+                    why = not_comparable(name, first, second) or "it has no values per sentence to compare"
+                    asked.append(replace(verdict, answer=f"not asked, {why}"))
+        return asked
+
+    def _about_majority(self) -> list[PairVerdict]:
+        return [
+            PairVerdict("better", name, MAJORITY, checkpoint.name, difference=difference)
+            for checkpoint in self.checkpoints
+            for name in ACCURACIES
+            if (difference := self.over_majority(checkpoint, name)) is not None
+        ]
 
     @property
     def records(self) -> list[Record]:

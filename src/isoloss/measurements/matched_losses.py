@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from isoloss.errors import BadInput
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import CONFIDENCE, Estimate
 from isoloss.results.verdict import Verdict, below
 
 
@@ -59,10 +59,6 @@ class StepCurve:
         interpolated = (1 - share) * before.standard_error + share * after.standard_error
         value = (1 - share) * before.value + share * after.value
         return Estimate(value, math.hypot(interpolated, moved), min(before.n, after.n))
-
-
-CONFIDENCE = 0.95
-"""Of the spread's interval."""
 
 
 @dataclass(frozen=True)

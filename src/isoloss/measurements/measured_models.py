@@ -1,11 +1,10 @@
 """A quantity of one or several models on the same sentences, masks and draws of a text."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -15,7 +14,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences import quantity_named, short_name
 from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject
-from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
+from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
@@ -23,14 +22,12 @@ from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import STRENGTHS, Record, Setting
 
+if TYPE_CHECKING:
+    from isoloss.measurements.verdicts import PairVerdict
+
 INTERRUPTED = "interrupted"
 FIXED_SENTENCES = 256
 """Sentences that quantities of a fixed set are measured on, unless a number is asked for."""
-CONFIDENCE = 0.95
-"""Probability, at least, that all intervals of one call hold what they are intervals of, together."""
-
-MOST_SENTENCES = 10**9
-"""More than any text has: a question that takes as many is not settled by more text."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +111,75 @@ def measure(
     return said.with_differences(subjects, batches.seed)
 
 
+def measure_each(
+    quantities: Sequence[str],
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    stopping: Stopping,
+    settings: Mapping[str, Setting],
+    progress: Progress,
+    memory_bytes: int,
+) -> list[MeasuredModels]:
+    """One quantity after the other, see `measure`; what there is of them if interrupted."""
+    measured: list[MeasuredModels] = []
+    for quantity in dict.fromkeys(quantities):
+        try:
+            found = measure(
+                quantity, models, batches, stopping, settings, progress, memory_bytes=memory_bytes
+            )
+        except KeyboardInterrupt:
+            if not measured:
+                raise
+            break
+        measured.append(found)
+        if found.stopped == INTERRUPTED:
+            break
+    return measured
+
+
+def verdicts_on_traces(
+    measured: Sequence[MeasuredModels],
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    progress: Progress,
+) -> "list[PairVerdict]":
+    """Whether each other model has the first's loss, and which is flatter, also relative to the weights.
+
+    Of models whose traces were measured completely; none if it is interrupted. Losses are of the traces'
+    sentences, and traces relative to the weights of the first `FIXED_SENTENCES` of them.
+    """
+    traces = next((each for each in measured if each.quantity == "fisher_trace"), None)
+    if traces is None or len(models) < 2 or traces.stopped == INTERRUPTED:
+        return []
+    from isoloss.measurements import verdicts  # of one model there are none
+
+    first, *others = models
+    sentences = traces.records[0].n
+    fixed = Stopping(sentences=min(sentences, FIXED_SENTENCES))
+    try:
+        losses = measure("pretraining_loss", models, batches, Stopping(sentences=sentences), {}, progress)
+        normalised = measure("normalised_trace", models, batches, fixed, {}, progress)
+    except KeyboardInterrupt:
+        return []  # measurements are shown without it
+    asked: list[verdicts.PairVerdict] = []
+    for other in others:
+        same = verdicts.PairVerdict("same loss", verdicts.LOSS, first, other)
+        asked.append(replace(same, difference=losses.difference(other, first)))
+        for name, found in ((verdicts.TRACE, traces), (verdicts.NORMALISED, normalised)):
+            flatter = verdicts.PairVerdict(verdicts.FLATTER, name, first, other)
+            if _trained(models[other]) == _trained(models[first]):
+                asked.append(replace(flatter, difference=found.difference(other, first)))
+            else:
+                asked.append(replace(flatter, answer=f"not asked, {verdicts.OTHER_PARAMETERS}"))
+    return verdicts.answered(asked, {first: losses.measurements[first].records[0].value})
+
+
+def _trained(model: nn.Module) -> tuple[str, list[tuple[str, tuple[int, ...]]]]:
+    """What tells whether two models' traces are sums over the same parameters."""
+    named = model.named_parameters()
+    return type(model).__name__, [(name, tuple(each.shape)) for name, each in named if each.requires_grad]
+
+
 def stops_anywhere(quantity: str) -> bool:
     """Whether the quantity of that name is measured until its error is as asked."""
     return isinstance(quantity_named(quantity, FIXED_SENTENCES, 0), StopsAnywhere)
@@ -189,7 +255,7 @@ def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) ->
         for model in models.values():
             placed = first.to(device_of(model))
             refuse_without_gradient(model, batches.objective, placed)
-            if isinstance(batches.predicting, NextToken) or first.decoder_ids is not None:
+            if batches.prediction.left_to_right:
                 refuse_reading_ahead(model, batches.objective, placed)
 
 
@@ -200,18 +266,6 @@ def progress_of(name: str, progress: Progress) -> Progress:
         progress(f"{task} of {name}", completed, total, message)
 
     return report
-
-
-def about(sentences: float) -> str:
-    """A number of sentences that would settle a question, in words: two digits, rounded up.
-
-    >>> about(20.3), about(1234.2), about(MOST_SENTENCES)
-    ('about 21', 'about 1,300', 'more than a billion')
-    """
-    if sentences >= MOST_SENTENCES:
-        return "more than a billion"
-    step = 10 ** max(0, len(str(math.ceil(sentences))) - 2)
-    return f"about {math.ceil(sentences / step) * step:,}"
 
 
 def warnings_of(records: Iterable[Record]) -> list[str]:

@@ -1,41 +1,38 @@
-"""Verdicts on pairs of checkpoints (same loss, flatter, better), based on confidence intervals."""
+"""Verdicts on two models: are their losses the same, which is flatter, which is better; by intervals."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from typing import Any
 
-from isoloss.measurements.checkpoint_comparison import Comparison
-from isoloss.measurements.compared_checkpoints import ACCURACIES, LOSS, LOWER, TRACE, not_comparable
-from isoloss.measurements.flatter_verdict import (
-    SAME_LOSS,
-    interval_of_difference,
-    judged,
-    same_model,
-    within_share,
-)
-from isoloss.measurements.measured_models import CONFIDENCE, about
-from isoloss.results.estimate import Estimate
-from isoloss.results.verdict import Verdict, above, below
+from isoloss.results.estimate import CONFIDENCE, Estimate
+from isoloss.results.verdict import Region, Verdict, above, below, within
 
+LOSS, TRACE, NORMALISED, PROBE, FINE_TUNING = "loss", "trace", "normalised_trace", "probe", "fine-tuning"
+ACCURACIES = (PROBE, FINE_TUNING)
+"""What is measured of models, as a verdict names it; other quantities of a text have their own names."""
+
+SAME_LOSS = 0.01
+"""Share of the loss by which two losses may differ and count as one. The paper's window, 3.204 to 3.208
+nats, is 0.0012 wide in these terms, which takes more text to tell."""
+FLATTER, LOWER = "flatter", "lower"
+"""What a smaller value means: of the measures of flatness, and of a quantity that does not say it."""
 OPEN = "open"
 MAJORITY = "the majority"
-
-
-def question_about(name: str, smaller_is: Mapping[str, str]) -> str:
-    """What a measurement answers; of quantities of the text other than the loss, what a smaller value means.
-
-    >>> question_about("probe", {}), question_about("trace", {"trace": "flatter"}), question_about("own", {})
-    ('better', 'flatter', 'lower')
-    """
-    if name in ACCURACIES:
-        return "better"
-    return "same loss" if name == LOSS else smaller_is.get(name, LOWER)
+OTHER_PARAMETERS = "their parameters are not the same ones"
+SIZES = (
+    "The trace is a sum over parameters. Models of different sizes or architectures have different "
+    "parameters, so their traces are shown side by side but not compared: a model twice as wide has four "
+    "times as many weights. isoloss enlarge writes a small model with the parameters of a large one."
+)
+MOST_SENTENCES = 10**9
+"""More than any text has: a question that takes as many is not settled by more text."""
 
 
 @dataclass(frozen=True)
 class PairVerdict:
-    """The answer to a question about two checkpoints: yes, no, a name, open, or why it cannot be asked.
+    """The answer to a question about two models: yes, no, a name, open, or why it cannot be asked.
 
     `difference` is the second's number of what is `measured` minus the first's (which may be `MAJORITY`),
     with its interval from `low` to `high`. About `needed` units, such as sentences, would decide an open
@@ -52,109 +49,44 @@ class PairVerdict:
     high: float = math.nan
     needed: float = math.nan
 
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The fields; None for numbers of a question not asked, or that nothing bounds or decides."""
+        known = asdict(self)
+        unknown = [name for name in ("low", "high", "needed") if not math.isfinite(known[name])]
+        return known | dict.fromkeys(unknown)
 
-def verdicts(comparison: Comparison, same_loss: float = SAME_LOSS) -> list[PairVerdict]:
-    """Every question about every pair with both measured, and each accuracy against the majority baseline.
+
+def question_about(name: str, smaller_is: Mapping[str, str]) -> str:
+    """What a measurement answers; of quantities of the text other than the loss, what a smaller value means.
+
+    >>> question_about("probe", {}), question_about("trace", {"trace": "flatter"}), question_about("own", {})
+    ('better', 'flatter', 'lower')
+    """
+    if name in ACCURACIES:
+        return "better"
+    return "same loss" if name == LOSS else smaller_is.get(name, LOWER)
+
+
+def answered(
+    asked: Sequence[PairVerdict], losses: Mapping[str, float], same_loss: float = SAME_LOSS
+) -> list[PairVerdict]:
+    """The questions with the answers that the intervals of their differences give; `losses` are by model.
 
     Losses are the same if the whole interval of their difference lies within `same_loss` of the first's, not
-    the same if none of it does, and open otherwise. One checkpoint is flatter, lower or better if the whole
+    the same if none of it does, and open otherwise. One model is flatter, lower or better if the whole
     interval lies on one side of zero. Each of the m intervals is a Student's t interval of confidence
-    1 - (1 - `CONFIDENCE`) / m (Bonferroni), so that all of them hold simultaneously.
+    1 - (1 - `CONFIDENCE`) / m (Bonferroni), so that all of them hold simultaneously. A question without a
+    difference is left as it is.
+
+    >>> loss = PairVerdict("same loss", "loss", "a", "b", difference=Estimate(0.001, 0.002, 200))
+    >>> flatter = PairVerdict("flatter", "trace", "a", "b", difference=Estimate(-5.0, 1.0, 200))
+    >>> [each.answer for each in answered([loss, flatter], {"a": 2.0, "b": 2.001})]
+    ['yes', 'b']
     """
-    asked = [*_about_pairs(comparison), *_about_majority(comparison)]
     counted = sum(each.difference is not None for each in asked)
     confidence = 1 - (1 - CONFIDENCE) / max(1, counted)
-    losses = {checkpoint.name: comparison.loss(checkpoint) for checkpoint in comparison.checkpoints}
     return [_answered(each, confidence, losses.get(each.first, math.nan), same_loss) for each in asked]
-
-
-def pair_sentences(verdicts: Sequence[PairVerdict], same_loss: float) -> list[str]:
-    """The conclusions for each pair, one paragraph each, and what would decide open questions."""
-    asked = [each for each in verdicts if each.first != MAJORITY]
-    pairs = [list(pair) for _, pair in groupby(asked, lambda each: (each.first, each.second))]
-    return [f"{in_words(pair, same_loss)} {what_would_decide(pair)}".rstrip() for pair in pairs]
-
-
-def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> str:
-    """The verdicts on one pair, in a sentence or two.
-
-    >>> answers = {"loss": "yes", "trace": "b", "probe": "b"}
-    >>> asked = {"loss": "same loss", "trace": "flatter", "probe": "better"}
-    >>> in_words([PairVerdict(asked[name], name, "a", "b", answers[name]) for name in answers])
-    'b against a: same loss to within 1 %: yes; flatter: b; better (probe): b. At one loss, the flatter ...'
-    """
-    answered = "; ".join(f"{_asked(each, same_loss)}: {each.answer}" for each in verdicts)
-    sentence = f"{verdicts[0].second} against {verdicts[0].first}: {answered}."
-    answers = {each.measured: each.answer for each in verdicts}
-    pair = {verdicts[0].first, verdicts[0].second}
-    better = {answers[name] for name in ACCURACIES if answers.get(name) in pair}
-    if answers.get(LOSS) == "no" and (better or answers.get(TRACE) in pair):
-        return f"{sentence} {_lower(verdicts)} has the lower loss, which alone may account for the rest."
-    if answers.get(LOSS) == "yes" and answers.get(TRACE) in pair and len(better) == 1:
-        agrees = "is" if answers[TRACE] in better else "is not"
-        return f"{sentence} At one loss, the flatter {agrees} the better."
-    return sentence
-
-
-def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
-    """What would decide the open questions on one pair, in a sentence; empty if none is open.
-
-    >>> loss = PairVerdict("same loss", "loss", "a", "b", needed=1234.0)
-    >>> what_would_decide([loss, PairVerdict("better", "probe", "a", "b", needed=99.0)])
-    'Open questions would be decided by about 1,300 sentences (same loss) and by more test examples or ...'
-    """
-    open_ones = [each for each in verdicts if each.answer == OPEN]
-    of_text = any(each.difference and each.measured not in ACCURACIES for each in verdicts)
-    differences = [each.difference for each in verdicts if each.difference]
-    if open_ones and of_text and (same := same_model(verdicts[0].first, verdicts[0].second, differences)):
-        return f"{same[0].upper()}{same[1:]}."
-    needs = []
-    for each in open_ones:
-        asked = each.question if each.measured in (LOSS, TRACE) else each.measured.replace("_", " ")
-        if each.measured in ACCURACIES:
-            needs.append(f"more test examples or seeds ({asked})")
-        elif math.isfinite(each.needed) and each.measured in (LOSS, TRACE):
-            needs.append(f"{about(each.needed)} sentences ({asked})")
-        else:
-            needs.append(f"more sentences or draws ({asked})")
-    if not needs:
-        return ""
-    return f"Open questions would be decided by {' and by '.join(needs)}, if the differences are those found."
-
-
-def _lower(verdicts: Sequence[PairVerdict]) -> str:
-    """Which has the lower loss, if the two differ."""
-    loss = next(each for each in verdicts if each.measured == LOSS)
-    return loss.second if loss.high < 0 else loss.first
-
-
-def _asked(verdict: PairVerdict, same_loss: float) -> str:
-    if verdict.measured == LOSS:
-        return f"same loss to within {100 * same_loss:.3g} %"
-    return verdict.question if verdict.measured == TRACE else f"{verdict.question} ({verdict.measured})"
-
-
-def _about_pairs(comparison: Comparison) -> list[PairVerdict]:
-    asked = []
-    for first, second in comparison.pairs:
-        for name in comparison.names:
-            question = question_about(name, comparison.smaller_is)
-            verdict = PairVerdict(question, name, first.name, second.name)
-            if (difference := comparison.difference(second, first, name)) is not None:
-                asked.append(replace(verdict, difference=difference))
-            elif all(comparison.measurement(each, name) is not None for each in (first, second)):
-                why = not_comparable(name, first, second) or "it has no values per sentence to compare"
-                asked.append(replace(verdict, answer=f"not asked, {why}"))
-    return asked
-
-
-def _about_majority(comparison: Comparison) -> list[PairVerdict]:
-    return [
-        PairVerdict("better", name, MAJORITY, checkpoint.name, difference=difference)
-        for checkpoint in comparison.checkpoints
-        for name in ACCURACIES
-        if (difference := comparison.over_majority(checkpoint, name)) is not None
-    ]
 
 
 def _answered(asked: PairVerdict, confidence: float, loss: float, share: float) -> PairVerdict:
@@ -162,11 +94,50 @@ def _answered(asked: PairVerdict, confidence: float, loss: float, share: float) 
         return asked
     interval = interval_of_accuracies if asked.measured in ACCURACIES else interval_of_difference
     low, high = interval(asked.difference, confidence)
-    allowed = {LOSS: within_share(loss, share), **dict.fromkeys(ACCURACIES, above(0.0))}
+    allowed = {LOSS: _within_share(loss, share), **dict.fromkeys(ACCURACIES, above(0.0))}
     verdict, needed = judged(asked.difference, (low, high), allowed.get(asked.measured, below(0.0)))
     named = {Verdict.SUPPORTED: asked.second, Verdict.NOT_SUPPORTED: asked.first, Verdict.INCONCLUSIVE: OPEN}
-    answer = verdict.answer if asked.measured == LOSS else named[verdict]
-    return replace(asked, answer=answer, low=low, high=high, needed=needed if answer == OPEN else math.nan)
+    question, answer = asked.question, named[verdict]
+    if asked.measured == LOSS:
+        question, answer = f"{question} to within {100 * share:.3g} %", verdict.answer
+    needed = needed if answer == OPEN else math.nan
+    return replace(asked, question=question, answer=answer, low=low, high=high, needed=needed)
+
+
+def _within_share(loss: float, share: float) -> Region | None:
+    """The differences of less than a `share` of the `loss`; None where there are none."""
+    margin = share * abs(loss)
+    return within(margin) if margin > 0 else None
+
+
+def judged(
+    difference: Estimate, interval: tuple[float, float], allowed: Region | None
+) -> tuple[Verdict, float]:
+    """Whether the interval of a difference lies in what is allowed, and how many units would decide that.
+
+    Intervals fall as 1/√n. If it is decided, 0 units, else more than there are; if the difference lies on a
+    bound, infinitely many.
+
+    >>> judged(Estimate(-0.1, 0.1, 100), (-0.3, 0.1), below(0.0))
+    (<Verdict.INCONCLUSIVE: 'inconclusive'>, 400.0)
+    """
+    verdict = Verdict.INCONCLUSIVE if allowed is None else allowed.verdict(*interval)
+    if verdict != Verdict.INCONCLUSIVE:
+        return verdict, 0.0
+    half = (interval[1] - interval[0]) / 2
+    gap = 0.0 if allowed is None else min(abs(difference.value - bound) for bound in allowed.bounds)
+    return verdict, max(difference.n + 1, difference.n * (half / gap) ** 2) if gap > 0 else math.inf
+
+
+def interval_of_difference(difference: Estimate, confidence: float) -> tuple[float, float]:
+    """That of the estimate, but for models that are the same on all sentences: their difference is 0.
+
+    >>> interval_of_difference(Estimate(0.0, 0.0, 2), 0.95)
+    (0.0, 0.0)
+    """
+    if difference.value == difference.standard_error == 0:
+        return 0.0, 0.0
+    return difference.interval(confidence)
 
 
 def interval_of_accuracies(difference: Estimate, confidence: float) -> tuple[float, float]:
@@ -181,3 +152,107 @@ def interval_of_accuracies(difference: Estimate, confidence: float) -> tuple[flo
     unseen = 1 - (1 - confidence) ** (1 / difference.n)
     reach = unseen * (1 + abs(difference.value))
     return max(difference.value - reach, -1.0), min(difference.value + reach, 1.0)
+
+
+def conclusions(verdicts: Sequence[PairVerdict]) -> list[str]:
+    """What is concluded on each pair and what would decide it, a paragraph each, and why sizes matter."""
+    asked = [each for each in verdicts if each.first != MAJORITY]
+    pairs = [list(pair) for _, pair in groupby(asked, lambda each: (each.first, each.second))]
+    told = [f"{in_words(pair)} {what_would_decide(pair)}".rstrip() for pair in pairs]
+    return told + [SIZES] * any(each.answer.endswith(OTHER_PARAMETERS) for each in asked)
+
+
+def in_words(verdicts: Sequence[PairVerdict]) -> str:
+    """The verdicts on one pair with the differences, in a sentence, and what they mean together.
+
+    >>> known = {"loss": Estimate(0.001, 0.002, 200), "trace": Estimate(-5.0, 1.0, 200)}
+    >>> asked = {"loss": "same loss", "trace": "flatter"}
+    >>> pair = [PairVerdict(asked[name], name, "a", "b", difference=known[name]) for name in known]
+    >>> in_words(answered(pair, {"a": 2.0}))
+    'b against a: same loss to within 1 %: yes (0.0010 ± 0.0020); flatter: b (-5.0 ± 1.0).'
+    """
+    told = "; ".join(map(_question_and_answer, verdicts))
+    sentence = f"{verdicts[0].second} against {verdicts[0].first}: {told}."
+    return " ".join([sentence, *_taken_together(verdicts)])
+
+
+def _question_and_answer(verdict: PairVerdict) -> str:
+    of = "" if verdict.measured in (LOSS, TRACE) else f" ({verdict.measured})"
+    difference = "" if verdict.difference is None else f" ({verdict.difference})"
+    return f"{verdict.question}{of}: {verdict.answer}{difference}"
+
+
+def _taken_together(verdicts: Sequence[PairVerdict]) -> list[str]:
+    """What the answers on one pair say of one another, a sentence each."""
+    answers = {each.measured: each.answer for each in verdicts}
+    pair = {verdicts[0].first, verdicts[0].second}
+    better = {answers[name] for name in ACCURACIES if answers.get(name) in pair}
+    flatter = answers.get(TRACE) if answers.get(TRACE) in pair else None
+    found = []
+    if better or flatter:
+        if answers.get(LOSS) == "no":
+            found.append(f"{_lower(verdicts)} has the lower loss, which alone may account for the rest.")
+        if answers.get(LOSS) == OPEN:
+            found.append("The losses may differ by more, which alone may account for the rest.")
+    if answers.get(LOSS) == "yes" and flatter and len(better) == 1:
+        found.append(f"At one loss, the flatter {'is' if flatter in better else 'is not'} the better.")
+    if flatter and {flatter, answers.get(NORMALISED)} == pair:
+        found.append(
+            "Relative to the size of the weights it is the other way round, so that a rescaling may be all "
+            "there is to it."
+        )
+    return found
+
+
+def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
+    """What would decide the open questions on one pair, in a sentence; empty if none is open.
+
+    Not those on the `NORMALISED` trace, by which that on the trace is checked.
+
+    >>> loss = PairVerdict("same loss", "loss", "a", "b", needed=1234.0)
+    >>> what_would_decide([loss, PairVerdict("better", "probe", "a", "b", needed=99.0)])
+    'Open questions would be decided by about 1,300 sentences (same loss) and by more test examples or ...'
+    """
+    open_ones = [each for each in verdicts if each.answer == OPEN and each.measured != NORMALISED]
+    if open_ones and (same := _same_model(verdicts)):
+        return same
+    needs = []
+    for each in open_ones:
+        asked = each.question if each.measured in (LOSS, TRACE) else each.measured.replace("_", " ")
+        if each.measured in ACCURACIES:
+            needs.append(f"more test examples or seeds ({asked})")
+        elif math.isfinite(each.needed) and each.measured in (LOSS, TRACE):
+            needs.append(f"{about(each.needed)} sentences ({asked})")
+        else:
+            needs.append(f"more sentences or draws ({asked})")
+    if not needs:
+        return ""
+    return f"Open questions would be decided by {' and by '.join(needs)}, if the differences are those found."
+
+
+def about(sentences: float) -> str:
+    """A number of sentences that would settle a question, in words: two digits, rounded up.
+
+    >>> about(20.3), about(1234.2), about(MOST_SENTENCES)
+    ('about 21', 'about 1,300', 'more than a billion')
+    """
+    if sentences >= MOST_SENTENCES:
+        return "more than a billion"
+    step = 10 ** max(0, len(str(math.ceil(sentences))) - 2)
+    return f"about {math.ceil(sentences / step) * step:,}"
+
+
+def _same_model(verdicts: Sequence[PairVerdict]) -> str:
+    """That no sentence of a text tells two models apart, nor a task if there is one; empty if any does."""
+    differences = {each.measured: each.difference for each in verdicts if each.difference is not None}
+    if any(each.value or each.standard_error for each in differences.values()):
+        return ""
+    counts = [each.n for name, each in differences.items() if name not in ACCURACIES]
+    names = f"{verdicts[0].first} and {verdicts[0].second}"
+    return f"Nothing differs on {counts[0]:,} sentences: {names} are the same model." if counts else ""
+
+
+def _lower(verdicts: Sequence[PairVerdict]) -> str:
+    """Which has the lower loss, if the two differ."""
+    loss = next(each for each in verdicts if each.measured == LOSS)
+    return loss.second if loss.high < 0 else loss.first

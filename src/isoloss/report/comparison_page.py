@@ -9,21 +9,24 @@ from markupsafe import Markup
 
 from isoloss.measurements.checkpoint_comparison import Comparison
 from isoloss.measurements.compared_checkpoints import (
-    ACCURACIES,
-    FINE_TUNING,
-    LOSS,
-    PROBE,
-    TRACE,
     Checkpoint,
     not_comparable,
 )
-from isoloss.measurements.flatter_verdict import SAME_LOSS
-from isoloss.measurements.measured_models import CONFIDENCE
 from isoloss.measurements.task_texts import DESCRIPTION
-from isoloss.measurements.verdicts import MAJORITY, PairVerdict, pair_sentences
+from isoloss.measurements.verdicts import (
+    ACCURACIES,
+    FINE_TUNING,
+    LOSS,
+    MAJORITY,
+    PROBE,
+    TRACE,
+    PairVerdict,
+    conclusions,
+)
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import html_table
+from isoloss.results.estimate import CONFIDENCE
 from isoloss.results.record import Record, as_text
 
 CHECKPOINT = Colour("checkpoint", "checkpoint")
@@ -33,12 +36,6 @@ ACCURACY_AXIS = Axis("accuracy", "accuracy on the task", "accuracy_error")
 
 WAYS = {PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
 
-SIZES = (
-    "The trace is a sum over parameters. Checkpoints of different sizes or architectures have different "
-    "parameters, so their traces are shown side by side but not compared: a model twice as wide has four "
-    "times as many weights. isoloss enlarge writes a small model with the parameters of a large one."
-)
-
 
 @dataclass(frozen=True)
 class PageDetails:
@@ -47,14 +44,13 @@ class PageDetails:
     settings: tuple[tuple[str, str], ...]
     notices: tuple[str, ...]
     command: str
-    same_loss: float = SAME_LOSS
     complete: bool = True
 
 
 def comparison_page(comparison: Comparison, verdicts: Sequence[PairVerdict], details: PageDetails) -> Page:
     """The page of everything measured so far."""
     sections = [
-        Section("Differences", _HOW_DECIDED, markup=_differences(verdicts)),
+        differences(verdicts),
         Section("Checkpoints", markup=_checkpoints(comparison)),
         Section("Parts of the trace", markup=_groups(comparison)),
         Section("How it was measured", _HOW_MEASURED, rows=details.settings, code=details.command),
@@ -62,7 +58,7 @@ def comparison_page(comparison: Comparison, verdicts: Sequence[PairVerdict], det
     return Page(
         name="comparison",
         title=" · ".join(checkpoint.name for checkpoint in comparison.checkpoints),
-        text=tuple(pair_sentences(verdicts, details.same_loss)) or ("Nothing can be compared yet.",),
+        text=tuple(conclusions(verdicts)) or ("Nothing can be compared yet.",),
         panels=tuple(drawn(panel) for panel in comparison_panels(comparison)),
         sections=tuple(section for section in sections if section.markup or section.rows),
         notices=_notices(comparison, details),
@@ -112,11 +108,6 @@ def comparison_panels(comparison: Comparison) -> list[Panel]:
     return panels
 
 
-_HOW_DECIDED = (
-    "One checkpoint’s number minus another’s, on the same sentences, masks and signs, or on the same test "
-    "examples and seeds. A verdict is given where the whole interval agrees with it, and is left open "
-    f"otherwise; all intervals of the table hold jointly with {100 * CONFIDENCE:g} % confidence."
-)
 _CUT = (
     (LOSS, "cut", "sentences of the text were truncated to what the model can read"),
     (LOSS, "too_short", "sentences of the text have nothing to predict and are left out"),
@@ -163,7 +154,15 @@ def _accuracies(comparison: Comparison) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def _differences(verdicts: Sequence[PairVerdict]) -> Markup:
+_HOW_DECIDED = (
+    "One model’s number minus another’s, on the same sentences, masks and signs, or on the same test "
+    "examples and seeds. A verdict is given where the whole interval agrees with it, and is left open "
+    f"otherwise; all intervals of the table hold jointly with {100 * CONFIDENCE:g} % confidence."
+)
+
+
+def differences(verdicts: Sequence[PairVerdict]) -> Section:
+    """A row per verdict, on this page and on that of `isoloss flatness`."""
     rows = [
         (
             f"{each.second} less {each.first}",
@@ -176,13 +175,13 @@ def _differences(verdicts: Sequence[PairVerdict]) -> Markup:
         for each in verdicts
     ]
     titles = ("pair", "measured", "difference", "interval", "n", "verdict")
-    return html_table(titles, rows) if rows else Markup()
+    return Section("Differences", _HOW_DECIDED, markup=html_table(titles, rows) if rows else Markup())
 
 
 def _checkpoints(comparison: Comparison) -> Markup:
     titles = ("checkpoint", "architecture", "predicts", "parameters", "longest text", "weights", "tokenizer")
     rows = (
-        (c.name, c.kind, c.prediction, c.parameters, c.longest, c.weights[:12], c.tokenizer[:12])
+        (c.name, c.kind, c.prediction.name, c.parameters, c.longest, c.weights[:12], c.tokenizer[:12])
         for c in comparison.checkpoints
     )
     return html_table(titles, rows)
@@ -206,9 +205,6 @@ def _notices(comparison: Comparison, details: PageDetails) -> tuple[str, ...]:
     notices = [*details.notices, *_left_out(comparison)]
     if not details.complete:
         notices.insert(0, "Not everything has been measured yet: the same command goes on from here.")
-    traced = [each for each in comparison.checkpoints if comparison.measurement(each, TRACE) is not None]
-    if any(not each.built_as(traced[0]) for each in traced):
-        notices.append(SIZES)
     return tuple(notices)
 
 

@@ -8,12 +8,14 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.curvature.weight_changes import Rounding
-from isoloss.measurements.measured_models import CONFIDENCE, MeasuredModels, row_title
+from isoloss.measurements.measured_models import MeasuredModels, row_title
 from isoloss.measurements.sensitivity import UNIT, WHOLE, PartUnderChange, beyond_trust
+from isoloss.measurements.verdicts import PairVerdict, conclusions
 from isoloss.panels import Axis, Bars, Chart, Colour, Lines, Panel
+from isoloss.report.comparison_page import differences
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import html_table
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import CONFIDENCE, Estimate
 from isoloss.results.record import Record
 
 INTERVALS = f"Lines, and what follows ±, are {100 * CONFIDENCE:g} % intervals."
@@ -21,7 +23,12 @@ _STEP = re.compile(r"(\d+)/?$")
 _LAYER = re.compile(r"((?:decoder )?layer \d+) (.+)")
 
 
-def flatness_page(measured: Sequence[MeasuredModels], sentences: Sequence[str], command: str) -> Page:
+def flatness_page(
+    measured: Sequence[MeasuredModels],
+    verdicts: Sequence[PairVerdict],
+    sentences: Sequence[str],
+    command: str,
+) -> Page:
     """A page of all quantities of all models; `sentences` are those below the tables, a paragraph each."""
     models = list(dict.fromkeys(record.checkpoint for each in measured for record in each.records))
     quantities = ", ".join(each.quantity.replace("_", " ") for each in measured)
@@ -39,9 +46,10 @@ def flatness_page(measured: Sequence[MeasuredModels], sentences: Sequence[str], 
     return Page(
         name="flatness",
         title=f"{quantities[:1].upper()}{quantities[1:]} of {' · '.join(models)}",
-        text=tuple(sentences),
+        text=(*conclusions(verdicts), *sentences),
         panels=tuple(map(drawn, panels)),
         sections=(
+            *([differences(verdicts)] if verdicts else []),
             *(Section(each.quantity, markup=_table(each)) for each in measured),
             Section("How it was measured", code=command),
         ),

@@ -11,6 +11,8 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.results.record import Record, Setting, as_text
 
+CONFIDENCE = 0.95
+"""Probability, at least, that all intervals shown together hold what they are intervals of."""
 LARGEST_EXPONENT = 700.0
 """Of intervals on the scale of logarithms: beyond it, a number is too large for a float."""
 

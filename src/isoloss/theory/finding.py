@@ -9,14 +9,11 @@ import numpy as np
 
 from isoloss.panels import Panel
 from isoloss.progress import Progress
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import CONFIDENCE, Estimate
 from isoloss.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-CONFIDENCE = 0.95
-"""Of a measured number's interval, Student's with n - 1 degrees of freedom."""
 
 Relation = Literal["equal to", "at least", "at most"]
 

@@ -32,7 +32,8 @@ class NormalisedTraceQuantity:
         counts, whole = found.parameters.settings, found.whole_estimate
         by_tensor = subject.record("normalised_fisher_trace", found.estimate, "nats", seed, **counts)
         wholly = subject.record("wholly_normalised_fisher_trace", whole, "nats", seed, **counts)
-        return Measurement([by_tensor, wholly])
+        values = {by_tensor.quantity: found.by_tensor, wholly.quantity: found.whole}
+        return Measurement([by_tensor, wholly], values)
 
 
 on_sentences = NormalisedTraceQuantity
