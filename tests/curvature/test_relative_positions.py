@@ -19,7 +19,7 @@ from transformers.models.switch_transformers.modeling_switch_transformers import
 
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.curvature.weight_changes import Noise, differences
-from isoloss.models.task_heads import TargetToken, target_batch
+from isoloss.objectives.answers import TargetToken, target_batch
 from isoloss.objectives.pretrained import PretrainedMasked, masked_batch
 
 TOKENS = 11

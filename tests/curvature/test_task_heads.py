@@ -42,15 +42,14 @@ from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
-from isoloss.models.task_heads import (
+from isoloss.models.task_heads import first_of_decoder, load_with_head
+from isoloss.objectives.answers import (
     SequenceClass,
     SequenceLabels,
     TargetToken,
     TokenClass,
     class_batch,
-    first_of_decoder,
     labels_batch,
-    load_with_head,
     target_batch,
     token_class_batch,
 )

@@ -23,8 +23,9 @@ from transformers import (
 
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
+from isoloss.models.folder_configuration import head_of
 from isoloss.models.loading import load_any_language_model, what_is_predicted
-from isoloss.models.task_heads import configuration_with_head, head_of, load_with_head
+from isoloss.models.task_heads import configuration_with_head, load_with_head
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch

@@ -6,7 +6,8 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
-from isoloss.models.task_heads import SequenceClass, class_batch, configuration_with_head, load_with_head
+from isoloss.models.task_heads import configuration_with_head, load_with_head
+from isoloss.objectives.answers import SequenceClass, class_batch
 from isoloss.objectives.pretrained import SentencesApart
 
 TEXTS = [[1, 2, 3, 5, 5], [4, 5], [6, 7, 8], [9, 5, 0, 1, 2, 5]]

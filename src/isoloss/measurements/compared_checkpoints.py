@@ -14,6 +14,7 @@ from isoloss.measurements.labelled_inputs import padding_token
 from isoloss.measurements.models_together import load_together, pad_token_of
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.verdicts import ACCURACIES, LOSS, LOWER, OTHER_PARAMETERS
+from isoloss.models.folder_configuration import Head, head_of
 from isoloss.models.loading import (
     Prediction,
     longest_sentence,
@@ -21,7 +22,7 @@ from isoloss.models.loading import (
     refuse_bare_encoder,
     what_is_predicted,
 )
-from isoloss.models.task_heads import Head, first_of_decoder, head_of
+from isoloss.models.task_heads import first_of_decoder
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 from isoloss.progress import Progress, silent
 from isoloss.results.tensors import tensors_digest

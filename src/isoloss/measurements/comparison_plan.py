@@ -33,8 +33,9 @@ from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import SampledBatches, predicting_of
 from isoloss.measurements.task_texts import task_features
 from isoloss.measurements.verdicts import FINE_TUNING, LOSS, LOWER, PROBE, TRACE
+from isoloss.models.folder_configuration import head_of
 from isoloss.models.loading import Prediction
-from isoloss.models.task_heads import configuration_with_head, head_of
+from isoloss.models.task_heads import configuration_with_head
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.estimate import sample_mean

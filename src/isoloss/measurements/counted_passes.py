@@ -21,9 +21,10 @@ from isoloss.curvature.per_sentence.traces import sentences_at_once
 from isoloss.device import Heap
 from isoloss.errors import BadInput
 from isoloss.measurements.inspected_model import asked
+from isoloss.models.folder_configuration import Head
 from isoloss.models.hub import quiet, refusing, sized_as_published
 from isoloss.models.loading import Prediction, longest_sentence, with_experts_apart
-from isoloss.models.task_heads import Head, class_of_head
+from isoloss.models.task_heads import class_of_head
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode
 

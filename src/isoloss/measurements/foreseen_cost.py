@@ -22,10 +22,11 @@ from isoloss.errors import is_failure, reason_of
 from isoloss.measurements.counted_passes import Counted, class_of, counted_passes, without_storage
 from isoloss.measurements.inspected_model import asked
 from isoloss.measurements.sampled_batches import FIRST_SENTENCES, SENTENCES_A_BATCH
+from isoloss.models.folder_configuration import Head, head_of
 from isoloss.models.hub import quiet, refusing
 from isoloss.models.loading import Prediction, configuration_of, longest_sentence, number_of_tokens
 from isoloss.models.stored_weights import HALVES
-from isoloss.models.task_heads import Head, configuration_with_head, head_of
+from isoloss.models.task_heads import configuration_with_head
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress, silent
 

@@ -27,17 +27,12 @@ from isoloss.measurements.models_together import (
     source_for,
 )
 from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH
+from isoloss.models.folder_configuration import Head
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, longest_sentence, number_of_tokens
-from isoloss.models.task_heads import (
-    Head,
-    class_batch,
-    first_of_decoder,
-    labels_batch,
-    target_batch,
-    token_class_batch,
-)
+from isoloss.models.task_heads import first_of_decoder
 from isoloss.models.tokenizer import highest_token, load_tokenizer, lost_capitals
+from isoloss.objectives.answers import class_batch, labels_batch, target_batch, token_class_batch
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import (

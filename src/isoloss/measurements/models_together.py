@@ -17,6 +17,7 @@ from isoloss.corpora.token_sentences import (
 )
 from isoloss.errors import BadInput
 from isoloss.measurements.sampled_batches import OneMask, Predicting, SampledBatches, predicting_of
+from isoloss.models.folder_configuration import Head, head_of
 from isoloss.models.loading import (
     Prediction,
     load_any_language_model,
@@ -25,7 +26,6 @@ from isoloss.models.loading import (
     refuse_bare_encoder,
     what_is_predicted,
 )
-from isoloss.models.task_heads import Head, class_numbers, first_of_decoder, head_of, load_with_head
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def load_together(
         if head is None:
             model, predictions[name] = load_any_language_model(name, prediction, precision)
         else:
+            from isoloss.models.task_heads import load_with_head  # language models need not wait for it
+
             model, predictions[name] = load_with_head(name, head, precision), head
         if pattern is not None:
             _freeze_all_but(model, pattern, name)
@@ -175,6 +177,7 @@ def read_answers(
     Raises BadInput if no table is given, or one without that, and for models with other classes.
     """
     from isoloss.corpora import answered_texts
+    from isoloss.models.task_heads import class_numbers
 
     first, *others = configurations
     if path is None:
@@ -213,8 +216,11 @@ def predicting(
             if prediction != "causal":
                 what = f"the head of a task ({prediction}) predicts no masked tokens"
             raise BadInput(f"{what}; leave the options of masks out")
-        start = first_of_decoder(next(iter(models.values()))) if prediction == "target text" else None
-        return predicting_of(prediction, None, MASK_RATE, start)
+        if prediction != "target text":
+            return predicting_of(prediction, None, MASK_RATE, None)
+        from isoloss.models.task_heads import first_of_decoder
+
+        return predicting_of(prediction, None, MASK_RATE, first_of_decoder(next(iter(models.values()))))
     first, model = next(iter(models.items()))
     mask = _mask_token_of(first) if mask_token is None else mask_token
     if not 0 <= mask < number_of_tokens(model):

@@ -8,10 +8,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.curvature.stopping import RunningEstimate
-from isoloss.languages.language import Language
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.batch import Objective, PretrainingObjective
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress
@@ -19,9 +16,8 @@ from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, Setting, Values
 
 Source = TypeVar("Source", covariant=True)
-AnySource = Language | PackedCorpus | SampledBatches | None
-"""What a model was trained on, or where nobody knows that, a text to measure it on."""
-LANGUAGES_AND_TEXT: tuple[type, ...] = (Language, PackedCorpus, SampledBatches)
+LANGUAGES_AND_TEXT: tuple[type, ...] = (object,)
+"""`Quantity.sources` of one that is measured on any language, on real text, and on a text of the user's."""
 Columns = dict[str, Setting]
 """A quantity's part of a row of an experiment's table: its numbers, their errors, their n."""
 
@@ -88,7 +84,7 @@ class Quantity(Protocol):
 
     @property
     def sources(self) -> tuple[type, ...]:
-        """The types of what the data may be drawn from, such as `LANGUAGES_AND_TEXT`."""
+        """What data may be drawn from: `Language`, `PackedCorpus`, `SampledBatches`, or any (`object`)."""
         ...
 
     @property
@@ -166,6 +162,11 @@ def _in_order(columns: Iterable[str], records: Iterable[Record]) -> Columns:
     for column, record in zip(columns, records, strict=False):
         found |= value_and_error(column, record)
     return found
+def takes(quantity: Quantity, source: type) -> bool:
+    """Whether the quantity's data may be drawn from that, one of `Quantity.sources`."""
+    return not {object, source}.isdisjoint(quantity.sources)
+
+
 
 
 def columns_in_order(

@@ -8,16 +8,6 @@ import torch
 
 from isoloss.corpora.token_sentences import Corpus, TokenSentence
 from isoloss.errors import BadInput
-from isoloss.models.task_heads import (
-    SequenceClass,
-    SequenceLabels,
-    TargetToken,
-    TokenClass,
-    class_batch,
-    labels_batch,
-    target_batch,
-    token_class_batch,
-)
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.pretrained import (
     PretrainedCausal,
@@ -83,6 +73,8 @@ class TextClasses:
     @property
     def objective(self) -> Objective:
         """How the predictions are read off a model, as of the others."""
+        from isoloss.objectives.answers import SequenceClass, TokenClass  # language models need none
+
         return TokenClass() if self.of_tokens else SequenceClass()
 
     @property
@@ -97,10 +89,16 @@ class TextClasses:
 class TextLabels:
     """Of each text and each class, whether the class is one of the text's."""
 
-    objective: ClassVar[Objective] = SequenceLabels()
     estimand: ClassVar[str] = (
         "mean over texts of the mean over all classes, each of which is predicted to be or not"
     )
+
+    @property
+    def objective(self) -> Objective:
+        """See `TextClasses.objective`."""
+        from isoloss.objectives.answers import SequenceLabels
+
+        return SequenceLabels()
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,14 @@ class TargetText:
     """Every token of a target; its decoder reads `start` first, None: the target's own last token."""
 
     start: int | None
-    objective: ClassVar[Objective] = TargetToken()
     estimand: ClassVar[str] = "mean over texts of the mean over the tokens of their targets"
+
+    @property
+    def objective(self) -> Objective:
+        """See `TextClasses.objective`."""
+        from isoloss.objectives.answers import TargetToken
+
+        return TargetToken()
 
 
 Predicting = OneMask | ShareMasked | NextToken | TextClasses | TextLabels | TargetText
@@ -214,17 +218,8 @@ class SampledBatches:
         sentences = [sentence.ids for _, sentence in usable]
         if isinstance(self.predicting, NextToken):
             return next_token_batch(sentences, self.pad_token)
-        answers = [sentence.answer for _, sentence in usable]
-        if isinstance(self.predicting, TargetText):
-            return target_batch(sentences, answers, self.predicting.start, self.pad_token)
-        if isinstance(self.predicting, TextClasses):
-            if self.predicting.of_tokens:
-                return token_class_batch(sentences, answers, self.pad_token)
-            classes = class_batch(sentences, [answer[0] for answer in answers], self.pad_token)
-            return self._typed(classes, [sentence for _, sentence in usable])
-        if isinstance(self.predicting, TextLabels):
-            labels = labels_batch(sentences, answers, self.pad_token)
-            return self._typed(labels, [sentence for _, sentence in usable])
+        if not isinstance(self.predicting, OneMask | ShareMasked):
+            return self._answers(self.predicting, [sentence for _, sentence in usable])
         share = self.predicting.share if isinstance(self.predicting, ShareMasked) else None
         generator = torch.Generator()
         places = [
@@ -234,6 +229,21 @@ class SampledBatches:
             for number, sentence in usable
         ]
         return masked_batch(sentences, places, self.predicting.mask_token, self.pad_token)
+
+    def _answers(
+        self, predicting: TextClasses | TextLabels | TargetText, sentences: Sequence[TokenSentence]
+    ) -> Batch:
+        from isoloss.objectives import answers as of_texts
+
+        texts, answers = [each.ids for each in sentences], [each.answer for each in sentences]
+        if isinstance(predicting, TargetText):
+            return of_texts.target_batch(texts, answers, predicting.start, self.pad_token)
+        if isinstance(predicting, TextLabels):
+            return self._typed(of_texts.labels_batch(texts, answers, self.pad_token), sentences)
+        if predicting.of_tokens:
+            return of_texts.token_class_batch(texts, answers, self.pad_token)
+        classes = of_texts.class_batch(texts, [answer[0] for answer in answers], self.pad_token)
+        return self._typed(classes, sentences)
 
     @staticmethod
     def _typed(batch: Batch, sentences: Sequence[TokenSentence]) -> Batch:

@@ -1,7 +1,7 @@
 """The curvature of a checkpoint's loss along an update: its gradient, or what leads to another checkpoint."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -10,7 +10,7 @@ from isoloss.curvature.directional_curvature import difference_of, directional_s
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.models_together import load_together
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.models.loading import Prediction
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
 from isoloss.progress import Progress
@@ -37,7 +37,7 @@ class DirectionalSharpnessQuantity:
     towards: str | None = None
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`directional_sharpness` and its groups' parts, with the length of v in the settings."""
         direction = None
