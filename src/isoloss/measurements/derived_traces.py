@@ -98,7 +98,7 @@ class TraceDescentQuantity:
             model, subject.objective, batch, distance, seed=self.seed, progress=progress
         )
         name, unit = "trace_descent_rate", "nats per squared parameter and unit of η²k / 4B"
-        return Measurement([subject.record(name, rate, unit, self.seed, sentences=len(batch))])
+        return subject.measurement(name, rate, unit, self.seed, {"sentences": len(batch)})
 
 
 EIGENVALUE_TOLERANCE = 1e-2
@@ -134,7 +134,7 @@ class StableRateQuantity:
         trace = fisher_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
         found, unit = stable_rate(top, trace.estimate, self.batch), "squared parameters per nat"
         more = {"batch": self.batch, "top_eigenvalue": top.value, "trace": trace.estimate.value}
-        return Measurement([subject.record("stable_rate", found, unit, self.seed, **more)])
+        return subject.measurement("stable_rate", found, unit, self.seed, more)
 
 
 def stable_rate(top: Estimate, trace: Estimate, batch: int) -> Estimate:

@@ -43,8 +43,32 @@ class Subject(Generic[Source]):
         """An estimate as a record, with settings `more` in addition to the subject's."""
         return estimate.record(quantity, unit, seed, self.checkpoint, {**self.settings, **more})
 
+    def measurement(
+        self,
+        quantity: str,
+        estimate: Estimate,
+        unit: str,
+        seed: int | None,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        values: Tensor | None = None,
+        groups: Mapping[str, Estimate] | None = None,
+    ) -> "Measurement":
+        """That of one number: its record, those of its `groups`, and its `values` per independent unit.
+
+        >>> from isoloss.objectives.pretrained import PretrainedCausal
+        >>> subject = Subject("step-3", PretrainedCausal(), {"step": 3}, None)
+        >>> mean = Estimate(2.0, 0.5, 9)
+        >>> found = subject.measurement("loss", mean, "nats", seed=7, groups={"head": mean})
+        >>> [(record.quantity, record.settings) for record in found.records]
+        [('loss', {'step': 3}), ('loss_of_group', {'step': 3, 'group': 'head'})]
+        """
+        whole = self.record(quantity, estimate, unit, seed, **(settings or {}))
+        parts = self.group_records(quantity, groups or {}, unit, seed)
+        return Measurement([whole, *parts], {} if values is None else {quantity: values})
+
     def group_records(
-        self, quantity: str, groups: Mapping[str, Estimate], unit: str, seed: int
+        self, quantity: str, groups: Mapping[str, Estimate], unit: str, seed: int | None
     ) -> list[Record]:
         """One record `quantity`_of_group for each part of a model, named in its settings."""
         return [
@@ -121,7 +145,7 @@ class Running(RunningEstimate, Protocol):
         ...
 
     def result(self, stopped: str, sentences: int | None = None) -> Any:
-        """The result so far, or of the first `sentences`; it has a `difference` from another one."""
+        """The result so far, or of the first `sentences`."""
         ...
 
 
@@ -136,6 +160,11 @@ class StopsAnywhere(Protocol):
     def measurement(self, result: Any, subject: Subject[Any]) -> Measurement:
         """The records of a result of `running`."""
         ...
+
+
+def takes(quantity: Quantity, source: type) -> bool:
+    """Whether the quantity's data may be drawn from that, one of `Quantity.sources`."""
+    return not {object, source}.isdisjoint(quantity.sources)
 
 
 def value_and_error(column: str, record: Record) -> Columns:
@@ -162,11 +191,6 @@ def _in_order(columns: Iterable[str], records: Iterable[Record]) -> Columns:
     for column, record in zip(columns, records, strict=False):
         found |= value_and_error(column, record)
     return found
-def takes(quantity: Quantity, source: type) -> bool:
-    """Whether the quantity's data may be drawn from that, one of `Quantity.sources`."""
-    return not {object, source}.isdisjoint(quantity.sources)
-
-
 
 
 def columns_in_order(

@@ -57,4 +57,4 @@ class RuleReadingQuantity:
                 f"whose rule does, or ask for what this one reports: {', '.join(readings) or 'nothing'}"
             )
         found = Estimate(readings[self.reading], 0.0, 1)
-        return Measurement([subject.record("rule_reading", found, "", None, reading=self.reading)])
+        return subject.measurement("rule_reading", found, "", None, {"reading": self.reading})

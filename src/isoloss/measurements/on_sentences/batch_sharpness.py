@@ -34,8 +34,8 @@ class BatchSharpnessQuantity:
         joined = FixedSentences((drawn.joined,))
         found = batch_sharpness(model, **given(joined, subject, progress), batch=self.batch)
         more = {"batch": self.batch, "sentences": found.sentences, **found.parameters.settings}
-        record = subject.record("batch_sharpness", found.estimate, TRACE_UNIT, self.seed, **more)
-        return Measurement([record], {"batch_sharpness": found.by_batch})
+        name, values = "batch_sharpness", found.by_batch
+        return subject.measurement(name, found.estimate, TRACE_UNIT, self.seed, more, values=values)
 
 
 def on_sentences(sentences: int, seed: int, value: str | None = None) -> BatchSharpnessQuantity:

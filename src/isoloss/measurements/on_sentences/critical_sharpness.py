@@ -30,7 +30,7 @@ class CriticalSharpnessQuantity:
         found = critical_sharpness(model, **given(drawn, subject, progress))
         more = {"learning_rate": found.learning_rate, "passes": found.passes, **found.parameters.settings}
         unit = "1 / learning rate"
-        return Measurement([subject.record("critical_sharpness", found.estimate, unit, self.seed, **more)])
+        return subject.measurement("critical_sharpness", found.estimate, unit, self.seed, more)
 
 
 on_sentences = CriticalSharpnessQuantity

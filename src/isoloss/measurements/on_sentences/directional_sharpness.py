@@ -47,16 +47,21 @@ class DirectionalSharpnessQuantity:
             loaded, _ = load_together([self.towards], _PREDICTIONS.get(type(reads)), first.dtype, "cpu", None)
             direction = difference_of(model, loaded[self.towards])
         found = directional_sharpness(model, **given(drawn, subject, progress), direction=direction)
-        quantity, seed = "directional_sharpness", self.seed
         settings: dict[str, Setting] = {
             "towards": self.towards or "the gradient",
             "length": found.norm,
             "sentences": found.sentences,
             **found.parameters.settings,
         }
-        whole = subject.record(quantity, found.estimate, TRACE_UNIT, seed, **settings)
-        parts = subject.group_records(quantity, found.groups, TRACE_UNIT, seed)
-        return Measurement([whole, *parts], {quantity: found.by_block})
+        return subject.measurement(
+            "directional_sharpness",
+            found.estimate,
+            TRACE_UNIT,
+            self.seed,
+            settings,
+            values=found.by_block,
+            groups=found.groups,
+        )
 
 
 def on_sentences(sentences: int, seed: int, value: str | None = None) -> DirectionalSharpnessQuantity:

@@ -42,9 +42,8 @@ class TopEigenvalueQuantity:
             "products": found.products,
             **found.parameters.settings,
         }
-        quantity, seed = "hessian_top_eigenvalue", self.seed
-        whole = subject.record(quantity, found.estimate, TRACE_UNIT, seed, **more)
-        return Measurement([whole, *subject.group_records(quantity, found.groups, TRACE_UNIT, seed)])
+        name, seed = "hessian_top_eigenvalue", self.seed
+        return subject.measurement(name, found.estimate, TRACE_UNIT, seed, more, groups=found.groups)
 
 
 TOLERANCE = 1e-3

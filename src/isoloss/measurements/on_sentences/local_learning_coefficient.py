@@ -65,8 +65,7 @@ class LocalLearningCoefficientQuantity:
             **found.parameters.settings,
         }
         name = "local_learning_coefficient"
-        record = subject.record(name, found.estimate, "parameters", self.seed, **more)
-        return Measurement([record], {name: found.by_chain})
+        return subject.measurement(name, found.estimate, "parameters", self.seed, more, values=found.by_chain)
 
 
 def on_sentences(sentences: int, seed: int, value: str | None = None) -> LocalLearningCoefficientQuantity:

@@ -56,7 +56,7 @@ class RelativeCriticalSharpnessQuantity:
             **found.parameters.settings,
         }
         unit, name = "1 / learning rate", "relative_critical_sharpness"
-        return Measurement([subject.record(name, found.estimate, unit, self.seed, **more)])
+        return subject.measurement(name, found.estimate, unit, self.seed, more)
 
     def _of_other(self, model: nn.Module, subject: Subject[Any]) -> list[Batch]:
         """The other text's sentences, read and masked as those of the subject's text are."""

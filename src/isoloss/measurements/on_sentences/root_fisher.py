@@ -30,7 +30,7 @@ class RootFisherQuantity:
         batch = drawn.joined
         found = fisher_diagonal(model, subject.objective, batch, progress=progress).root_sum
         unit = "square root of nats, summed over parameters"
-        return Measurement([subject.record("sum_root_fisher", found, unit, self.seed, sentences=len(batch))])
+        return subject.measurement("sum_root_fisher", found, unit, self.seed, {"sentences": len(batch)})
 
 
 on_sentences = RootFisherQuantity

@@ -28,8 +28,9 @@ class UnitTraceQuantity:
     ) -> Measurement:
         """`unit_trace`, in nats, with its values per sentence."""
         found = unit_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
-        record = subject.record("unit_trace", found.estimate, "nats", self.seed, units=found.units)
-        return Measurement([record], {"unit_trace": found.values})
+        return subject.measurement(
+            "unit_trace", found.estimate, "nats", self.seed, {"units": found.units}, values=found.values
+        )
 
 
 on_sentences = UnitTraceQuantity
