@@ -22,7 +22,7 @@ from isoloss.corpora.token_sentences import read_text_corpus
 from isoloss.curvature.predicted_kl import measured_kl
 from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.experiments.languages import second_grammar
-from isoloss.measurements.models_together import load_together, sampled_batches
+from isoloss.measurements.models_on_text import load_predicting, prediction_of, sampled_batches
 from isoloss.measurements.sensitivity import (
     WHOLE,
     PartUnderChange,
@@ -82,9 +82,9 @@ def trained(name: str, seed: int, steps: int, sentences: int) -> Case:
 
 def in_folder(folder: str, text: Path, sentences: int) -> Case:
     """A published model, and a text for it."""
-    models, prediction = load_together([folder], None, torch.float32, "cpu", None)
-    (model,) = models.values()
-    sampled = sampled_batches(models, prediction, read_text_corpus(text), seed=0)
+    prediction = prediction_of(folder)
+    model = load_predicting(folder, prediction)
+    sampled = sampled_batches({folder: model}, prediction, read_text_corpus(text), seed=0)
     batches = sampled.first(2 * sentences)
     pieces = [
         each.part(start, min(start + 8, len(each))) for each in batches for start in range(0, len(each), 8)

@@ -19,9 +19,10 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedM
 from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bits
-from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
+from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.hub import quiet
-from isoloss.models.loading import Prediction
+from isoloss.models.loading import LanguageObjective
 from isoloss.objectives.batch import Batch
 
 LENGTHS = (7, 4, 6, 4, 12, 3, 5, 6)
@@ -37,12 +38,12 @@ class Outcome:
     """The outcome for one type: how its tensors were measured, or a sentence on why it was not."""
 
     model_type: str
-    predicts: Prediction
+    predicts: LanguageObjective
     answer: Answer
     how: str
 
 
-def outcome(model_type: str, predicts: Prediction) -> Outcome:
+def outcome(model_type: str, predicts: LanguageObjective) -> Outcome:
     """Build, save, measure through the command and compare; skipped if plain transformers cannot."""
     with tempfile.TemporaryDirectory() as name, quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -56,7 +57,7 @@ def outcome(model_type: str, predicts: Prediction) -> Outcome:
     return Outcome(model_type, predicts, answer, how)
 
 
-def _oracle(folder: Path, model_type: str, predicts: Prediction) -> tuple[str, list[Tensor]]:
+def _oracle(folder: Path, model_type: str, predicts: LanguageObjective) -> tuple[str, list[Tensor]]:
     """The values in float64, or in float32 for types that are written for it alone."""
     try:
         return "float64", _dense_values(folder, predicts, torch.float64)
@@ -68,7 +69,7 @@ def _oracle(folder: Path, model_type: str, predicts: Prediction) -> tuple[str, l
 
 
 def _through_the_command(
-    folder: Path, predicts: Prediction, dtype: str, expected: list[Tensor]
+    folder: Path, predicts: LanguageObjective, dtype: str, expected: list[Tensor]
 ) -> tuple[Answer, str]:
     ids = folder.parent / "ids.jsonl"
     ids.write_text("".join(f"{sentence}\n" for sentence in _sentences()))
@@ -121,13 +122,13 @@ def _sentences() -> list[list[int]]:
     return [torch.randint(FIRST_WORD, TOKENS, (n,), generator=generator).tolist() for n in LENGTHS]
 
 
-def _batches(predicts: Prediction) -> Iterator[Batch]:
-    predicting = NextToken() if predicts == "causal" else ShareMasked(MASK, RATE)
+def _batches(predicts: LanguageObjective) -> Iterator[Batch]:
+    prediction = NextToken() if predicts == "causal" else MaskedTokens(RATE)
     corpus = TokenCorpus(_sentences(), list(range(1, 1 + len(LENGTHS))))
-    yield from SampledBatches(corpus, predicting, seed=0)
+    yield from SampledBatches(corpus, prediction, 0, SpecialTokens(mask=MASK))
 
 
-def _dense_values(folder: Path, predicts: Prediction, dtype: torch.dtype) -> list[Tensor]:
+def _dense_values(folder: Path, predicts: LanguageObjective, dtype: torch.dtype) -> list[Tensor]:
     """Each sentence's value by ordinary gradients, alone and without padding.
 
     Twice: as drawn, and with the mean of the output layer's part, which is used if that layer is known.

@@ -10,9 +10,9 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from isoloss.models.loading import Prediction
+from isoloss.models.loading import LanguageObjective
 
-TYPES: dict[Prediction, tuple[str, ...]] = {
+TYPES: dict[LanguageObjective, tuple[str, ...]] = {
     "masked": tuple(MODEL_FOR_MASKED_LM_MAPPING_NAMES),
     "causal": tuple(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
 }
@@ -67,7 +67,7 @@ NOISE = {"longformer": 0.02}
 CAUSAL_SWITCHES = {"is_decoder": True, "causal": True}
 
 
-def tiny_language_model(model_type: str, prediction: Prediction) -> PreTrainedModel:
+def tiny_language_model(model_type: str, prediction: LanguageObjective) -> PreTrainedModel:
     """float32, in evaluation mode, weights far from their small start; leaves the random state unchanged."""
     config = tiny_configuration(model_type, prediction)
     kind = AutoModelForMaskedLM if prediction == "masked" else AutoModelForCausalLM
@@ -83,7 +83,7 @@ def tiny_language_model(model_type: str, prediction: Prediction) -> PreTrainedMo
     return model.float().eval()
 
 
-def tiny_configuration(model_type: str, prediction: Prediction) -> PreTrainedConfig:
+def tiny_configuration(model_type: str, prediction: LanguageObjective) -> PreTrainedConfig:
     """The type's own configuration with those of `SIZES` that it has, and `ODD` for special requirements."""
     config_class = CONFIG_MAPPING[model_type]
     settings = _shrunk(config_class) | ODD.get(model_type, {})

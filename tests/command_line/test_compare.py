@@ -129,6 +129,8 @@ def test_models_of_other_kinds_are_compared_in_the_task_alone(run):
     assert {("probe", "a", "causal"), ("probe", "wide", "causal")} <= set(found)
     assert ("fisher_trace", "wide") in records(written)
     assert ("fisher_trace_difference", "wide") not in records(written)
+    models = json.loads(written)["models"]
+    assert [each["prediction"] for each in models] == ["masked", "masked", "causal"]
 
 
 @pytest.mark.usefixtures("_nothing_painted")

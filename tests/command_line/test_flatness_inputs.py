@@ -68,23 +68,36 @@ def test_the_ends_of_lines_are_no_part_of_them(flatness, models):
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "sentence"),
+    ("file", "content", "text", "sentence"),
     [
-        ("adapter_config.json", {}, "adapter_config.json names no base model"),
-        ("config.json", {"architectures": ["BertForQuestionAnswering"]}, "whose own head predicts no tokens"),
+        ("adapter_config.json", {}, "text.txt", "adapter_config.json names no base model"),
+        (
+            "config.json",
+            {"architectures": ["BertForQuestionAnswering"]},
+            "text.txt",
+            "whose own head predicts no tokens",
+        ),
         (
             "config.json",
             {"architectures": ["BertForTokenClassification"]},
+            "words.jsonl",
             "has no trained language head: it lacks classifier.bias",
+        ),
+        (
+            "config.json",
+            {"architectures": ["BertForTokenClassification"]},
+            "text.txt",
+            "text.txt is no table; a model with the head of a task is measured on one with lists",
         ),
     ],
 )
-def test_what_is_no_whole_language_model_is_refused(flatness, models, file, content, sentence):
+def test_what_is_no_whole_language_model_is_refused(flatness, models, file, content, text, sentence):
     folder = models / f"bert-with-{file}"
     shutil.copytree(models / "bert", folder, dirs_exist_ok=True)
     held = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
     (folder / file).write_text(json.dumps(held | content))
-    code, _, error = flatness(folder.name, "--text", "text.txt")
+    (models / "words.jsonl").write_text('{"tokens": ["a"], "labels": [0]}\n' * 2)
+    code, _, error = flatness(folder.name, "--text", text)
     assert code == 2
     assert sentence in error
 

@@ -12,8 +12,9 @@ from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.measurements import on_sentences
 from isoloss.measurements.on_sentences import local_learning_coefficient
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
+from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.progress import silent
 from isoloss.results.estimate import Estimate
@@ -111,7 +112,7 @@ FEWER = {
 def test_every_quantity_of_the_folder_names_its_columns(quantity):
     """As a quantity of planned runs, on the sentences of a text."""
     corpus = TokenCorpus([[3, 4, 5], [4, 5], [6, 7, 8, 9], [3, 9, 4]] * 4, list(range(1, 17)))
-    batches = SampledBatches(corpus, ShareMasked(MASK), seed=0)
+    batches = SampledBatches(corpus, MaskedTokens(), 0, SpecialTokens(mask=MASK))
     model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(TOKENS - 3, 8, 0)
     found = replace(on_sentences.quantity_named(quantity, 8, seed=0), **FEWER.get(quantity, {}))
     drawn = found.draw(batches, batches.objective, silent)

@@ -18,8 +18,8 @@ from transformers import (
     XLMWithLMHeadModel,
 )
 
-from isoloss.objectives.answers import TargetToken, target_batch
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
+from isoloss.objectives.task_heads import TargetToken, target_batch
 from tiny_language_models import BERT, CAUSAL, GROUPED, PAD, SPECIAL, tiny_language_model
 from tiny_models import far_from_the_start
 

@@ -19,8 +19,8 @@ from transformers.models.switch_transformers.modeling_switch_transformers import
 
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.curvature.weight_changes import Noise, differences
-from isoloss.objectives.answers import TargetToken, target_batch
 from isoloss.objectives.pretrained import PretrainedMasked, masked_batch
+from isoloss.objectives.task_heads import TargetToken, target_batch
 
 TOKENS = 11
 SHAPE = {"d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}

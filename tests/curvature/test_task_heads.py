@@ -42,8 +42,11 @@ from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
-from isoloss.models.task_heads import first_of_decoder, load_with_head
-from isoloss.objectives.answers import (
+from isoloss.measurements.models_on_text import load_predicting
+from isoloss.measurements.task_heads import TextClasses, first_of_decoder
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.pretrained import kept_apart, refuse_reading_ahead
+from isoloss.objectives.task_heads import (
     SequenceClass,
     SequenceLabels,
     TargetToken,
@@ -53,8 +56,6 @@ from isoloss.objectives.answers import (
     target_batch,
     token_class_batch,
 )
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.pretrained import kept_apart, refuse_reading_ahead
 
 CLASSES, TOKENS = 3, 11
 TEXTS = [[3, 4, 5, 6], [7, 8], [9, 3, 4], [5, 5, 6, 7]]
@@ -217,7 +218,7 @@ def test_a_decoder_that_reads_ahead_is_refused():
 def test_experts_of_a_classifier_are_normed_by_their_factors(tmp_path):
     config = MixtralConfig(**LABELLED, pad_token_id=0, num_key_value_heads=1, num_local_experts=3, **SMALL)
     built(MixtralForSequenceClassification, config).save_pretrained(tmp_path)
-    model = load_with_head(str(tmp_path), "text classes", torch.float64)
+    model = load_predicting(str(tmp_path), TextClasses(), torch.float64)
     found = checked_norms(model, SequenceClass(), class_batch(TEXTS, [0, 2, 1, 2], pad=0), tokens=CLASSES)
     assert "per-sentence gradients" not in found.ways.values()
 

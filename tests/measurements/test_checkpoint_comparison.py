@@ -20,13 +20,17 @@ from isoloss.measurements.compared_checkpoints import (
     weights_digest,
 )
 from isoloss.measurements.comparison_plan import quantity_of_text
+from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.results.record import Record
 from isoloss.results.run_folder import Measurements
 from tiny_text_models import text_model, text_tokenizer
 
-A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokenizer", "tokens", (("weight", (2, 2)),))
+SHAPES = (("weight", (2, 2)),)
+A = Checkpoint(
+    "a", MaskedTokens(), "Bert", 4, 8, "digest of a", "tokenizer", "tokens", SHAPES, SpecialTokens()
+)
 B = replace(A, name="b", weights="digest of b")
 
 
@@ -176,7 +180,10 @@ def test_settings_that_differ_by_little_have_keys_of_their_own():
     corpus, stopping = TokenCorpus([[5, 6]], [1]), Stopping(None, 64, None)
     keys = [
         quantity_of_text(
-            "pretraining_loss", SampledBatches(corpus, ShareMasked(4, rate), seed=0), "text", stopping
+            "pretraining_loss",
+            SampledBatches(corpus, MaskedTokens(rate), 0, SpecialTokens(mask=4)),
+            "text",
+            stopping,
         ).key
         for rate in (0.15, 0.1501, 0.15)
     ]

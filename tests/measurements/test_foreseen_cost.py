@@ -46,7 +46,9 @@ from isoloss.measurements.counted_passes import (
     without_storage,
 )
 from isoloss.measurements.foreseen_cost import _give_freed_memory_back, foreseen_cost, of_layers
-from isoloss.measurements.inspected_model import asked
+from isoloss.measurements.prediction import MaskedTokens, NextToken
+from isoloss.measurements.sampled_batches import random_batch
+from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses
 from isoloss.objectives.evaluation import refuse_without_gradient
 
 FORESEEN = "isoloss.measurements.foreseen_cost"
@@ -58,22 +60,22 @@ T5 = T5Config(
     vocab_size=600, d_model=48, d_kv=12, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0
 )
 MODELS: dict[str, tuple[Any, Any, Any]] = {
-    "bert": (BertForMaskedLM, BERT, "masked"),
-    "mpnet": (MPNetForMaskedLM, MPNetConfig(**SIZE, intermediate_size=96), "masked"),
-    "deberta": (DebertaV2ForMaskedLM, DEBERTA, "masked"),
-    "gpt2": (GPT2LMHeadModel, GPT2Config(vocab_size=600, n_embd=48, n_layer=2, n_head=4), "causal"),
-    "falcon": (FalconForCausalLM, FalconConfig(**SIZE), "causal"),
-    "llama": (LlamaForCausalLM, LlamaConfig(**SIZE, intermediate_size=96), "causal"),
-    "classes": (BertForSequenceClassification, BERT, "text classes"),
-    "labels": (BertForSequenceClassification, BERT, "text labels"),
-    "tokens": (BertForTokenClassification, BERT, "token classes"),
-    "t5": (T5ForConditionalGeneration, T5, "target text"),
+    "bert": (BertForMaskedLM, BERT, MaskedTokens()),
+    "mpnet": (MPNetForMaskedLM, MPNetConfig(**SIZE, intermediate_size=96), MaskedTokens()),
+    "deberta": (DebertaV2ForMaskedLM, DEBERTA, MaskedTokens()),
+    "gpt2": (GPT2LMHeadModel, GPT2Config(vocab_size=600, n_embd=48, n_layer=2, n_head=4), NextToken()),
+    "falcon": (FalconForCausalLM, FalconConfig(**SIZE), NextToken()),
+    "llama": (LlamaForCausalLM, LlamaConfig(**SIZE, intermediate_size=96), NextToken()),
+    "classes": (BertForSequenceClassification, BERT, TextClasses()),
+    "labels": (BertForSequenceClassification, BERT, TextLabels()),
+    "tokens": (BertForTokenClassification, BERT, TokenClasses()),
+    "t5": (T5ForConditionalGeneration, T5, TargetText()),
 }
 
 
 def counted_in_use(model: PreTrainedModel, prediction: Any, length: int, at_once: int) -> tuple[int, int]:
     """The most that is alive in the first pass and in the others, of a model that is measured."""
-    objective, batch = asked(model, prediction, (length,) * at_once)
+    objective, batch = prediction.objective, random_batch(model, prediction, (length,) * at_once)
     of_model = [*model.parameters(), *model.buffers()]
     gc.collect()
     with LiveMemory(of_model) as of_gradients:
@@ -111,7 +113,7 @@ def test_what_is_foreseen_is_what_is_alive_when_it_is_measured(
     with FakeTensorMode(allow_non_fake_inputs=True):
         foreseen = kind._from_config(deepcopy(config), dtype=dtype).eval()
     give_indices_values(foreseen)
-    objective, batch = asked(foreseen, prediction, (length,) * at_once)
+    objective, batch = prediction.objective, random_batch(foreseen, prediction, (length,) * at_once)
     counted = count_passes(foreseen, objective, batch, 1 << 40)
     assert counted.at_once == at_once
     assert counted.bytes_of_gradients == pytest.approx(of_gradients, rel=0.02)
@@ -125,7 +127,7 @@ def test_the_budget_bounds_the_sentences_of_a_pass_as_it_does_when_they_are_meas
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = kind(of_layers(config, 1)).eval()
     give_indices_values(model)
-    objective, batch = asked(model, prediction, (20,) * 8)
+    objective, batch = prediction.objective, random_batch(model, prediction, (20,) * 8)
     one = bytes_kept_for_backward(model, objective, batch.part(0, 1))
     assert count_passes(model, objective, batch, 3 * one).at_once == 3
     assert sentences_at_once(model, objective, batch, one // 2) == 1
@@ -135,7 +137,7 @@ def test_the_budget_bounds_the_sentences_of_a_pass_as_it_does_when_they_are_meas
 def test_what_was_kept_for_counting_is_freed_without_waiting_for_the_collector() -> None:
     kind, config, prediction = MODELS["bert"]
     model = kind(config).eval()
-    objective, batch = asked(model, prediction, (20,) * 1)
+    objective, batch = prediction.objective, random_batch(model, prediction, (20,) * 1)
     gc.disable()
     try:
         with LiveMemory([*model.parameters(), *model.buffers()]) as memory:
@@ -176,11 +178,11 @@ def test_the_configuration_names_the_head_of_a_task(
     kind, config, prediction = MODELS[name]
     config = of_layers(config, 1)
     config.architectures = [kind.__name__]
-    if prediction == "text labels":
+    if prediction == TextLabels():
         config.problem_type = "multi_label_classification"
     config.save_pretrained(tmp_path)
     cost = foreseen_cost(str(tmp_path), None, None, "cpu", 1 << 40, 16, 1 << 30)
-    assert (cost.architecture, cost.prediction) == (kind.__name__, prediction)
+    assert (cost.architecture, cost.prediction) == (kind.__name__, prediction.name)
     with torch.random.fork_rng():
         assert cost.counted.parameters == sum(each.numel() for each in kind(config).parameters())
     assert cost.seconds_a_sentence is not None, cost.untimed
@@ -211,9 +213,9 @@ def of_four_layers(name: str) -> Any:
 def test_of_experts_that_are_computed_one_after_another_nothing_is_foreseen(precision: torch.dtype) -> None:
     """As they are measured: torch's product over all of them takes another memory, and bfloat16 alone."""
     config = MixtralConfig(**SIZE, num_key_value_heads=2, intermediate_size=96, num_local_experts=2)
-    model, length = without_storage("mixtral", config, "causal", precision, 8)
+    model, length = without_storage("mixtral", config, NextToken(), precision, 8)
     with pytest.raises(BadInput, match="depends on the values of its weights"):
-        counted_passes("mixtral", model, "causal", length, 2, 2**30)
+        counted_passes("mixtral", model, NextToken(), length, 2, 2**30)
 
 
 @pytest.fixture
@@ -252,10 +254,13 @@ def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
 @pytest.mark.usefixtures("_not_warmed_up")
 def test_a_model_of_one_layer_takes_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     config = of_layers(BERT, 1)
-    model, length = without_storage("one", config, "masked", torch.float32, 24)
-    whole = counted_passes("one", model, "masked", length, 4, 1 << 40)
+    model, length = without_storage("one", config, MaskedTokens(), torch.float32, 24)
+    whole = counted_passes("one", model, MaskedTokens(), length, 4, 1 << 40)
     monkeypatch.setattr(timing._Pass, "seconds", lambda *_: 2.0)
-    assert timing.timed_layers(config, "masked", torch.float32, length, whole, "cpu", 1 << 30) == (0.5, "")
+    assert timing.timed_layers(config, MaskedTokens(), torch.float32, length, whole, "cpu", 1 << 30) == (
+        0.5,
+        "",
+    )
 
 
 def test_a_list_with_an_entry_for_each_layer_is_shortened_with_them() -> None:
@@ -271,5 +276,5 @@ def test_it_warms_up_on_one_sentence_on_all_and_on_what_a_batch_leaves_over(
     passed: list[int] = []
     monkeypatch.setattr(timing._Pass, "_pass", lambda _, batch, __: passed.append(len(batch)))
     config = of_layers(BERT, 1)
-    timing._Pass(config, "masked", torch.float32, 8, 6, "cpu").warm_up(1 << 30)
+    timing._Pass(config, MaskedTokens(), torch.float32, 8, 6, "cpu").warm_up(1 << 30)
     assert passed == [1, 8 % 6, 64 % 6, 6]

@@ -5,7 +5,8 @@ from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
-from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
+from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
+from isoloss.measurements.sampled_batches import SampledBatches
 from tiny_text_models import text_model, text_tokenizer
 
 TEXTS = ["a b c d e f g h a b", "c", "d e f", "g h", "a a b"]
@@ -13,7 +14,7 @@ TEXTS = ["a b c d e f g h a b", "c", "d e f", "g h", "a a b"]
 
 def batches(causal):
     corpus = TextCorpus(TEXTS, range(1, 6), text_tokenizer(causal), longest=8)
-    return SampledBatches(corpus, NextToken() if causal else ShareMasked(3, 0.4), seed=900)
+    return SampledBatches(corpus, NextToken() if causal else MaskedTokens(0.4), 900, SpecialTokens(mask=3))
 
 
 def losses(model, batches, memory_bytes=1 << 28):

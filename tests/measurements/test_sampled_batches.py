@@ -1,11 +1,13 @@
 import torch
 
 from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus
-from isoloss.measurements.sampled_batches import NextToken, OneMask, SampledBatches, ShareMasked
+from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.tokenizer import word_tokenizer
 
 CORPUS = TokenCorpus([[i % 7 + 3] * (i % 5 + 1) for i in range(150)], list(range(1, 151)))
 MASK = 2
+TOKENS, ONE_MASK = SpecialTokens(mask=MASK), MaskedTokens(share=None)
 
 
 def read(batches):
@@ -13,12 +15,12 @@ def read(batches):
 
 
 def test_every_sentence_once_in_an_order_that_the_seed_settles():
-    batches = SampledBatches(CORPUS, OneMask(MASK), seed=0)
+    batches = SampledBatches(CORPUS, ONE_MASK, 0, TOKENS)
     first = read(batches)
     assert sorted(batches.reading.lines) == list(range(1, 151))
     assert batches.reading.lines != list(range(1, 151))
     assert read(batches) == first
-    assert read(SampledBatches(CORPUS, OneMask(MASK), seed=1)) != first
+    assert read(SampledBatches(CORPUS, ONE_MASK, 1, TOKENS)) != first
     for batch in batches:
         assert ((batch.input_ids == MASK).sum(1) == 1).all()
 
@@ -27,7 +29,7 @@ def test_the_masks_of_a_sentence_are_its_own():
     """With other sentences around it, the same position is masked."""
     masked = {}
     for corpus in (CORPUS, TokenCorpus(CORPUS.ids[:100], CORPUS.lines[:100])):
-        batches = SampledBatches(corpus, OneMask(MASK), seed=3)
+        batches = SampledBatches(corpus, ONE_MASK, 3, TOKENS)
         places = [place for batch in batches for place in batch.positions.tolist()]
         masked[len(corpus)] = dict(zip(batches.reading.lines, places, strict=True))
     assert all(masked[150][line] == place for line, place in masked[100].items())
@@ -35,9 +37,9 @@ def test_the_masks_of_a_sentence_are_its_own():
 
 def test_shares_and_next_tokens():
     long = TokenCorpus([[5] * 20, [6] * 4], [1, 2])
-    (batch,) = SampledBatches(long, ShareMasked(MASK, 0.25), seed=0)
+    (batch,) = SampledBatches(long, MaskedTokens(0.25), 0, TOKENS)
     assert sorted(torch.bincount(batch.rows).tolist()) == [1, 5]
-    batches = SampledBatches(TokenCorpus([[5], [6, 7], [8]], [4, 5, 6]), NextToken(), seed=0)
+    batches = SampledBatches(TokenCorpus([[5], [6, 7], [8]], [4, 5, 6]), NextToken(), 0, TOKENS)
     (batch,) = batches
     assert batch.input_ids.tolist() == [[6, 7]]
     assert (batches.reading.lines, sorted(batches.reading.short)) == ([5], [4, 6])
@@ -46,7 +48,7 @@ def test_shares_and_next_tokens():
 def test_special_tokens_are_never_masked_and_cut_sentences_are_counted():
     tokenizer = word_tokenizer(["a", "b"], 6)
     texts = ["a b", "a b a b a b", ""]
-    batches = SampledBatches(TextCorpus(texts, [1, 2, 3], tokenizer, 4), ShareMasked(MASK, 1.0), seed=0)
+    batches = SampledBatches(TextCorpus(texts, [1, 2, 3], tokenizer, 4), MaskedTokens(1.0), 0, TOKENS)
     (batch,) = batches
     assert (batch.input_ids[:, 0] == 1).all()
     assert sorted((batch.input_ids == MASK).sum(1).tolist()) == [2, 3]

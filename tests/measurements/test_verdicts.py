@@ -16,8 +16,9 @@ from isoloss.measurements.checkpoint_comparison import Comparison, constant_accu
 from isoloss.measurements.compared_checkpoints import Checkpoint, families
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.measured_models import MeasuredModels, measure, verdicts_on_traces
+from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.verdicts import (
     LOSS,
     MAJORITY,
@@ -40,7 +41,9 @@ from isoloss.results.record import Record
 from tiny_language_models import tiny_language_model
 
 SHAPES = (("weight", (2, 2)),)
-A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokenizer", "tokens", SHAPES)
+A = Checkpoint(
+    "a", MaskedTokens(), "Bert", 4, 8, "digest of a", "tokenizer", "tokens", SHAPES, SpecialTokens()
+)
 B = replace(A, name="b", weights="digest of b")
 NOISE = torch.randn(200, generator=torch.Generator().manual_seed(900)).double()
 TASK = TextTask("t", ("x", "y"), *[LabelledTexts(("q", "r") * 100, None, (0, 1) * 100)] * 3)
@@ -122,7 +125,7 @@ def test_what_is_of_two_things_is_not_asked():
     other = replace(B, encoding="other tokens")
     found = answers((A, other), {**traces, **losses(0.0)})
     assert set(found.values()) == {"not asked, their tokenizers differ"}
-    causal = replace(B, prediction="causal")
+    causal = replace(B, prediction=NextToken())
     assert answers((A, causal), losses(0.0)) == {(LOSS, "a", "b"): "not asked, a is masked and b causal"}
     assert families([A, other, B]) == [[A, B], [other]]
 
@@ -294,7 +297,9 @@ def test_numbers_are_those_of_the_same_sentences():
             parameter *= 0.7
     generator = torch.Generator().manual_seed(0)
     sentences = [torch.randint(2, 11, (n,), generator=generator).tolist() for n in (3, 5, 4, 6, 5, 3, 7, 4)]
-    batches = SampledBatches(TokenCorpus(sentences, list(range(1, 9))), ShareMasked(1), seed=0)
+    batches = SampledBatches(
+        TokenCorpus(sentences, list(range(1, 9))), MaskedTokens(), 0, SpecialTokens(mask=1)
+    )
     models = {"a": model, "b": other, "c": copy.deepcopy(model)}
     traces, (loss, trace, normalised, *same) = on_tiny_models(models, batches)
     for verdict, name in (

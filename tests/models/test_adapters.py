@@ -23,9 +23,9 @@ from transformers import (
 
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
-from isoloss.models.folder_configuration import head_of
+from isoloss.measurements.models_on_text import configuration_of, load_predicting
+from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses, head_of
 from isoloss.models.loading import load_any_language_model, what_is_predicted
-from isoloss.models.task_heads import configuration_with_head, load_with_head
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
@@ -241,11 +241,11 @@ def of_task(task, adapter, tmp_path):
 def test_an_adapter_is_for_the_task_that_it_names(adapter, tmp_path):
     assert head_of(str(adapter)) is None
     classes = of_task("SEQ_CLS", adapter, tmp_path)
-    assert head_of(classes) == "text classes"
+    assert head_of(classes) == TextClasses()
     with pytest.raises(
         BadInput, match=r"neither the adapter .* nor its base model .* has .*, which its head"
     ):
-        load_with_head(classes, "text classes")
+        load_predicting(classes, TextClasses())
 
 
 def test_an_adapter_that_answers_questions_is_refused(adapter, tmp_path):
@@ -260,9 +260,9 @@ BERT = BertConfig(
 )
 T5 = T5Config(vocab_size=11, **SIZES)
 TASKS = {
-    "SEQ_CLS": (GPT2LMHeadModel, GPT2, AutoModelForSequenceClassification, "c_attn", "text classes"),
-    "TOKEN_CLS": (BertForMaskedLM, BERT, AutoModelForTokenClassification, "query", "token classes"),
-    "SEQ_2_SEQ_LM": (T5ForConditionalGeneration, T5, AutoModelForSeq2SeqLM, "q", "target text"),
+    "SEQ_CLS": (GPT2LMHeadModel, GPT2, AutoModelForSequenceClassification, "c_attn", TextClasses()),
+    "TOKEN_CLS": (BertForMaskedLM, BERT, AutoModelForTokenClassification, "query", TokenClasses()),
+    "SEQ_2_SEQ_LM": (T5ForConditionalGeneration, T5, AutoModelForSeq2SeqLM, "q", TargetText()),
 }
 
 
@@ -270,18 +270,18 @@ TASKS = {
 def test_an_adapter_of_a_head_is_added_to_its_base_model_with_the_head_that_it_stores(task, tmp_path):
     language_model, config, kind, module, head = TASKS[task]
     far_from_the_start(language_model(config)).save_pretrained(tmp_path / "base")
-    classes = {} if head == "target text" else {"num_labels": 3}
+    classes = {} if head == TargetText() else {"num_labels": 3}
     base = kind.from_pretrained(tmp_path / "base", **classes)
     adapted, trained = moved(get_peft_model(base, LoraConfig(r=2, target_modules=[module], task_type=task)))
     folder = str(saved(adapted, tmp_path))
     assert head_of(folder) == head
-    loaded = load_with_head(folder, head)
+    loaded = load_predicting(folder, head)
     ids = {"input_ids": torch.tensor([[3, 4, 5, 6]])}
-    ids |= {"decoder_input_ids": torch.tensor([[0, 4]])} if head == "target text" else {}
+    ids |= {"decoder_input_ids": torch.tensor([[0, 4]])} if head == TargetText() else {}
     torch.testing.assert_close(loaded(**ids).logits, adapted.eval()(**ids).logits)
     ours = list(filter(is_trained, loaded.parameters()))
     assert sorted(tuple(each.shape) for each in ours) == sorted(tuple(each.shape) for each in trained)
-    assert configuration_with_head(folder, head).num_labels == loaded.config.num_labels
+    assert configuration_of(folder, head).num_labels == loaded.config.num_labels
 
 
 @pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
@@ -293,10 +293,10 @@ def test_the_base_of_an_adapter_says_what_its_classes_are(problem, tmp_path):
     folder = str(saved(get_peft_model(base, asked), tmp_path))
     if problem == "regression":
         with pytest.raises(BadInput, match="predicts a number, not a class"):
-            load_with_head(folder, head_of(folder))
+            load_predicting(folder, head_of(folder))
     else:
-        assert head_of(folder) == "text labels"
-        assert load_with_head(folder, "text labels").config.num_labels == 3
+        assert head_of(folder) == TextLabels()
+        assert load_predicting(folder, TextLabels()).config.num_labels == 3
 
 
 def test_an_adapter_without_its_weights_is_refused(adapter, tmp_path):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
@@ -56,10 +57,7 @@ def print_json(
         "records": [asdict(record) for record in comparison.records],
         "verdicts": [verdict.as_json for verdict in verdicts],
         "conclusions": list(conclusions),
-        "models": [
-            {name: value for name, value in asdict(checkpoint).items() if name != "shapes"}
-            for checkpoint in comparison.checkpoints
-        ],
+        "models": [_checkpoint_as_json(checkpoint) for checkpoint in comparison.checkpoints],
         "notes": list(notes),
         "report": str(report),
     }
@@ -74,3 +72,9 @@ def _cell(comparison: Comparison, checkpoint: Checkpoint, name: str) -> str:
         measured = comparison.measurement(checkpoint, name)
         found = None if measured is None else measured.records[0]
     return "" if found is None else as_text(found.value, found.standard_error)
+
+
+def _checkpoint_as_json(checkpoint: Checkpoint) -> dict[str, Any]:
+    known = asdict(checkpoint) | {"prediction": checkpoint.prediction.name}
+    del known["shapes"], known["tokens"]
+    return known | {"padding": checkpoint.tokens.pad, "decoder_start": checkpoint.tokens.start}

@@ -117,7 +117,7 @@ def _measured(options: FlatnessOptions) -> "Shown":
     from isoloss.models.hub import quiet
 
     models, batches, precision = models_on_text(options, options.models, options.parameters)
-    settings = {"estimand": batches.predicting.estimand, "dtype": str(precision).removeprefix("torch.")}
+    settings = {"estimand": batches.prediction.estimand, "dtype": str(precision).removeprefix("torch.")}
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
     with progress_display() as progress, quiet():
         memory = memory_bytes(options.memory, options.device)

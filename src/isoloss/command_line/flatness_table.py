@@ -48,7 +48,7 @@ def print_json(shown: Shown) -> None:
     longest = max((each.reading for each in shown.measured), key=lambda reading: reading.tokens)
     content = {
         "records": [asdict(record) for each in shown.measured for record in each.records],
-        "estimand": shown.batches.predicting.estimand,
+        "estimand": shown.batches.prediction.estimand,
         "stopped": {each.quantity: each.stopped for each in shown.measured},
         "ways": {each.quantity: each.ways for each in shown.measured if each.ways},
         "apart": {each.quantity: each.apart for each in shown.measured if each.apart},
@@ -122,7 +122,7 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
     is_mean = not units and whole.quantity in values
     notes = [
         f"stopped after {sentences:,} sentences: {measured.stopped}",
-        f"each number is {'' if is_mean else 'of the loss, '}a {shown.batches.predicting.estimand}, ± its "
+        f"each number is {'' if is_mean else 'of the loss, '}a {shown.batches.prediction.estimand}, ± its "
         f"standard error over {over}",
     ]
     precision = whole.settings.get("dtype", "float32")

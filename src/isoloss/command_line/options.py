@@ -87,28 +87,25 @@ def models_on_text(
     import torch
 
     from isoloss.device import usable_device
-    from isoloss.measurements import models_together as together
+    from isoloss.measurements.models_on_text import (
+        load_together,
+        masking,
+        prediction_of_all,
+        read_source,
+        sampled_batches,
+    )
     from isoloss.models.stored_weights import precision_that_fits
 
-    texts = together.source_for(names[0], options.objective, options.text, options.token_ids, options.dataset)
+    asked = prediction_of_all(names, options.objective)
+    prediction = masking(asked, options.one_mask, options.mask_rate, options.mask_token_id)
+    source = read_source(names, prediction, options.text, options.token_ids, options.dataset)
     if options.dtype is None:
         beside = int((options.memory or 1) * GIBIBYTE)
         precision = precision_that_fits(names, usable_device(options.device), beside)
     else:
         precision = getattr(torch, options.dtype)
-    models, prediction = together.load_together(
-        names, options.objective, precision, options.device, parameters
-    )
-    batches = together.sampled_batches(
-        models,
-        prediction,
-        texts,
-        options.seed,
-        one_mask=options.one_mask,
-        mask_rate=options.mask_rate,
-        mask_token=options.mask_token_id,
-    )
-    return models, batches, precision
+    models = load_together(names, prediction, precision, options.device, parameters)
+    return models, sampled_batches(models, prediction, source, options.seed), precision
 
 
 def _refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: str | None) -> None:

@@ -196,13 +196,13 @@ def _replacement(options: SensitivityOptions, model: "PreTrainedModel") -> "Weig
     """
     from isoloss.curvature.derivatives import trainable_parameters
     from isoloss.curvature.weight_changes import Replacement
-    from isoloss.measurements.models_together import load_together
+    from isoloss.measurements.models_on_text import load_predicting, prediction_of
     from isoloss.models.adapters import merge_adapter
     from isoloss.results.checkpoint import ADAPTER_FILE
 
     assert options.replacement is not None
-    loaded, _ = load_together([options.replacement], options.objective, model.dtype, "cpu", None)
-    other = loaded[options.replacement]
+    predicted = prediction_of(options.replacement, options.objective)
+    other = load_predicting(options.replacement, predicted, model.dtype)
     added = [(Path(each) / ADAPTER_FILE).is_file() for each in (options.model, options.replacement)]
     if added == [False, True]:
         merge_adapter(other)

@@ -36,7 +36,7 @@ class Shown:
 
 def print_json(shown: Shown) -> None:
     """One JSON object on stdout."""
-    settings = {"estimand": shown.batches.predicting.estimand}
+    settings = {"estimand": shown.batches.prediction.estimand}
     rows = [*shown.found, *([] if shown.best is None else [shown.best.whole])]
     content = {
         "records": [
@@ -126,7 +126,7 @@ def _notes(shown: Shown, written: Path) -> list[str]:
     )
     notes = [
         f"predicted {way}",
-        f"on {n:,} sentences; each number is a {shown.batches.predicting.estimand}, ± its standard error",
+        f"on {n:,} sentences; each number is a {shown.batches.prediction.estimand}, ± its standard error",
     ]
     if shown.best is not None:
         notes += _about_bits(shown, shown.best, written)

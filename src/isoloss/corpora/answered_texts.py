@@ -45,13 +45,12 @@ class AnsweredCorpus:
     @property
     def read_by_tokenizers(self) -> list[str]:
         """All that tokenizers read."""
-        targets = [answer for answer in self.answers if isinstance(answer, str)]
-        return [*self.texts.texts, *(self.texts.seconds or ()), *targets]
+        return [*self.texts.read_by_tokenizers, *(each for each in self.answers if isinstance(each, str))]
 
     @property
-    def labels(self) -> list[int | Sequence[int] | str]:
-        """What the models are to say, for a digest of all that is measured on."""
-        return list(self.answers)
+    def content(self) -> object:
+        """All that is measured on, for a digest."""
+        return [self.read_by_tokenizers, list(self.answers)]
 
     def read_by(self, tokenizer: Any, longest: int | None) -> "AnsweredCorpus":
         """The same, encoded by a tokenizer; texts and answers are truncated to `longest` tokens."""
@@ -93,9 +92,9 @@ class TaggedCorpus:
         return [" ".join(words) for words in self.words]
 
     @property
-    def labels(self) -> list[tuple[list[str], list[int]]]:
-        """Every text's words and their classes, for a digest of all that is measured on."""
-        return list(zip(self.words, self.classes, strict=True))
+    def content(self) -> object:
+        """All that is measured on, for a digest."""
+        return [self.read_by_tokenizers, list(zip(self.words, self.classes, strict=True))]
 
     def read_by(self, tokenizer: Any, longest: int | None) -> "TaggedCorpus":
         """See `AnsweredCorpus`. Raises BadInput for a tokenizer that does not tell words from tokens."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from isoloss.corpora.task_file import COLUMNS, read_table
 from isoloss.errors import BadInput, is_failure
 from isoloss.files import read_text
 from isoloss.models.tokenizer import naming_the_text
@@ -67,6 +68,16 @@ class TextCorpus:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @property
+    def read_by_tokenizers(self) -> list[str]:
+        """All that tokenizers read."""
+        return [*self.texts, *(self.seconds or ())]
+
+    @property
+    def content(self) -> object:
+        """All that is measured on, for a digest."""
+        return self.read_by_tokenizers
 
     def read_by(self, tokenizer: Any, longest: int | None) -> "TextCorpus":
         """The same texts, encoded by a tokenizer and truncated to `longest` tokens."""
@@ -172,8 +183,6 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
     >>> texts_of_table(path)
     [(1, 'good, mostly'), (2, 'bad')]
     """
-    from isoloss.corpora.task_file import COLUMNS, read_table  # most texts need not wait for it
-
     table = read_table(path, "rows with a column 'text'")
     cells = {name: table[name].to_list() for name in table.columns}
     named = [name for name, *more in COLUMNS if not more and name in cells]

@@ -20,11 +20,11 @@ from isoloss.languages.pcfg import named_task
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.models_together import MASK_RATE, pad_token_of
 from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
-from isoloss.measurements.sampled_batches import NextToken, Predicting, SampledBatches, ShareMasked
+from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_sentences import features_of_splits
-from isoloss.models.loading import longest_sentence
+from isoloss.models.loading import longest_sentence, pad_token_of
 from isoloss.models.lookup_table import OneHotWords
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress
@@ -158,18 +158,17 @@ def _batches(
     if isinstance(source, Language):
         generator, objective = torch.Generator().manual_seed(seed), every[0].objective
         return [objective.draw(source.sample(sentences, generator), generator)], objective
-    first, predicting = every[0].module, _predicting(every[0])
-    sampled = SampledBatches(source, predicting, seed, pad_token=pad_token_of(first))
+    sampled = _of_text(every[0], source, seed)
     return sampled.first(sentences), sampled.objective
 
 
-def _predicting(found: Model) -> Predicting:
+def _of_text(found: Model, text: TextCorpus, seed: int) -> SampledBatches:
+    pad, mask = pad_token_of(found.module), found.tokenizer.mask_token_id
     if is_causal(found.module):
-        return NextToken()
-    mask = found.tokenizer.mask_token_id
+        return SampledBatches(text, NextToken(), seed, SpecialTokens(pad))
     if mask is None:
         raise BadInput(f"the tokenizer of {found.label} has no mask token; give a tokenizer that has")
-    return ShareMasked(int(mask), MASK_RATE)
+    return SampledBatches(text, MaskedTokens(), seed, SpecialTokens(pad, int(mask)))
 
 
 def _source(every: Sequence[Model], on: Language | Text | None) -> Language | TextCorpus:

@@ -10,19 +10,16 @@ import torch
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput, is_failure, reason_of
-from isoloss.measurements.labelled_inputs import padding_token
-from isoloss.measurements.models_together import load_together, pad_token_of
+from isoloss.measurements.models_on_text import load_predicting, prediction_of
+from isoloss.measurements.prediction import MaskedTokens, Prediction, SpecialTokens
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.verdicts import ACCURACIES, LOSS, LOWER, OTHER_PARAMETERS
-from isoloss.models.folder_configuration import Head, head_of
 from isoloss.models.loading import (
-    Prediction,
+    LanguageObjective,
     longest_sentence,
     number_of_tokens,
     refuse_bare_encoder,
-    what_is_predicted,
 )
-from isoloss.models.task_heads import first_of_decoder
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 from isoloss.progress import Progress, silent
 from isoloss.results.tensors import tensors_digest
@@ -33,12 +30,11 @@ class Checkpoint:
     """What is known about a checkpoint without measuring it; `weights` and `tokenizer` are digests.
 
     Checkpoints with the same `encoding` have the same tokens, however their tokenizers are stored. `shapes`
-    are those of all parameters, by name, `longest` is the maximum number of input tokens, None if unknown,
-    `padding` the token that fills short sentences up, and `decoder_start` that of `first_of_decoder`.
+    are those of all parameters, by name; `longest` is the maximum number of input tokens, None if unknown.
     """
 
     name: str
-    prediction: Prediction | Head
+    prediction: Prediction
     kind: str
     parameters: int
     longest: int | None
@@ -46,13 +42,12 @@ class Checkpoint:
     tokenizer: str
     encoding: str
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
-    padding: int = 0
-    decoder_start: int | None = None
+    tokens: SpecialTokens
 
     def reads_as(self, other: "Checkpoint") -> bool:
         """Whether both predict the same tokens of a text, so that their losses are comparable."""
-        this = (self.prediction, self.encoding, self.decoder_start)
-        return this == (other.prediction, other.encoding, other.decoder_start)
+        this = (self.prediction, self.encoding, self.tokens.start)
+        return this == (other.prediction, other.encoding, other.tokens.start)
 
     def built_as(self, other: "Checkpoint") -> bool:
         """Whether both have the same parameters, so that their traces are comparable."""
@@ -65,19 +60,20 @@ class Models:
 
     device: torch.device
     dtype: torch.dtype
-    prediction: Prediction | None = None
-    _held: tuple[str, PreTrainedModel, Prediction | Head] | None = None
+    objective: LanguageObjective | None = None
+    _held: tuple[str, PreTrainedModel, Prediction] | None = None
     _tokenizers: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> PreTrainedModel:
         return self.load(name)[0]
 
-    def load(self, name: str) -> tuple[PreTrainedModel, Prediction | Head]:
+    def load(self, name: str) -> tuple[PreTrainedModel, Prediction]:
         """The model on its device, and what it predicts; the previous model is released first."""
         if self._held is None or self._held[0] != name:
             self._held = None
-            loaded, predicted = load_together([name], self.prediction, self.dtype, str(self.device), None)
-            self._held = (name, loaded[name], predicted)
+            prediction = prediction_of(name, self.objective)
+            model = load_predicting(name, prediction, self.dtype).to(self.device)
+            self._held = (name, model, prediction)
         return self._held[1], self._held[2]
 
     def tokenizer(self, name: str) -> Any:
@@ -151,7 +147,7 @@ def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
     if name in ACCURACIES:
         return ""
     if first.prediction != second.prediction:
-        return f"{first.name} is {first.prediction} and {second.name} {second.prediction}"
+        return f"{first.name} is {first.prediction.name} and {second.name} {second.prediction.name}"
     if first.encoding != second.encoding:
         return "their tokenizers differ"
     if not first.reads_as(second):
@@ -162,13 +158,10 @@ def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
 
 
 def _check_configuration(name: str, models: Models) -> None:
-    if models.prediction is None and head_of(name) is not None:
-        models.tokenizer(name)
-        return
-    predicted = what_is_predicted(name, models.prediction)
-    if predicted == "masked":
+    is_masked = isinstance(prediction_of(name, models.objective), MaskedTokens)
+    if is_masked:
         refuse_bare_encoder(name)
-    if models.tokenizer(name).mask_token_id is None and predicted == "masked":
+    if models.tokenizer(name).mask_token_id is None and is_masked:
         raise BadInput(
             f"the tokenizer of {name} has no mask token, which a masked language model is measured with; set "
             "its mask_token and save it beside the model"
@@ -182,7 +175,6 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
     digest = tokenizer_digest(tokenizer)
     if digest not in encodings:  # once for all checkpoints with equal tokenizers
         encodings[digest] = _encoding_digest(tokenizer, texts, name)
-    of_language = prediction in ("masked", "causal")
     return Checkpoint(
         name=name,
         prediction=prediction,
@@ -193,8 +185,7 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
         tokenizer=digest,
         encoding=encodings[digest],
         shapes=tuple((each, tuple(parameter.shape)) for each, parameter in model.named_parameters()),
-        padding=padding_token(tokenizer) if of_language else pad_token_of(model),
-        decoder_start=first_of_decoder(model) if prediction == "target text" else None,
+        tokens=prediction.special_tokens(model, name),
     )
 
 

@@ -2,16 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from transformers import PreTrainedModel
 
-from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.corpora.task_file import read_task
-from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.files import file_digest
@@ -27,15 +25,15 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import text_inputs
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
-from isoloss.measurements.models_together import read_answers, source_for
+from isoloss.measurements.models_on_text import Texts, prediction_of, read_texts
 from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
+from isoloss.measurements.prediction import MaskedTokens, Prediction
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.sampled_batches import SampledBatches, predicting_of
+from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.measurements.task_heads import Head
 from isoloss.measurements.task_texts import task_features
 from isoloss.measurements.verdicts import FINE_TUNING, LOSS, LOWER, PROBE, TRACE
-from isoloss.models.folder_configuration import head_of
-from isoloss.models.loading import Prediction
-from isoloss.models.task_heads import configuration_with_head
+from isoloss.models.loading import LanguageObjective
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.estimate import sample_mean
@@ -59,7 +57,9 @@ def quantity_of_text(
         "measures": called,
         "text": text,
         "longest": getattr(batches.corpus, "longest", None),
-        "predicting": repr(batches.predicting),
+        "prediction": repr(batches.prediction),
+        "mask": batches.tokens.mask,
+        "start": batches.tokens.start,
         "seed": batches.seed,
         "stopping": asdict(stopping),
     }
@@ -71,7 +71,7 @@ def quantity_of_text(
     found = quantity_named(quantity, stopping.sentences or FIXED_SENTENCES, batches.seed)
 
     def measured(model: PreTrainedModel, checkpoint: Checkpoint, progress: Progress) -> Measurement:
-        name, settings = checkpoint.name, {"estimand": batches.predicting.estimand}
+        name, settings = checkpoint.name, {"estimand": batches.prediction.estimand}
         result = measure(quantity, {name: model}, batches, stopping, settings, progress_of(name, progress))
         if result.stopped == INTERRUPTED:
             raise KeyboardInterrupt
@@ -143,7 +143,7 @@ def fine_tuning_of_task(
 class Sources:
     """The text and the task, either of which may be missing, and sentences (`notes`) on what was left out."""
 
-    corpus: TextCorpus | AnsweredCorpus | TaggedCorpus | None
+    corpus: Texts | None
     task: TextTask | None
     settings: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
@@ -151,8 +151,6 @@ class Sources:
     @property
     def texts(self) -> Sequence[str]:
         """All that losses are measured on, or else the task's, on which tokenizers are told apart."""
-        if isinstance(self.corpus, TextCorpus):
-            return self.corpus.texts
         if self.corpus is not None:
             return self.corpus.read_by_tokenizers
         return self.task.train.texts if self.task is not None else ()
@@ -176,7 +174,7 @@ class PlanSettings:
 
 def read_sources(
     models: Sequence[str],
-    objective: Prediction | None,
+    objective: LanguageObjective | None,
     text: Path | None,
     dataset: str | None,
     task: Path | None,
@@ -189,11 +187,15 @@ def read_sources(
     Of models with the head of a task, `text` is the table of texts and of what the head is to say.
     """
     settings, notes = [], []
-    corpus = _read_corpus(models, objective, text, dataset)  # no tokenizer yet: every model has its own
-    if task is not None and objective is None and (head := head_of(models[0])) is not None:
+    predictions = {name: prediction_of(name, objective) for name in models}
+    of_first, corpus = predictions[models[0]], None
+    if text is not None or dataset is not None:
+        _refuse_other_heads(predictions)
+        corpus = read_texts(models, of_first, text, dataset)
+    if task is not None and isinstance(of_first, Head):
         raise BadInput(
-            f"{models[0]} has the head of a task ({head}), and --task trains one; leave --task out, and name "
-            "a table by --text"
+            f"{models[0]} has the head of a task ({of_first.name}), and --task trains one; leave --task out, "
+            "and name a table by --text"
         )
     if corpus is not None:
         settings.append(("text", f"{text or dataset}, {len(corpus):,} sentences"))
@@ -205,22 +207,12 @@ def read_sources(
     return Sources(corpus, found, tuple(settings), tuple(notes))
 
 
-def _read_corpus(
-    models: Sequence[str], objective: Prediction | None, text: Path | None, dataset: str | None
-) -> TextCorpus | AnsweredCorpus | TaggedCorpus | None:
-    """Raises BadInput if only some of the models have the head of a task, or they have different ones."""
-    if text is None and dataset is None:
-        return None
-    source = source_for(models[0], objective, text, None, dataset)
-    heads = {name: head_of(name) if objective is None else None for name in models}
+def _refuse_other_heads(predictions: Mapping[str, Prediction]) -> None:
+    """Raise BadInput if only some of the models have the head of a task, or they have different ones."""
+    heads = {name: each.name if isinstance(each, Head) else "none" for name, each in predictions.items()}
     if len(set(heads.values())) > 1:
-        listed = ", ".join(f"{name} has {head or 'none'}" for name, head in heads.items())
+        listed = ", ".join(f"{name} has {head}" for name, head in heads.items())
         raise BadInput(f"models with different heads of tasks are not compared: {listed}")
-    if isinstance(source, TextCorpus):
-        return source
-    head = heads[models[0]]
-    assert head is not None  # only then is a table not read yet
-    return read_answers(head, {name: configuration_with_head(name, head) for name in models}, source)
 
 
 def planned_stages(
@@ -263,18 +255,16 @@ def _on_text(
     corpus = sources.corpus
     if corpus is None:
         return []
-    texts = list(sources.texts)
-    text = _digest(texts if isinstance(corpus, TextCorpus) else [texts, corpus.labels])
+    text = _digest(corpus.content)
     measured: dict[str, list[CheckpointMeasurement]] = {}
     for family in families(checkpoints):
         first = family[0]
-        tokenizer = models.tokenizer(first.name)
         longest = min((each.longest for each in family if each.longest is not None), default=None)
+        prediction = first.prediction
+        if isinstance(prediction, MaskedTokens):
+            prediction = replace(prediction, share=settings.mask_rate)
         batches = SampledBatches(
-            corpus.read_by(tokenizer, longest),
-            predicting_of(first.prediction, tokenizer.mask_token_id, settings.mask_rate, first.decoder_start),
-            settings.seed,
-            first.padding,
+            corpus.read_by(models.tokenizer(first.name), longest), prediction, settings.seed, first.tokens
         )
         of_family = [
             quantity_of_text("pretraining_loss", batches, text, settings.loss_stopping),

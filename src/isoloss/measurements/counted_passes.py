@@ -13,18 +13,18 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from isoloss.curvature.per_sentence.directions import Directions, drawn_directions
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.curvature.per_sentence.traces import sentences_at_once
 from isoloss.device import Heap
 from isoloss.errors import BadInput
-from isoloss.measurements.inspected_model import asked
-from isoloss.models.folder_configuration import Head
+from isoloss.measurements.models_on_text import build_predicting
+from isoloss.measurements.prediction import Prediction
+from isoloss.measurements.sampled_batches import random_batch
 from isoloss.models.hub import quiet, refusing, sized_as_published
-from isoloss.models.loading import Prediction, longest_sentence, with_experts_apart
-from isoloss.models.task_heads import class_of_head
+from isoloss.models.loading import longest_sentence
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode
 
@@ -148,15 +148,8 @@ class Counted:
         return max(self.bytes_of_pass, self.bytes_of_gradients)
 
 
-def class_of(prediction: Prediction | Head) -> Any:
-    """The class of transformers that makes a model of a configuration."""
-    if prediction == "causal":
-        return AutoModelForCausalLM
-    return AutoModelForMaskedLM if prediction == "masked" else class_of_head(prediction)
-
-
 def without_storage(
-    name: str, config: Any, prediction: Prediction | Head, precision: torch.dtype, length: int
+    name: str, config: Any, prediction: Prediction, precision: torch.dtype, length: int
 ) -> tuple[PreTrainedModel, int]:
     """A model of tensors without storage, and the length of the sentence: at most the longest it reads."""
     with (
@@ -165,13 +158,11 @@ def without_storage(
         sized_as_published(Path(name)),
         FakeTensorMode(allow_non_fake_inputs=True),
     ):
-        make = class_of(prediction).from_config
         try:
-            model = make(config, dtype=precision).eval()
+            model = build_predicting(config, prediction, precision)
         except DataDependentOutputException:  # ModernBERT's first weights are drawn by what some numbers are
             with _without_first_weights():
-                model = make(config, dtype=precision).eval()
-    with_experts_apart(model)
+                model = build_predicting(config, prediction, precision)
     give_indices_values(model)
     return model, min(length, longest_sentence(model) or length)
 
@@ -198,7 +189,7 @@ def give_indices_values(model: PreTrainedModel) -> None:
 def counted_passes(
     name: str,
     model: PreTrainedModel,
-    prediction: Prediction | Head,
+    prediction: Prediction,
     length: int,
     sentences: int,
     memory_bytes: int,
@@ -206,8 +197,8 @@ def counted_passes(
     """The passes over a batch of so many sentences, carried out on tensors without storage."""
     try:
         with refusing("language model", name), quiet():
-            objective, batch = asked(model, prediction, (length,) * sentences)
-            return count_passes(model, objective, batch, memory_bytes)
+            batch = random_batch(model, prediction, (length,) * sentences)
+            return count_passes(model, prediction.objective, batch, memory_bytes)
     except BadInput as error:
         why = type(error.__cause__).__name__
         if not why.startswith(("DataDependent", "DynamicOutputShape")):

@@ -98,7 +98,7 @@ def fine_tune(
     check_splits(splits, classes)
     settings.steps(len(splits.train))
     place = usable_device(device)
-    check_fits(splits, load_classifier(checkpoint, classes, seed=0).config)
+    check_fits(splits, load_classifier(checkpoint, classes, seed=0))
     specification = _specification(checkpoint, splits, classes, settings)
     folders = tuple(folder / f"seed-{seed}" for seed in settings.seeds)
     with only_process_in(folder), caller_randomness_kept(place):

@@ -19,15 +19,14 @@ from isoloss.curvature.per_sentence.directions import Directions, drawn_directio
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.device import free_memory
 from isoloss.errors import is_failure, reason_of
-from isoloss.measurements.counted_passes import Counted, class_of, counted_passes, without_storage
-from isoloss.measurements.inspected_model import asked
-from isoloss.measurements.sampled_batches import FIRST_SENTENCES, SENTENCES_A_BATCH
-from isoloss.models.folder_configuration import Head, head_of
+from isoloss.measurements.counted_passes import Counted, counted_passes, without_storage
+from isoloss.measurements.models_on_text import build_predicting, configuration_of, prediction_of
+from isoloss.measurements.prediction import Prediction
+from isoloss.measurements.sampled_batches import FIRST_SENTENCES, SENTENCES_A_BATCH, random_batch
 from isoloss.models.hub import quiet, refusing
-from isoloss.models.loading import Prediction, configuration_of, longest_sentence, number_of_tokens
+from isoloss.models.loading import LanguageObjective, longest_sentence, number_of_tokens
 from isoloss.models.stored_weights import HALVES
-from isoloss.models.task_heads import configuration_with_head
-from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch import Batch
 from isoloss.progress import Progress, silent
 
 TASK, PARTS = "passes counted and timed", 4
@@ -43,7 +42,7 @@ class ForeseenCost:
 
     architecture: str
     kind: str
-    prediction: Prediction | Head
+    prediction: str
     tokens: int
     longest: int | None
     length: int
@@ -57,7 +56,7 @@ class ForeseenCost:
 
 def foreseen_cost(
     name: str,
-    objective: Prediction | None,
+    objective: LanguageObjective | None,
     precision: torch.dtype | None,
     device: str,
     budget: int | None,
@@ -71,7 +70,10 @@ def foreseen_cost(
     bytes, or else into the memory there is, and otherwise the half precision that the configuration names.
     Raises BadInput for a model that cannot be measured, or whose forward pass depends on its weights.
     """
-    config, prediction = _configuration(name, objective)
+    prediction = prediction_of(name, objective)
+    config = configuration_of(name, prediction)
+    with refusing("language model", name):
+        prediction.model_class._model_mapping[type(config)]  # imports its module
     process = _process_bytes() if device == "cpu" else 0
     limit = free_memory(torch.device(device)) + process if budget is None else budget
     stored = getattr(config, "dtype", None)
@@ -93,7 +95,7 @@ def foreseen_cost(
     return ForeseenCost(
         type(model).__name__,
         config.model_type,
-        prediction,
+        prediction.name,
         number_of_tokens(model),
         longest_sentence(model),
         used,
@@ -104,17 +106,6 @@ def foreseen_cost(
         seconds,
         why,
     )
-
-
-def _configuration(name: str, objective: Prediction | None) -> tuple[Any, Prediction | Head]:
-    """The configuration, and what a model of it predicts, as `load_together` finds it."""
-    head = head_of(name) if objective is None else None
-    if head is not None:
-        return configuration_with_head(name, head), head
-    config, prediction = configuration_of(name, objective)
-    with refusing("language model", name):
-        class_of(prediction)._model_mapping[type(config)]  # imports its module
-    return config, prediction
 
 
 def _resident_bytes() -> int:
@@ -151,7 +142,7 @@ _LAYERS = ("num_hidden_layers", "num_decoder_layers", "decoder_layers")
 
 def timed_layers(
     config: Any,
-    prediction: Prediction | Head,
+    prediction: Prediction,
     precision: torch.dtype,
     length: int,
     whole: Counted,
@@ -200,17 +191,16 @@ class _Pass:
     def __init__(
         self,
         config: Any,
-        prediction: Prediction | Head,
+        prediction: Prediction,
         precision: torch.dtype,
         length: int,
         sentences: int,
         device: str,
     ) -> None:
         with quiet():
-            self.model = class_of(prediction).from_config(config, dtype=precision).eval().to(device)
-        objective, batch = asked(self.model, prediction, (length,) * sentences)
-        self.objective: Objective = objective
-        self.batch: Batch = batch.to(torch.device(device))
+            self.model = build_predicting(config, prediction, precision).to(device)
+        self.objective = prediction.objective
+        self.batch = random_batch(self.model, prediction, (length,) * sentences).to(torch.device(device))
 
     def warm_up(self, memory_bytes: int) -> None:
         """Pass as many sentences as measurements do: one alone, all, and what is left over of a batch.

@@ -18,30 +18,15 @@ from isoloss.curvature.per_sentence.traces import (
 )
 from isoloss.curvature.stopping import FEWEST, refuse_too_few
 from isoloss.errors import BadInput
-from isoloss.measurements.models_together import (
-    MASK_RATE,
-    load_together,
-    pad_token_of,
-    predicting,
-    sampled_batches,
-    source_for,
-)
-from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH
-from isoloss.models.folder_configuration import Head
+from isoloss.measurements.models_on_text import load_predicting, prediction_of, read_texts, sampled_batches
+from isoloss.measurements.prediction import MaskedTokens, Prediction
+from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, random_batch
 from isoloss.models.hub import quiet
-from isoloss.models.loading import Prediction, longest_sentence, number_of_tokens
-from isoloss.models.task_heads import first_of_decoder
+from isoloss.models.loading import LanguageObjective, longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import highest_token, load_tokenizer, lost_capitals
-from isoloss.objectives.answers import class_batch, labels_batch, target_batch, token_class_batch
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
-from isoloss.objectives.pretrained import (
-    EqualLengths,
-    choose_places,
-    kept_apart,
-    masked_batch,
-    next_token_batch,
-)
+from isoloss.objectives.pretrained import EqualLengths, kept_apart
 
 LENGTH = 128
 """Tokens per sentence of a trial, if the model reads that many."""
@@ -66,14 +51,14 @@ class Trial:
     seconds_a_sentence: float
 
 
-def trial_measurement(model: PreTrainedModel, prediction: Prediction | Head, longest: int | None) -> Trial:
+def trial_measurement(model: PreTrainedModel, prediction: Prediction, longest: int | None) -> Trial:
     """Measure `SENTENCES` random sentences of the model's tokens, then as many as are timed.
 
     Raises BadInput for a model that cannot be measured.
     """
     length = min(LENGTH, longest or LENGTH)
-    objective, drawn = asked(model, prediction, (length,) * SENTENCES)
-    batch = drawn.to(device_of(model))
+    objective = prediction.objective
+    batch = random_batch(model, prediction, (length,) * SENTENCES).to(device_of(model))
     refuse_without_gradient(model, objective, batch)
     mixed = random_batch(model, prediction, (length, max(2, length // 2))).to(device_of(model))
     separate: Objective = kept_apart(model, objective, mixed)
@@ -102,37 +87,6 @@ def _timed(model: PreTrainedModel, objective: Objective, batch: Batch) -> tuple[
     return traces, perf_counter() - begun
 
 
-def asked(
-    model: PreTrainedModel, prediction: Prediction | Head, lengths: tuple[int, ...]
-) -> tuple[Objective, Batch]:
-    """How the model's predictions are read, and random sentences of these lengths to predict in."""
-    mask = 0 if prediction == "masked" else None
-    predicted = predicting({model.name_or_path: model}, prediction, False, None, mask)
-    return predicted.objective, random_batch(model, prediction, lengths)
-
-
-def random_batch(model: PreTrainedModel, prediction: Prediction | Head, lengths: tuple[int, ...]) -> Batch:
-    """Random sentences of these lengths, with what the model is to say of them, as a text would have it."""
-    generator, pad, tokens = torch.Generator().manual_seed(0), pad_token_of(model), number_of_tokens(model)
-    sentences = [torch.randint(tokens, (length,), generator=generator).tolist() for length in lengths]
-    # Models that read a text's last token find it by what fills the text up.
-    sentences = [[(token + (token == pad)) % tokens for token in each] for each in sentences]
-    match prediction:
-        case "masked":
-            places = [choose_places(range(length), MASK_RATE, generator) for length in lengths]
-            return masked_batch(sentences, places, mask=0, pad=pad)
-        case "causal":
-            return next_token_batch(sentences, pad)
-        case "text classes":
-            return class_batch(sentences, [0] * len(sentences), pad)
-        case "text labels":
-            return labels_batch(sentences, [[0] * model.config.num_labels] * len(sentences), pad)
-        case "token classes":
-            return token_class_batch(sentences, [[0] * length for length in lengths], pad)
-        case "target text":
-            return target_batch(sentences, sentences, first_of_decoder(model), pad)
-
-
 @dataclass(frozen=True)
 class InspectedModel:
     """A model as it lies in its folder, and a trial measurement.
@@ -144,7 +98,7 @@ class InspectedModel:
     name: str
     architecture: str
     kind: str
-    prediction: Prediction | Head
+    prediction: str
     parameters: int
     names: tuple[tuple[str, ...], ...]
     bytes_of_weights: int
@@ -185,10 +139,9 @@ class Pilot:
         return math.sqrt(2 / (self.sentences - 1))
 
 
-def pilot_on(model: PreTrainedModel, name: str, prediction: Prediction | Head, text: Path) -> Pilot:
+def pilot_on(model: PreTrainedModel, name: str, prediction: Prediction, text: Path) -> Pilot:
     """Measure the trace on the first `FEWEST` sentences, in random order, as `isoloss flatness` does."""
-    objective: Prediction | None = prediction if prediction in ("masked", "causal") else None
-    source = source_for(name, objective, text, None, None)
+    source = read_texts([name], prediction, text)
     batches = sampled_batches({name: model}, prediction, source, seed=0)
     running = RunningFisherTrace(model, batches.objective, seed=0)
     begun = perf_counter()
@@ -201,11 +154,15 @@ def pilot_on(model: PreTrainedModel, name: str, prediction: Prediction | Head, t
 
 
 def inspected_model(
-    name: str, objective: Prediction | None, precision: torch.dtype, device: str, text: Path | None = None
+    name: str,
+    objective: LanguageObjective | None,
+    precision: torch.dtype,
+    device: str,
+    text: Path | None = None,
 ) -> InspectedModel:
     """Load and try the model, and with a text also on that. Raises BadInput for one that cannot be."""
-    models, prediction = load_together([name], objective, precision, device, None)
-    placed = models[name]
+    prediction = prediction_of(name, objective)
+    placed = load_predicting(name, prediction, precision).to(device)
     tokens, longest = number_of_tokens(placed), longest_sentence(placed)
     with quiet():
         trial = trial_measurement(placed, prediction, longest)
@@ -215,7 +172,7 @@ def inspected_model(
         name=name,
         architecture=type(placed).__name__,
         kind=placed.config.model_type,
-        prediction=prediction,
+        prediction=prediction.name,
         parameters=sum(each.numel() for each in parameters),
         names=_names(placed),
         bytes_of_weights=sum(each.numel() * each.element_size() for each in parameters),
@@ -235,11 +192,11 @@ def _names(model: PreTrainedModel) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, names.values()))
 
 
-def _tokenizer_in_words(name: str, prediction: Prediction | Head, tokens: int) -> str:
+def _tokenizer_in_words(name: str, prediction: Prediction, tokens: int) -> str:
     try:
         tokenizer = load_tokenizer(name)
     except BadInput:
-        more = " and --mask-token-id" if prediction == "masked" else ""
+        more = " and --mask-token-id" if isinstance(prediction, MaskedTokens) else ""
         return f"none for its {tokens:,} tokens; give token numbers with --token-ids{more}"
     backend = getattr(tokenizer, "backend_tokenizer", None)
     facts = [

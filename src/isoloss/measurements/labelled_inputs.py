@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences, TaskSplits
+from isoloss.models.loading import longest_sentence
 from isoloss.models.tokenizer import naming_the_text
-from isoloss.models.transformers import longest_input
+from isoloss.objectives.pretrained import rectangle
 from isoloss.objectives.tokens import FIRST_WORD, PAD, tokens_of_words
 
 LONGEST = 128
@@ -96,10 +97,10 @@ def text_inputs(
         columns = [list(column[some]) for column in (texts.texts, seconds) if column is not None]
         rows += _encoded(tokenizer, columns, longest, start)
     return TextInputs(
-        ids=rectangle([row.ids for row in rows], padding_token(tokenizer), torch.int32),
+        ids=rectangle([row.ids for row in rows], padding_token(tokenizer))[0].to(torch.int32),
         lengths=torch.tensor([len(row.ids) for row in rows], dtype=torch.int64),
-        parts=rectangle([row.parts for row in rows], -1, torch.int8),
-        types=rectangle([row.types for row in rows], 0, torch.int8) if typed else None,
+        parts=rectangle([row.parts for row in rows], -1)[0].to(torch.int8),
+        types=rectangle([row.types for row in rows], 0)[0].to(torch.int8) if typed else None,
         labels=torch.tensor(texts.labels, dtype=torch.int64),
         cut=sum(row.cut for row in rows),
     )
@@ -135,13 +136,6 @@ def _encoded(tokenizer: Any, columns: list[list[str]], longest: int, first: int)
         parts = [-1 if part is None else part for part in encoding.sequence_ids]
         rows.append(_Row(encoding.ids, parts, encoding.type_ids, bool(encoding.overflowing)))
     return rows
-
-
-def rectangle(rows: list[list[int]], filling: int, dtype: torch.dtype) -> Int[Tensor, "n S"]:
-    """The rows, filled up on the right to the longest."""
-    width = max(map(len, rows), default=0)
-    filled = [row + [filling] * (width - len(row)) for row in rows]
-    return torch.tensor(filled, dtype=dtype).view(len(rows), width)
 
 
 @dataclass(frozen=True)
@@ -218,17 +212,17 @@ def check_splits(splits: TaskSplits | InputSplits, classes: tuple[str, ...]) -> 
         )
 
 
-def check_fits(splits: TaskSplits, config: PretrainedConfig) -> None:
+def check_fits(splits: TaskSplits, model: PreTrainedModel) -> None:
     """Raise BadInput for words or sentence lengths beyond what the model was built for."""
     for name, part in _by_name(splits).items():
         word = int(part.sentences.ids.max())
-        if word + FIRST_WORD >= config.vocab_size:
+        if word + FIRST_WORD >= model.config.vocab_size:
             raise BadInput(
                 f"the {name} split has a word number {word}, but the model knows "
-                f"{config.vocab_size - FIRST_WORD} words; fine-tune on a task of its own language"
+                f"{model.config.vocab_size - FIRST_WORD} words; fine-tune on a task of its own language"
             )
         words = int(part.sentences.lengths.max())
-        if (positions := longest_input(config)) is not None and words + 1 > positions:
+        if (positions := longest_sentence(model)) is not None and words + 1 > positions:
             raise BadInput(
                 f"the {name} split has sentences of {words} words, but the model reads {positions - 1}; "
                 "fine-tune on a task of its own language"

@@ -14,7 +14,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences import quantity_named, short_name
 from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject, takes
-from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
+from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
@@ -255,7 +255,7 @@ def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) ->
         for model in models.values():
             placed = first.to(device_of(model))
             refuse_without_gradient(model, batches.objective, placed)
-            if isinstance(batches.predicting, NextToken) or first.decoder_ids is not None:
+            if batches.prediction.left_to_right:
                 refuse_reading_ahead(model, batches.objective, placed)
 
 

@@ -1,122 +1,22 @@
-"""A corpus's sentences in random order, masked, as batches: the same for every model measured."""
+"""A corpus's sentences in random order, as batches of predictions: the same for every model measured."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import torch
+from transformers import PreTrainedModel
 
 from isoloss.corpora.token_sentences import Corpus, TokenSentence
 from isoloss.errors import BadInput
+from isoloss.measurements.prediction import MaskedTokens, Prediction, SpecialTokens
+from isoloss.models.loading import number_of_tokens
 from isoloss.objectives.batch import Batch, Objective, sentences_between
-from isoloss.objectives.pretrained import (
-    PretrainedCausal,
-    PretrainedMasked,
-    choose_places,
-    masked_batch,
-    next_token_batch,
-    rectangle,
-)
+from isoloss.objectives.pretrained import rectangle
 from isoloss.seeds import derived_seed
 
 SENTENCES_A_BATCH = 64
 FIRST_SENTENCES = 8
 """Those of the first batch, so that there is a number to look at soon."""
-
-
-@dataclass(frozen=True)
-class OneMask:
-    """One token per sentence is masked, uniformly among the maskable ones."""
-
-    mask_token: int
-    objective: ClassVar[Objective] = PretrainedMasked()
-    estimand: ClassVar[str] = "mean over sentences and over all maskable positions t of one masked token at t"
-
-
-@dataclass(frozen=True)
-class ShareMasked:
-    """`share` of each sentence's maskable tokens, at least one, are masked at once with the mask token."""
-
-    mask_token: int
-    share: float = 0.15
-    objective: ClassVar[Objective] = PretrainedMasked()
-
-    def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise BadInput(f"the mask rate must be above 0 and at most 1, not {self.share}")
-
-    @property
-    def estimand(self) -> str:
-        """What a value is the mean of, as of the others."""
-        return (
-            f"mean over sentences of the mean over {100 * self.share:.3g} % of their maskable tokens, masked "
-            "at once and all by the mask token"
-        )
-
-
-@dataclass(frozen=True)
-class NextToken:
-    """Every token but a sentence's first is predicted."""
-
-    objective: ClassVar[Objective] = PretrainedCausal()
-    estimand: ClassVar[str] = (
-        "mean over sentences of the mean over their predicted positions, all but the first"
-    )
-
-
-@dataclass(frozen=True)
-class TextClasses:
-    """The class of each text; of each of its words, if `of_tokens`."""
-
-    of_tokens: bool = False
-
-    @property
-    def objective(self) -> Objective:
-        """How the predictions are read off a model, as of the others."""
-        from isoloss.objectives.answers import SequenceClass, TokenClass  # language models need none
-
-        return TokenClass() if self.of_tokens else SequenceClass()
-
-    @property
-    def estimand(self) -> str:
-        """See `ShareMasked.estimand`."""
-        if self.of_tokens:
-            return "mean over texts of the mean over their words, of each of which a class is predicted"
-        return "mean over texts, of each of which a class is predicted"
-
-
-@dataclass(frozen=True)
-class TextLabels:
-    """Of each text and each class, whether the class is one of the text's."""
-
-    estimand: ClassVar[str] = (
-        "mean over texts of the mean over all classes, each of which is predicted to be or not"
-    )
-
-    @property
-    def objective(self) -> Objective:
-        """See `TextClasses.objective`."""
-        from isoloss.objectives.answers import SequenceLabels
-
-        return SequenceLabels()
-
-
-@dataclass(frozen=True)
-class TargetText:
-    """Every token of a target; its decoder reads `start` first, None: the target's own last token."""
-
-    start: int | None
-    estimand: ClassVar[str] = "mean over texts of the mean over the tokens of their targets"
-
-    @property
-    def objective(self) -> Objective:
-        """See `TextClasses.objective`."""
-        from isoloss.objectives.answers import TargetToken
-
-        return TargetToken()
-
-
-Predicting = OneMask | ShareMasked | NextToken | TextClasses | TextLabels | TargetText
 
 
 @dataclass
@@ -145,15 +45,15 @@ class SampledBatches:
     """
 
     corpus: Corpus
-    predicting: Predicting
+    prediction: Prediction
     seed: int
-    pad_token: int = 0
+    tokens: SpecialTokens
     reading: Reading = field(default_factory=Reading)
 
     @property
     def objective(self) -> Objective:
         """How the predictions are read off a model."""
-        return self.predicting.objective
+        return self.prediction.objective
 
     def __iter__(self) -> Iterator[Batch]:
         reading = self.reading = Reading()
@@ -188,25 +88,14 @@ class SampledBatches:
                 "tokenizer_config.json fit its vocabulary, and does white space part its words?), or token "
                 "numbers with --token-ids"
             )
-        needed = "two tokens" if isinstance(self.predicting, NextToken) else "a token that may be masked"
-        return f"none of the {len(reading.short):,} lines has {needed}; give longer sentences"
-
-    def _predictable(self, sentence: TokenSentence) -> Sequence[int]:
-        match self.predicting:
-            case OneMask() | ShareMasked() | TextClasses(of_tokens=True):
-                return sentence.maskable
-            case TargetText():
-                return sentence.answer if sentence.ids else ()
-        return sentence.ids
+        return f"none of the {len(reading.short):,} lines has {self.prediction.needs}; give longer sentences"
 
     def _batch(self, numbers: list[int], reading: Reading) -> Batch | None:
-        needed = 2 if isinstance(self.predicting, NextToken) else 1
         usable: list[tuple[int, TokenSentence]] = []
         for number, sentence in zip(numbers, self.corpus.sentences(numbers), strict=True):
             reading.tokens += sentence.of_text
             reading.unknown += sentence.unknown
-            predictable = self._predictable(sentence)
-            if len(predictable) < needed:
+            if not self.prediction.is_possible_in(sentence):
                 reading.short.append(sentence.line)
                 continue
             usable.append((number, sentence))
@@ -215,59 +104,27 @@ class SampledBatches:
                 reading.cut.append(sentence.line)
         if not usable:
             return None
-        sentences = [sentence.ids for _, sentence in usable]
-        if isinstance(self.predicting, NextToken):
-            return next_token_batch(sentences, self.pad_token)
-        if not isinstance(self.predicting, OneMask | ShareMasked):
-            return self._answers(self.predicting, [sentence for _, sentence in usable])
-        share = self.predicting.share if isinstance(self.predicting, ShareMasked) else None
-        generator = torch.Generator()
-        places = [
-            choose_places(
-                sentence.maskable, share, generator.manual_seed(derived_seed(self.seed, "masks", number))
-            )
-            for number, sentence in usable
-        ]
-        return masked_batch(sentences, places, self.predicting.mask_token, self.pad_token)
-
-    def _answers(
-        self, predicting: TextClasses | TextLabels | TargetText, sentences: Sequence[TokenSentence]
-    ) -> Batch:
-        from isoloss.objectives import answers as of_texts
-
-        texts, answers = [each.ids for each in sentences], [each.answer for each in sentences]
-        if isinstance(predicting, TargetText):
-            return of_texts.target_batch(texts, answers, predicting.start, self.pad_token)
-        if isinstance(predicting, TextLabels):
-            return self._typed(of_texts.labels_batch(texts, answers, self.pad_token), sentences)
-        if predicting.of_tokens:
-            return of_texts.token_class_batch(texts, answers, self.pad_token)
-        classes = of_texts.class_batch(texts, [answer[0] for answer in answers], self.pad_token)
-        return self._typed(classes, sentences)
-
-    @staticmethod
-    def _typed(batch: Batch, sentences: Sequence[TokenSentence]) -> Batch:
-        """With the types of their tokens, if they are pairs of which a tokenizer tells."""
+        sentences = [sentence for _, sentence in usable]
+        seeds = [derived_seed(self.seed, "masks", number) for number, _ in usable]
+        batch = self.prediction.batch(sentences, self.tokens, seeds)
         if not all(sentence.types for sentence in sentences):
             return batch
         types, _ = rectangle([sentence.types for sentence in sentences], 0)
         return replace(batch, token_types=types)
 
 
-def predicting_of(prediction: str, mask_token: int | None, share: float, start: int | None) -> Predicting:
-    """What models predict, by a `Prediction` or the `Head` of a task, and what of it they read first.
-
-    >>> predicting_of("causal", None, 0.15, None)
-    NextToken()
-    """
-    match prediction:
-        case "masked":
-            assert mask_token is not None  # without one, masked models are refused
-            return ShareMasked(mask_token, share)
-        case "causal":
-            return NextToken()
-        case "target text":
-            return TargetText(start)
-        case "text labels":
-            return TextLabels()
-    return TextClasses(of_tokens=prediction == "token classes")
+def random_batch(model: PreTrainedModel, prediction: Prediction, lengths: tuple[int, ...]) -> Batch:
+    """Random sentences of these lengths, with what the model is to say of them, as a text would have it."""
+    if isinstance(prediction, MaskedTokens):  # any token masks as well, and there may be no tokenizer
+        prediction = replace(prediction, token=0)
+    tokens, known = prediction.special_tokens(model, model.name_or_path), number_of_tokens(model)
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(known, (length,), generator=generator) for length in lengths]
+    # Models that read a text's last token find it by what fills the text up.
+    listed = [((ids + (ids == tokens.pad)) % known).tolist() for ids in sentences]
+    answers = [prediction.example_answer(ids, model.config) for ids in listed]
+    numbered = [
+        TokenSentence(ids, list(range(len(ids))), line, answer=answer)
+        for line, (ids, answer) in enumerate(zip(listed, answers, strict=True), start=1)
+    ]
+    return prediction.batch(numbered, tokens, range(len(numbered)))

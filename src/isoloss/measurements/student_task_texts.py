@@ -18,11 +18,12 @@ from isoloss.inference.causal_model import written_words
 from isoloss.languages.language import Language
 from isoloss.measurements.fine_tuning import FineTuningResult
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.labelled_inputs import TextInputs, rectangle
+from isoloss.measurements.labelled_inputs import TextInputs
 from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.task_texts import labelled_features
 from isoloss.objectives.batch import PretrainingObjective
+from isoloss.objectives.pretrained import rectangle
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
 from isoloss.progress import Progress
 
@@ -175,8 +176,8 @@ def _inputs(rows: Sequence[tuple[Tensor, ...]], labels: Sequence[int]) -> TextIn
     ids = [[CLS, *torch.cat(texts).tolist()] for texts in rows]
     parts = [[-1, *(part for part, text in enumerate(texts) for _ in text)] for texts in rows]
     lengths = torch.tensor([len(each) for each in ids])
-    padded = rectangle(ids, PAD, torch.int32), lengths, rectangle(parts, -1, torch.int8)
-    return TextInputs(*padded, torch.tensor(labels))
+    padded, of_parts = rectangle(ids, PAD)[0].to(torch.int32), rectangle(parts, -1)[0].to(torch.int8)
+    return TextInputs(padded, lengths, of_parts, torch.tensor(labels))
 
 
 @dataclass(frozen=True)

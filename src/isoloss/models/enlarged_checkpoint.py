@@ -14,9 +14,9 @@ from isoloss.errors import BadInput
 from isoloss.files import complete_folder
 from isoloss.models.enlarging import Enlargement, Form, enlarging_plan, exact_form, made, parameters_by_name
 from isoloss.models.folder_configuration import read_config
-from isoloss.models.loading import load_masked_language_model
+from isoloss.models.loading import load_masked_language_model, longest_sentence
 from isoloss.models.tokenizer import copy_tokenizer
-from isoloss.models.transformers import Shape, longest_input
+from isoloss.models.transformers import Shape
 from isoloss.progress import Progress, silent
 
 SENTENCES, LONGEST = 8, 32
@@ -111,7 +111,7 @@ def _to_be_enlarged(checkpoint: Path, by: Enlargement, most_parameters: int | No
 def _scores(model: PreTrainedModel) -> Float[Tensor, "n S v"]:
     """The model's scores at every position of sentences of random tokens, the same for equal vocabularies."""
     config, padding = model.config, model.config.pad_token_id
-    length = min(LONGEST, longest_input(config) or LONGEST)
+    length = min(LONGEST, longest_sentence(model) or LONGEST)
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(config.vocab_size - 1, (SENTENCES, length), generator=generator)
     if padding is not None:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -18,7 +18,6 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.models.adapters import base_of_adapter, task_of_adapter
 from isoloss.models.hub import MEND, quiet, refuse_irregular, refuse_unreachable_hub, refusing
 from isoloss.models.hub_names import read_configuration, refuse_absent
 from isoloss.models.stored_weights import held_in, weight_shapes
@@ -62,22 +61,6 @@ _OF_OTHER_LIBRARIES = {"sentence_encoder.": "fairseq", "language_model.": "Megat
 _OTHER_HEADS = re.compile(r"pooler|seq_relationship|classifier|qa_outputs|score\.|binary_head")
 
 
-Head = Literal["text classes", "text labels", "token classes", "target text"]
-"""What the head predicts: a class of the text, any number of them at once, classes of its tokens, or the text
-that follows from it."""
-
-_ENDINGS: dict[str, Head] = {
-    "ForSequenceClassification": "text classes",
-    "ForTokenClassification": "token classes",
-}
-_OF_ADAPTERS = {
-    "SEQ_CLS": "ForSequenceClassification",
-    "TOKEN_CLS": "ForTokenClassification",
-    "CAUSAL_LM": "ForCausalLM",
-}
-"""How the classes of models end for which an adapter is, by peft's name of its task."""
-
-
 def read_config(name: str) -> Any:
     """The configuration of a model of that name. Raises BadInput if there is none, or it is quantised."""
     refuse_absent(name)
@@ -102,25 +85,6 @@ def read_config(name: str) -> Any:
     if str(config._attn_implementation).startswith("flash"):  # kernels of a package for cards alone
         config._attn_implementation = None
     return config
-
-
-def head_of(name: str) -> Head | None:
-    """The kind of a model's head, by its configuration; None for a language model, and for any other head.
-
-    Of an adapter, that of its task; if it names none, or is of an encoder and a decoder, its base model's.
-    Raises BadInput for an adapter that answers questions.
-    """
-    base = base_of_adapter(name)
-    config = read_config(base or name)
-    ending_of_task = None if base is None else _OF_ADAPTERS.get(task_of_adapter(name) or "")
-    for architecture in [ending_of_task] if ending_of_task else config.architectures or ():
-        for ending, head in _ENDINGS.items():
-            if architecture.endswith(ending):
-                several = getattr(config, "problem_type", None) == "multi_label_classification"
-                return "text labels" if several and head == "text classes" else head
-        if architecture.endswith(("QuestionAnswering", "ForCausalLM", "ForMaskedLM", "LMHeadModel")):
-            return None
-    return "target text" if getattr(config, "is_encoder_decoder", False) else None
 
 
 def _refuse_gguf(files: Sequence[Path]) -> None:

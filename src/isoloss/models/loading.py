@@ -15,7 +15,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.models.adapters import add_adapter, base_of_adapter
+from isoloss.models.adapters import add_adapter, base_of_adapter, stored_in_adapter
 from isoloss.models.folder_configuration import (
     about_missing,
     is_of_body,
@@ -38,7 +38,8 @@ from isoloss.results.checkpoint import refuse_damaged
 if TYPE_CHECKING:
     from isoloss.models.transformers import Attention
 
-Prediction = Literal["masked", "causal"]
+LanguageObjective = Literal["masked", "causal"]
+"""What a language model is trained to predict: masked tokens, or the next one."""
 
 _MASKED_CLASSES = set(MODEL_FOR_MASKED_LM_MAPPING_NAMES.values())
 _CAUSAL_CLASSES = set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
@@ -77,61 +78,91 @@ def load_causal_language_model(
     )
 
 
-def _complete(kind: Any, prediction: Prediction, name: str, **settings: Any) -> PreTrainedModel:
+def _complete(kind: Any, objective: LanguageObjective, name: str, **settings: Any) -> PreTrainedModel:
     """The model, in evaluation mode, none of whose weights is missing."""
     import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 
     if Path(name).is_dir():
         refuse_irregular(Path(name))
-    with refusing(f"{prediction} language model", name), quiet(), bounded(name):
+    with refusing(f"{objective} language model", name), quiet(), bounded(name):
         model, found = kind.from_pretrained(
             name, local_files_only=Path(name).is_dir(), output_loading_info=True, **settings
         )
     if found["missing_keys"]:
         missing = min(found["missing_keys"])
-        raise BadInput(f"the model {name} lacks {missing}: it is no complete {prediction} language model")
+        raise BadInput(f"the model {name} lacks {missing}: it is no complete {objective} language model")
     whole: PreTrainedModel = model.eval()
     return whole
 
 
 def load_any_language_model(
-    name: str, prediction: Prediction | None = None, dtype: torch.dtype = torch.float32
-) -> tuple[PreTrainedModel, Prediction]:
-    """A model in evaluation mode on the CPU, and what it predicts according to its configuration.
+    name: str, dtype: torch.dtype = torch.float32
+) -> tuple[PreTrainedModel, LanguageObjective]:
+    """A language model in evaluation mode on the CPU, and what it predicts; see `what_is_predicted`.
 
-    `prediction` overrides the configuration. Of an adapter, it is the base model with the adapter's weights,
-    and the base model's are frozen. Raises BadInput if there is no model of that name, if it has no
-    trained language-model head, needs custom code, is bidirectional although it should be causal, or if its
-    configuration does not say what it predicts; Damaged if it is a checkpoint of ours that is not what was
-    written.
+    Raises BadInput as that and `load_model` do.
+    """
+    predicted = what_is_predicted(name)
+    config = read_config(base_of_adapter(name) or name)
+    kind = f"{predicted} language model"
+    return load_model(name, language_model_class(predicted), config, kind, dtype), predicted
+
+
+def language_model_class(objective: LanguageObjective) -> Any:
+    """The class of `transformers` that loads such models, and builds them from configurations."""
+    return AutoModelForMaskedLM if objective == "masked" else AutoModelForCausalLM
+
+
+def load_model(
+    name: str, model_class: Any, config: Any, kind: str, dtype: torch.dtype = torch.float32
+) -> PreTrainedModel:
+    """The model of that name as one of the class, in evaluation mode on the CPU; `kind` is what it is called.
+
+    Of an adapter, it is the base model, of which `config` then is, with the weights that the adapter stores;
+    they alone require gradients. Raises BadInput for what is no such model, weights that are missing or do
+    not fit the configuration, and code of its own; Damaged if it is a checkpoint of ours that is not what
+    was written.
     """
     base = base_of_adapter(name)
-    if base is not None:
-        model, predicted = load_any_language_model(base, prediction, dtype)
-        add_adapter(model, name)
-        return model.eval(), predicted
-    predicted = what_is_predicted(name, prediction)
-    if Path(name).is_dir():
-        refuse_damaged(Path(name))
-    kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
+    folder = base or name
+    is_here = Path(folder).is_dir()
+    if is_here:
+        refuse_damaged(Path(folder))
     settings = {"dtype": dtype, "output_loading_info": True}
     settings |= {"ignore_mismatched_sizes": True}  # refused below, naming them
-    with refusing(f"{predicted} language model", name), quiet(), bounded(name):
-        config = read_config(name)
+    with refusing(kind, folder), quiet(), bounded(folder):
         if getattr(config.get_text_config(), "num_hidden_layers", 1) < 1:
-            raise BadInput(f"{name} is a model without layers, by its num_hidden_layers; {MEND}")
-        model, found = kind.from_pretrained(
-            name, config=config, local_files_only=Path(name).is_dir(), **settings
+            raise BadInput(f"{folder} is a model without layers, by its num_hidden_layers; {MEND}")
+        model, found = model_class.from_pretrained(
+            folder, config=config, local_files_only=is_here, **settings
         )
-        if found["missing_keys"] and Path(name).is_dir():
-            weights = renamed_weights(Path(name), model)
+        if found["missing_keys"] and is_here:
+            weights = renamed_weights(Path(folder), model)
             if weights is not None:
                 model, found = type(model).from_pretrained(
                     None, config=model.config, state_dict=weights, **settings
                 )
-        refuse_other_weights(name, model, found)
+        if base is not None and (found["missing_keys"] or found["mismatched_keys"]):
+            _leave_to_adapter(name, base, model, found)
+        refuse_other_weights(folder, model, found)
+    if base is not None:
+        add_adapter(model, name)
     with_experts_apart(model)
-    return model.eval(), predicted
+    loaded: PreTrainedModel = model.eval()
+    return loaded
+
+
+def _leave_to_adapter(name: str, base: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
+    """Take what an adapter stores from what its base model lacks. Raises BadInput if its head lacks more."""
+    stored = stored_in_adapter(name)
+    found["mismatched_keys"] = {each for each in found["mismatched_keys"] if each[0] not in stored}
+    found["missing_keys"] = {each for each in found["missing_keys"] if each not in stored}
+    of_head = [each for each in found["missing_keys"] if not is_of_body(each, model)]
+    if of_head:
+        raise BadInput(
+            f"neither the adapter {name} nor its base model {base} has {min(of_head)}, which its head reads; "
+            "save what merge_and_unload returns of the trained model, and name that folder"
+        )
 
 
 def with_experts_apart(model: PreTrainedModel) -> None:
@@ -178,32 +209,26 @@ def _shape(size: tuple[int, ...]) -> str:
     return " by ".join(map(str, size)) or "a single number"
 
 
-def what_is_predicted(name: str, prediction: Prediction | None = None) -> Prediction:
-    """What the model of that name predicts according to its configuration, without reading its weights.
+def what_is_predicted(name: str, objective: LanguageObjective | None = None) -> LanguageObjective:
+    """What the language model of that name predicts by its configuration, without reading its weights.
 
-    `prediction` overrides the configuration. Raises BadInput if there is no model of that name, if it is
+    `objective` overrides the configuration. Raises BadInput if there is no model of that name, if it is
     bidirectional although it should be causal, or if its type is neither masked nor causal.
     """
-    return configuration_of(name, prediction)[1]
-
-
-def configuration_of(name: str, prediction: Prediction | None = None) -> tuple[Any, Prediction]:
-    """The model's configuration, and what it predicts, see `what_is_predicted`."""
     name = base_of_adapter(name) or name
     config = read_config(name)
     with refusing("language model", name):
-        predicted = prediction or _prediction(config, name)
+        predicted = objective or _predicted(config, name)
         looks_back = _looks_back_only(config)
     reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not looks_back
     if predicted == "causal" and reads_both_ways:
         raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
-    kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
-    if prediction is not None and type(config) not in kind._model_mapping:
+    if objective is not None and type(config) not in language_model_class(objective)._model_mapping:
         raise BadInput(
-            f"{name} is of the type {config.model_type}, of which transformers has no {prediction} language "
+            f"{name} is of the type {config.model_type}, of which transformers has no {objective} language "
             "model; leave out what it is to predict, and its configuration decides"
         )
-    return config, predicted
+    return predicted
 
 
 def refuse_bare_encoder(name: str) -> None:
@@ -251,7 +276,16 @@ def number_of_tokens(model: PreTrainedModel) -> int:
     return int(model.config.get_text_config().vocab_size)
 
 
-def _prediction(config: Any, name: str) -> Prediction:
+def pad_token_of(model: PreTrainedModel) -> int:
+    """The token that fills short sentences up; any would do, since none of it is read.
+
+    Configurations may name one that tokenizers were given later, and that the model does not have.
+    """
+    pad = getattr(model.config.get_text_config(), "pad_token_id", None)
+    return pad if pad is not None and 0 <= pad < number_of_tokens(model) else 0
+
+
+def _predicted(config: Any, name: str) -> LanguageObjective:
     if getattr(config, "is_encoder_decoder", False):
         raise BadInput(f"{name} is an encoder and a decoder; only masked and causal models are measured")
     for architecture in config.architectures or ():

@@ -11,9 +11,7 @@ from transformers import (
     BertForMaskedLM,
     GPT2Config,
     GPT2LMHeadModel,
-    PretrainedConfig,
     PreTrainedModel,
-    RobertaConfig,
     RobertaPreLayerNormConfig,
     RobertaPreLayerNormForMaskedLM,
 )
@@ -207,14 +205,6 @@ def _counted(architecture: Any, words: int, maximum_length: int) -> int:
     with torch.device("meta"):
         model = architecture.build(words, maximum_length, seed=0)
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def longest_input(config: PretrainedConfig) -> int | None:
-    """The maximum number of input tokens of a model with absolute positions; None for one without."""
-    positions: int | None = getattr(config, "max_position_embeddings", None)
-    if positions is not None and isinstance(config, RobertaConfig | RobertaPreLayerNormConfig):
-        positions -= config.pad_token_id + 1  # it counts from the padding token's number plus one
-    return positions
 
 
 def _settings(shape: Shape, dropout: float, vocabulary: dict[str, Any]) -> dict[str, Any]:

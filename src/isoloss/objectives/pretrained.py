@@ -142,10 +142,10 @@ def rectangle(
     sentences: Sequence[Sequence[int]], pad: int, width: int | None = None
 ) -> tuple[Int[Tensor, "n S"], Bool[Tensor, "n S"]]:
     """Sentences filled up with `pad` to the longest, or to `width`, and which of the tokens are theirs."""
-    lengths = torch.tensor([len(sentence) for sentence in sentences])
-    present = torch.arange(width or int(lengths.max())) < lengths[:, None]
+    lengths = torch.tensor([len(sentence) for sentence in sentences], dtype=torch.int64)
+    present = torch.arange(width or max(map(len, sentences), default=0)) < lengths[:, None]
     ids = torch.full(present.shape, pad)
-    ids[present] = torch.tensor([token for sentence in sentences for token in sentence])
+    ids[present] = torch.tensor([token for sentence in sentences for token in sentence], dtype=torch.int64)
     return ids, present
 
 

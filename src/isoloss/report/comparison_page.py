@@ -181,7 +181,7 @@ def differences(verdicts: Sequence[PairVerdict]) -> Section:
 def _checkpoints(comparison: Comparison) -> Markup:
     titles = ("checkpoint", "architecture", "predicts", "parameters", "longest text", "weights", "tokenizer")
     rows = (
-        (c.name, c.kind, c.prediction, c.parameters, c.longest, c.weights[:12], c.tokenizer[:12])
+        (c.name, c.kind, c.prediction.name, c.parameters, c.longest, c.weights[:12], c.tokenizer[:12])
         for c in comparison.checkpoints
     )
     return html_table(titles, rows)

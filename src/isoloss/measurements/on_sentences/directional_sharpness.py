@@ -9,15 +9,12 @@ from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.directional_curvature import difference_of, directional_sharpness
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.models_together import load_together
+from isoloss.measurements.models_on_text import load_predicting, prediction_of
+from isoloss.measurements.prediction import MaskedTokens, NextToken
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
-from isoloss.models.loading import Prediction
-from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
-
-_PREDICTIONS: dict[type, Prediction] = {PretrainedMasked: "masked", PretrainedCausal: "causal"}
-"""What another language model predicts; one with the head of a task says itself."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +39,11 @@ class DirectionalSharpnessQuantity:
         """`directional_sharpness` and its groups' parts, with the length of v in the settings."""
         direction = None
         if self.towards is not None:
-            reads = getattr(subject.objective, "objective", subject.objective)  # of `EqualLengths`, its own
+            read = subject.source.prediction if isinstance(subject.source, SampledBatches) else None
+            objective = read.name if isinstance(read, MaskedTokens | NextToken) else None
+            prediction = prediction_of(self.towards, objective)
             first = next(iter(trainable_parameters(model).values()))
-            loaded, _ = load_together([self.towards], _PREDICTIONS.get(type(reads)), first.dtype, "cpu", None)
-            direction = difference_of(model, loaded[self.towards])
+            direction = difference_of(model, load_predicting(self.towards, prediction, first.dtype))
         found = directional_sharpness(model, **given(drawn, subject, progress), direction=direction)
         settings: dict[str, Setting] = {
             "towards": self.towards or "the gradient",

@@ -1,4 +1,4 @@
-"""What models with the head of a task predict of a text: its classes, those of its words, a target text."""
+"""Objectives of models with the head of a task, and their batches: classes of texts or words, and targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

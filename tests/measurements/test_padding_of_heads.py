@@ -6,18 +6,19 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
-from isoloss.models.task_heads import configuration_with_head, load_with_head
-from isoloss.objectives.answers import SequenceClass, class_batch
+from isoloss.measurements.models_on_text import build_predicting, load_predicting
+from isoloss.measurements.task_heads import TextClasses
 from isoloss.objectives.pretrained import SentencesApart
+from isoloss.objectives.task_heads import SequenceClass, class_batch
 
 TEXTS = [[1, 2, 3, 5, 5], [4, 5], [6, 7, 8], [9, 5, 0, 1, 2, 5]]
 """Several of them end in the token 5, which ends texts."""
 
 
 @pytest.mark.parametrize(("pad", "expected"), [(3, 3), (None, -1)])
-def test_a_named_padding_stays(pad: int | None, expected: int, tmp_path: Path) -> None:
-    GPT2Config(vocab_size=11, n_layer=1, pad_token_id=pad).save_pretrained(tmp_path)
-    assert configuration_with_head(str(tmp_path), "text classes").pad_token_id == expected
+def test_a_named_padding_stays(pad: int | None, expected: int) -> None:
+    config = GPT2Config(vocab_size=11, n_layer=1, n_embd=8, n_head=2, pad_token_id=pad)
+    assert build_predicting(config, TextClasses(), torch.float32).config.pad_token_id == expected
 
 
 @pytest.mark.parametrize("begins", [5, 4, None])
@@ -29,7 +30,7 @@ def test_without_a_padding_the_last_token_is_read_whatever_it_is(begins: int | N
     model = GPT2ForSequenceClassification(config).eval()
     model.save_pretrained(tmp_path)
     alone = torch.cat([model(input_ids=torch.tensor([text])).logits for text in TEXTS])
-    loaded, batch = load_with_head(str(tmp_path), "text classes"), class_batch(TEXTS, [0] * 4, pad=0)
+    loaded, batch = load_predicting(str(tmp_path), TextClasses()), class_batch(TEXTS, [0] * 4, pad=0)
     apart = SentencesApart(loaded, SequenceClass())
     torch.testing.assert_close(apart.objective(batch).logits(loaded, batch), alone)
     assert apart.way == "equally long sentences at a time"
