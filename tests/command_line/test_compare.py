@@ -86,7 +86,7 @@ def answers(written):
 
 def test_everything_is_measured_side_by_side_in_one_file(run, capsys, tmp_path, monkeypatch):
     settings = plan_module.fine_tuning_settings
-    short = {"seeds": (0, 1), "epochs": 2}
+    short = {"seeds": (0, 1), "epochs": 1, "warm_up_steps": 1}
     monkeypatch.setattr(plan_module, "fine_tuning_settings", lambda n: replace(settings(n), **short))
     written = output_of(run("a", "b", *TEXT, *TASK, "--fine-tune", "--json"))
     found = records(written)

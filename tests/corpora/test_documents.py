@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import isoloss.corpora.documents as documents_module
-from isoloss.corpora.documents import file_digest, file_documents, local_files
+from isoloss.corpora.documents import documents_digest, file_documents, local_files
 from isoloss.errors import BadInput
 from isoloss.progress import silent
 
@@ -135,21 +135,21 @@ def test_a_whole_file_may_be_too_much_or_no_text(written, monkeypatch):
 def test_bytes_that_are_no_text_are_found_before_any_work(written, monkeypatch, content, line, at_once):
     monkeypatch.setattr(documents_module, "BYTES_AT_ONCE", at_once)
     with pytest.raises(BadInput, match=f"a.txt, line {line}: this is not UTF-8 text"):
-        file_digest(written("a.txt", content))
+        documents_digest(written("a.txt", content))
 
 
 def test_files_that_are_not_there_are_named(written, tmp_path):
     with pytest.raises(BadInput, match=r"there is no file .*none\.txt"):
-        file_digest(tmp_path / "none.txt")
+        documents_digest(tmp_path / "none.txt")
     with pytest.raises(BadInput, match="is a folder; name the files inside it"):
-        file_digest(tmp_path)
+        documents_digest(tmp_path)
     with pytest.raises(BadInput, match=r"empty\.txt is empty"):
-        file_digest(written("empty.txt", ""))
+        documents_digest(written("empty.txt", ""))
     for endless in ("/dev/zero", tmp_path / "pipe"):
         if not Path(endless).exists():
             os.mkfifo(endless)
         with pytest.raises(BadInput, match="is a device or a pipe; name a file that holds documents"):
-            file_digest(Path(endless))
+            documents_digest(Path(endless))
 
 
 def test_files_are_named_by_what_is_in_them(written):

@@ -50,7 +50,7 @@ def downloads(monkeypatch):
     return calls
 
 
-PACKAGE = FetchedPackage("a==1.0", "data/texts/*.txt", "books", digest_of(BOOKS), 45)
+PACKAGE = FetchedPackage("a==1.0", ("data/texts/*.txt",), "books", digest_of(BOOKS), 45)
 
 
 def test_files_are_fetched_once(downloads, tmp_path):
@@ -95,7 +95,7 @@ def test_the_cache_follows_the_users_setting(monkeypatch, tmp_path):
 
 def test_books_are_cut_into_sections(downloads, monkeypatch, tmp_path):
     text = "\r\n\r\n".join(f"Paragraph\r\n{number} " + "word " * 300 for number in range(5))
-    downloads.files = {fetched_package.BOOKS.members.replace("*", "emma"): text.encode() + b" caf\xe9"}
+    downloads.files = {fetched_package.BOOKS.members[0].replace("*", "emma"): text.encode() + b" caf\xe9"}
     package = replace(fetched_package.BOOKS, digest=digest_of(downloads.files))
     monkeypatch.setattr(fetched_package, "BOOKS", package)
     documents = list(Books().documents(tmp_path, silent))
@@ -193,7 +193,7 @@ def test_an_archive_is_fetched_once_and_read_without_running_or_unpacking_it(ind
     [
         (ARCHIVE[:-1], SOURCE, "is not the archive that it was"),
         (archive_of({}), replace(SOURCE, source="0" * 64), "lists no archive of A_package==1.0"),
-        (ARCHIVE, replace(SOURCE, members="*/none.json"), "does not hold them"),
+        (ARCHIVE, replace(SOURCE, members=("*/none.json",)), "does not hold them"),
     ],
 )
 def test_anything_else_is_refused_and_nothing_is_left(archive, package, refusal, index, tmp_path):

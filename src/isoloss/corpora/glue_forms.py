@@ -19,7 +19,7 @@ from isoloss.progress import Progress
 
 SCORED = FetchedPackage(
     package="vaderSentiment==3.3.2",
-    members="*/additional_resources/hutto_ICWSM_2014.tar.gz",
+    members=("*/additional_resources/hutto_ICWSM_2014.tar.gz",),
     what="scored snippets",
     digest="d5bb07d87474b3eb8d30b4deccbc23f19d742a6c5718fbacc65485b70b95c5fa",
     megabytes=3,
