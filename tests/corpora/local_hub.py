@@ -16,9 +16,10 @@ Repositories = Mapping[str, Mapping[str, Files]]
 """By the data set's name and the revision's."""
 
 
-def commit(name: str, revision: str) -> str:
-    """The commit that a revision's name stands for: 40 hexadecimal digits, as the hub's."""
-    return hashlib.sha1(f"{name} {revision}".encode()).hexdigest()
+def commit(name: str, revision: str, files: Files) -> str:
+    """The commit that a revision's name stands for: 40 hexadecimal digits of its files, as the hub's."""
+    content = "".join(hashlib.sha1(content).hexdigest() for content in files.values())
+    return hashlib.sha1(f"{name} {revision} {content}".encode()).hexdigest()
 
 
 @contextmanager
@@ -72,8 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _found(self, name: str, revision: str) -> tuple[str, Files] | None:
         for known, files in self.served.get(name, {}).items():
-            if revision in (known, commit(name, known)):
-                return commit(name, known), files
+            if revision in (known, commit(name, known, files)):
+                return commit(name, known, files), files
         return None
 
     def _information(self, name: str, revision: str) -> None:
@@ -147,4 +148,4 @@ def _entry(path: str, content: bytes) -> dict[str, Any]:
 
 
 def _folder(path: str) -> dict[str, Any]:
-    return {"type": "directory", "oid": commit(path, ""), "size": 0, "path": path}
+    return {"type": "directory", "oid": commit(path, "", {}), "size": 0, "path": path}

@@ -140,6 +140,30 @@ def test_a_hub_out_of_reach_is_one_sentence_that_says_what_to_do(monkeypatch, tm
         read(name, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        (
+            "404 Client Error. (Request ID: a)\n\nEntry Not Found for url: http://hub/a.parquet.\nMore.",
+            "a.parquet",
+        ),
+        ("Config name is missing.\nPlease pick one: ['a', 'b']", r"\['a', 'b'\]"),
+    ],
+)
+def test_what_a_title_is_of_is_told(monkeypatch, raised, says):
+    loading(monkeypatch, OSError(raised))
+    with pytest.raises(BadInput, match=f"from stories: .*{says}; give a folder"):
+        read_data_set("stories")
+
+
+def test_an_error_that_tells_nothing_is_told_by_its_cause(monkeypatch):
+    error = ValueError("An error occurred while generating the dataset")
+    error.__cause__ = OSError("No space left on device")
+    loading(monkeypatch, error)
+    with pytest.raises(BadInput, match="from stories: No space left on device; give a folder"):
+        read_data_set("stories")
+
+
 def test_a_cache_that_does_not_do_is_not_advised(monkeypatch):
     """`datasets` itself finds no configuration of a script's Parquet files in its cache."""
     loading(monkeypatch, ValueError("Couldn't find cache for two for config 'tales'\nAvailable: default"))

@@ -6,16 +6,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub.constants
 import pytest
 from local_hub import commit, local_hub
 from small_corpora import texts
 
-from isoloss.corpora.data_sets import HubDataSet
-from isoloss.errors import BadInput
+import isoloss.corpora.tokenisation as tokenisation
+from isoloss.command_line.corpus import CorpusOptions
+from isoloss.command_line.corpus import corpus as prepare
+from isoloss.corpora.data_sets import GlueTask, HubDataSet
+from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
+from isoloss.corpora.vocabulary import OwnVocabulary
+from isoloss.errors import BadInput, IsolossError
 from isoloss.progress import silent
 
 pa = pytest.importorskip("pyarrow")
@@ -62,10 +69,30 @@ def glue() -> dict[str, bytes]:
     return files
 
 
+def broken_glue() -> dict[str, bytes]:
+    """GLUE with a file that ends too soon, and without one that the card names."""
+    files = glue()
+    files["sst2/validation-00000-of-00001.parquet"] = files["sst2/validation-00000-of-00001.parquet"][:200]
+    del files["qnli/validation-00000-of-00001.parquet"]
+    return files
+
+
+WHOLE = parquet(text=LINES)
 HUB = {
     OWNER_NAME: {
         "main": {"pages.py": SCRIPT, "README.md": b""},
-        PARQUET: {"plain_text/train/0000.parquet": parquet(text=LINES)},
+        PARQUET: {"plain_text/train/0000.parquet": WHOLE},
+    },
+    "someone/large": {
+        "main": {"large.py": SCRIPT, "README.md": b""},
+        PARQUET: {
+            "tales/partial-train/0000.parquet": WHOLE,
+            "songs/train/0000.parquet": parquet(text=["a song"]),
+        },
+    },
+    "someone/torn": {
+        "main": {"torn.py": SCRIPT, "README.md": b""},
+        PARQUET: {"plain_text/train/0000.parquet": WHOLE, "plain_text/train/0001.parquet": WHOLE[:-30]},
     },
     "nyu-mll/glue": {"main": glue()},
     "someone/two": {
@@ -109,9 +136,11 @@ def _hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_documents_are_read_from_the_hub_at_the_commit_of_a_revision(tmp_path: Path) -> None:
     source = HubDataSet(OWNER_NAME, streaming=True, revision=PARQUET)
     assert [document.text for document in source.documents(tmp_path, silent)] == LINES
-    assert source.commit == commit(OWNER_NAME, PARQUET)
-    assert HubDataSet(OWNER_NAME).commit == commit(OWNER_NAME, PARQUET)
-    assert HubDataSet("someone/tables:a").commit == commit("someone/tables", "main")
+    assert source.commit == commit(OWNER_NAME, PARQUET, HUB[OWNER_NAME][PARQUET])
+    assert HubDataSet(OWNER_NAME).commit == commit(OWNER_NAME, PARQUET, HUB[OWNER_NAME][PARQUET])
+    assert HubDataSet("someone/tables:a").commit == commit(
+        "someone/tables", "main", HUB["someone/tables"]["main"]
+    )
     absent = HubDataSet("someone/nothing").documents(tmp_path, silent)
     with pytest.raises(BadInput, match="no data set can be read from someone/nothing: "):
         next(absent)
@@ -139,6 +168,89 @@ def test_a_configuration_is_a_folder_of_the_hubs_own_parquet_files(
 def test_a_configuration_that_has_to_be_named_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"someone/tables: Config name is missing\. .*\['a', 'b'\]"):
         next(HubDataSet("someone/tables").documents(tmp_path, silent))
+
+
+@pytest.mark.usefixtures("_hub")
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_file_that_ends_too_soon_is_told_and_nothing_is_made_of_it(streaming: bool, tmp_path: Path) -> None:
+    source = HubDataSet("someone/torn", streaming=streaming)
+    request = CorpusRequest(source, OwnVocabulary(100), length=8, validation_share=0.2)
+    with pytest.raises(IsolossError, match=r"someone/torn.*Parquet magic bytes not found"):
+        prepared_corpus(request, tmp_path)
+    assert not list((tmp_path / "corpora").glob("*/corpus.json"))
+
+
+@pytest.mark.usefixtures("_hub")
+def test_the_first_part_of_a_large_data_set_is_told_to_be_no_more(tmp_path: Path) -> None:
+    """Of more than some gigabytes the hub makes Parquet files of the first ones, which look like all."""
+
+    def told(name: str) -> list[str]:
+        reports: list[str] = []
+        source = HubDataSet(name, streaming=True, revision=PARQUET)
+        _ = list(source.documents(tmp_path, lambda *report: reports.append(report[-1])))
+        return reports
+
+    (report,) = told("someone/large:tales")
+    assert report == "someone/large:tales: the hub has only the first part of it as Parquet files"
+    assert told("someone/large:songs") == told(OWNER_NAME) == []
+
+
+@pytest.mark.usefixtures("_hub")
+def test_the_command_says_that_a_corpus_is_a_first_part(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, is_first in (("someone/large:tales", True), (OWNER_NAME, False)):
+        asked = CorpusOptions((name,), vocabulary=100, length=8, validation_share=0.2, cache=tmp_path)
+        prepare(asked)
+        assert ("the first part of the data set alone" in capsys.readouterr().out) == is_first
+
+
+@pytest.mark.usefixtures("_hub")
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [("sst2", "Parquet magic bytes not found"), ("qnli", '"validation" corresponds to no data')],
+)
+def test_a_task_of_which_a_file_is_torn_or_missing_is_told(
+    task: str, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(HUB, "nyu-mll/glue", {"main": broken_glue()})
+    with pytest.raises(BadInput, match=f"nyu-mll/glue:{task}: .*{says}"):
+        GlueTask(task).task(tmp_path, silent)
+
+
+@pytest.mark.usefixtures("_hub")
+@pytest.mark.parametrize("commit_changes", [False, True])
+def test_an_interrupted_preparation_goes_on_with_the_commit_that_it_began_with_alone(
+    commit_changes: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Half of a corpus from one commit and half from the next would be neither."""
+    monkeypatch.setattr(tokenisation, "SHARD_CHARACTERS", 500)
+    after = texts(seed=9) if commit_changes else LINES
+    request = CorpusRequest(HubDataSet(OWNER_NAME), OwnVocabulary(100), length=8, validation_share=0.2)
+    encode, calls = tokenisation._encoded, iter(range(3))
+
+    def interrupted(*arguments: Any) -> Any:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return encode(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokenisation, "_encoded", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            prepared_corpus(request, tmp_path / "cut")
+    changed = {
+        "main": HUB[OWNER_NAME]["main"],
+        PARQUET: {"plain_text/train/0000.parquet": parquet(text=after)},
+    }
+    monkeypatch.setitem(HUB, OWNER_NAME, changed)
+    told: list[str] = []
+    again = replace(request, source=HubDataSet(OWNER_NAME))  # as another process asks
+    made = prepared_corpus(again, tmp_path / "cut", lambda *report: told.append(report[-1]))
+    assert made.digest == prepared_corpus(again, tmp_path / "whole").digest
+    assert ("the data set has changed on the hub: the corpus is prepared anew" in told) == commit_changes
+    sealed = json.loads((made.folder / "corpus.json").read_text())
+    assert commit(OWNER_NAME, PARQUET, changed[PARQUET]) in json.dumps(sealed)
+    assert not {"commit", "journal.json"} & {path.name for path in made.folder.iterdir()}
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +283,7 @@ def test_a_scripted_data_set_is_read_from_its_parquet_files(found: dict) -> None
 
 @pytest.mark.slow
 def test_the_commit_that_was_read_is_recorded(found: dict) -> None:
-    assert commit(OWNER_NAME, PARQUET) in json.dumps(found["sealed"])
+    assert commit(OWNER_NAME, PARQUET, HUB[OWNER_NAME][PARQUET]) in json.dumps(found["sealed"])
 
 
 @pytest.mark.slow

@@ -94,6 +94,8 @@ def test_the_page_of_the_papers_scale_tells_its_settings() -> None:
 
     scale, compared = scale_named("paper"), AT["paper"]
     grammar, text, adversary = scale.grammar, scale.real_text.followed, scale.compared.adversary
+    corpora = [runs.corpus.request.source for runs in (text, scale.real_text.compared)]
+    (revision,) = {each.revision for each in corpora}
     page = (ROOT / "docs" / "paper-scale.md").read_text()
     rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line[:2] == "| "]
     told = {(cells[1], cells[3]) for cells in rows}
@@ -109,6 +111,7 @@ def test_the_page_of_the_papers_scale_tells_its_settings() -> None:
         ("D1 and D2", f"{adversary.examples} each, fresh at every step"),
         ("contexts of the trace", f"{scale.sizes.trace_sentences:,} sentences, a mask each"),
         ("AdamW's rate, epochs", f"{scale.sizes.probe.learning_rate:g}, {scale.sizes.probe.epochs}"),
+        ("corpora", f"{', '.join(each.name for each in corpora)} at {revision} of a hub"),
         ("steps on OpenWebText", f"{text.steps:,}"),
         ("masked", f"{text.objective.share:.0%}"),
     }

@@ -2,7 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,14 +23,19 @@ from isoloss.experiments.model_tokens import with_tokens
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.planned_table import planned_table
 from isoloss.experiments.scale import MeasurementSizes, Scale, scale_named
+from isoloss.experiments.shared.causal_language import students
+from isoloss.experiments.shared.real_text import CorpusRuns
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.figure_2 import figure_2
 from isoloss.experiments.suite.figure_3 import figure_3
 from isoloss.experiments.suite.figure_4 import GPU, Descents, figure_4
 from isoloss.experiments.suite.figure_5 import AT as SIZES_COMPARED
 from isoloss.experiments.suite.figure_5 import figure_5
+from isoloss.experiments.suite.real_text_algorithms import real_text_algorithms
+from isoloss.experiments.suite.real_text_steps import real_text_steps
 from isoloss.experiments.suite.table_1 import table_1
 from isoloss.experiments.suite.table_2 import table_2
+from isoloss.experiments.suite.table_3 import parameters_with_bert
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import TABLE_3, WHOLE_TOKENIZER, parameter_count
@@ -48,9 +53,26 @@ TWO_STEPS = {
 SEED = 901
 
 
+def on_few_texts(large: CorpusRuns, tiny: CorpusRuns) -> CorpusRuns:
+    """The large scale's model and rule on the tiny scale's texts."""
+    return replace(
+        large,
+        corpus=tiny.corpus,
+        objective=tiny.objective,
+        update_rule=TWO_STEPS["update_rule"],
+        batch_size=4,
+        steps=2,
+        checkpoint_steps=(1, 2),
+        measured_from=1,
+    )
+
+
 def two_steps() -> Scale:
-    """Its languages, models, rules, precision and claims: two steps of four sentences, one seed."""
-    large = scale_named("gpu")
+    """Its languages, models, rules, precision and claims: two steps of four sentences, one seed.
+
+    Students' language and real texts are the smallest scale's: the others have to be fetched.
+    """
+    large, tiny = scale_named("gpu"), scale_named("smoke")
     adversary = replace(
         large.compared.adversary, loss_window=(8.0, 9.0), examples=4, optimiser=AdamW(warm_up_steps=1)
     )
@@ -61,7 +83,16 @@ def two_steps() -> Scale:
         sizes=MeasurementSizes(5, 5, 6, 2, 5, ProbeSettings(seeds=(0, 1), epochs=2)),
         grammar=replace(large.grammar, **TWO_STEPS),
         hidden_markov=replace(large.hidden_markov, **TWO_STEPS),
-        causal_language=scale_named("smoke").causal_language,
+        causal_language=replace(
+            tiny.causal_language,
+            architectures=students(large.causal_language.architectures, tiny.causal_language.language),
+            **TWO_STEPS,
+        ),
+        real_text=replace(
+            tiny.real_text,
+            followed=on_few_texts(large.real_text.followed, tiny.real_text.followed),
+            compared=on_few_texts(large.real_text.compared, tiny.real_text.compared),
+        ),
         compared=replace(
             large.compared, adversary=adversary, steps=2, checkpoint_steps=(1, 2), saturated_from=1
         ),
@@ -80,7 +111,17 @@ def figure_5_in_short(scale: Scale) -> Experiment:
     return figure_5(scale, replace(SIZES_COMPARED["gpu"], sentences=2))
 
 
-FIGURES = (figure_1, figure_2, figure_3, figure_4_in_short, figure_5_in_short, table_1, table_2)
+FIGURES = (
+    figure_1,
+    figure_2,
+    figure_3,
+    figure_4_in_short,
+    figure_5_in_short,
+    table_1,
+    table_2,
+    real_text_steps,
+    real_text_algorithms,
+)
 
 
 def missing(planned: Experiment, folder: Path, compute: Compute) -> list[str]:
@@ -131,6 +172,19 @@ def test_two_steps_of_the_smallest_models(tmp_path: Path) -> None:
     grammar = replace(scale.grammar, architectures=scale.grammar.architectures[:1])
     planned = table_1(replace(scale, grammar=grammar, compared=replace(scale.compared, size=0)))
     assert missing(planned, tmp_path, Compute("bfloat16")) == []
+
+
+def test_the_sizes_that_the_page_tells_are_those_that_are_planned() -> None:
+    page = " ".join((Path(__file__).parents[2] / "docs" / "reproducing.md").read_text().split())
+    models = scale_named("gpu").grammar.architectures
+
+    def told(counts: Sequence[int]) -> str:
+        *first, last = (f"{count / 1e6:.2f}M" if count < 1e6 else f"{count / 1e6:.1f}M" for count in counts)
+        return f"{', '.join(first)} and {last}"
+
+    with_bert = told([parameters_with_bert(model.shape) for model in models])
+    own = told([parameter_count(model, words=200, maximum_length=32) for model in models])
+    assert f"({with_bert} parameters with BERT's tokens, {own} with the language's 200 words)" in page
 
 
 def test_it_is_the_papers_but_for_sizes_and_lengths() -> None:

@@ -89,6 +89,8 @@ def corpus(options: CorpusOptions) -> None:
     with progress_display() as progress:
         prepared = prepared_corpus(request, options.cache or default_cache(), progress)
     facts = _facts(prepared)
+    if getattr(source, "is_first_part", False):  # of a hub's data set
+        facts["first_part"] = True
     if options.json:
         print(json.dumps(facts))
         return
@@ -174,6 +176,8 @@ def _show(name: str, facts: dict[str, Any]) -> None:
     table_console().print(table)
     print(f"{facts['tokens']:,} tokens in the vocabulary, sequences of {facts['length']} tokens")
     print(f"in {facts['folder']}")
+    if "first_part" in facts:
+        print("this is the first part of the data set alone: the hub has Parquet files of no more")
     if facts["training"]["padding_share"] > MUCH_PADDING:
         print(
             "more than half is padding because the documents are short; --across-documents packs them end to "

@@ -1,6 +1,7 @@
 """Hugging Face data sets: as corpora, and GLUE's tasks, if a hub or its cache has them."""
 
 import hashlib
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -79,8 +80,7 @@ def load_data_set(name: str, *, exported: bool = False, **options: Any) -> Any:
     except BadInput:
         raise
     except Exception as error:  # `datasets` raises many types, from several packages
-        first, *more = str(error).strip().splitlines() or [type(error).__name__]
-        reason = f"{first} {more[0]}" if more and first.startswith("Config name") else first.rstrip(".")
+        reason = _reason(error)
         fetched = "or fetch it where it can, carry its cache here and name that in HF_HOME, "
         if configuration and reason.startswith("Couldn't find cache"):
             fetched = "as it has to be for a configuration of a data set that is a script, "
@@ -88,6 +88,16 @@ def load_data_set(name: str, *, exported: bool = False, **options: Any) -> Any:
             f"no data set can be read from {name}: {reason}; give a folder, or a hub's name where the hub "
             f"can be reached, {fetched}or fetch the texts elsewhere and give them as files"
         ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """What is wrong, as a clause: the cause of an error that tells none, and what an error's title is of."""
+    if "error occurred while generating" in str(error) and error.__cause__ is not None:
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) < 2 or not re.match(r"Config name|\d{3} \w+ Error", lines[0]):
+        return first_line(error)
+    return f"{lines[0]} {lines[1]}".rstrip(".")
 
 
 def _folder_of(path: str, configuration: str, revision: str) -> str | None:
@@ -199,6 +209,14 @@ class HubDataSet:
             return PARQUET
         return self.revision
 
+    @property
+    def is_first_part(self) -> bool:
+        """Whether of these rows the hub has made Parquet files of the first gigabytes alone."""
+        path, _, configuration = self.name.partition(":")
+        files = _files_at(path, PARQUET) if self._version == PARQUET else []
+        mark = f"/partial-{self.split}/"
+        return any(file.startswith(configuration) and mark in file for file in files)
+
     @cached_property
     def digest(self) -> str:
         """See `DocumentSource`: a hub's data set is identified by its request, a folder's by its files.
@@ -222,6 +240,8 @@ class HubDataSet:
         revision = self.commit or self._version
         at: dict[str, Any] = {} if revision is None else {"revision": revision}
         at |= {"exported": True} if self._version == PARQUET else {}
+        if self.is_first_part:
+            progress("fetching", 0, 1, f"{self.name}: the hub has only the first part of it as Parquet files")
         rows = iter(load_data_set(self.name, split=self.split, streaming=self.streaming, **at))
         for number in count(1):
             try:
@@ -282,21 +302,16 @@ class GlueTask:
         return True
 
     def task(self, cache: Path, progress: Progress) -> TextTask:
-        """See `TaskSource`; raises as `load_data_set`."""
+        """See `TaskSource`; raises as `load_data_set`. No test example is among the others."""
         progress("fetching", 0, 1, f"{HUB_NAME}, {self.task_name}")
         loaded = load_data_set(f"{HUB_NAME}:{self.task_name}")
         progress("fetching", 1, 1)
         classes = tuple(str(name) for name in loaded["train"].features["label"].names)
         train, test = (_examples(loaded[p], _COLUMNS[self.task_name]) for p in ("train", "validation"))
-        return glue_task(self.name, classes, train, test)
-
-
-def glue_task(name: str, classes: tuple[str, ...], train: LabelledTexts, test: LabelledTexts) -> TextTask:
-    """A task from a training and a test set; test examples are removed from the training set."""
-    test = distinct(test)
-    tested = set(example_hashes(test))
-    others = train[[row for row, key in enumerate(example_hashes(train)) if key not in tested]]
-    return replace(split_by_hash(name, classes, others, SHARES), test=test)
+        test = distinct(test)
+        tested = set(example_hashes(test))
+        others = train[[row for row, key in enumerate(example_hashes(train)) if key not in tested]]
+        return replace(split_by_hash(self.name, classes, others, SHARES), test=test)
 
 
 def _examples(part: Any, columns: tuple[str, ...]) -> LabelledTexts:

@@ -27,7 +27,15 @@ from isoloss.corpora.packed_corpus import (
 from isoloss.corpora.tokenisation import JOURNAL_FILE, DamagedBeginning, Packing, tokenise
 from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice, renumbered
 from isoloss.errors import BadInput
-from isoloss.files import complete_folder, file_digest, is_still, remove_unfinished, sync, writable
+from isoloss.files import (
+    complete_folder,
+    file_digest,
+    is_still,
+    remove_unfinished,
+    sync,
+    writable,
+    write_atomically,
+)
 from isoloss.progress import Progress, silent
 from isoloss.results.store import write_sealed
 
@@ -39,6 +47,11 @@ VOCABULARY_CHARACTERS = 1 << 28
 are frequent is settled long before."""
 
 CHARACTERS_BETWEEN_REPORTS = 1 << 20
+
+COMMIT_FILE = "commit"
+"""In an unfinished corpus of a data set on a hub: the commit whose documents it was begun with."""
+NOTES = (JOURNAL_FILE, COMMIT_FILE)
+"""What an unfinished corpus has beside what is made of it."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,7 @@ def prepared_corpus(request: CorpusRequest, cache: Path, progress: Progress = si
     folder = cache / "corpora" / request.digest[:16]
     if found := _whole(folder):
         with suppress(OSError):  # left by a process that was killed when all else was done
-            (folder / JOURNAL_FILE).unlink(missing_ok=True)
+            _remove_notes(folder)
         return found
     with _alone_at(folder, progress):
         if found := _whole(folder):  # another process has prepared it in the meantime
@@ -107,12 +120,14 @@ def _whole(folder: Path) -> PackedCorpus | None:
 
 def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progress) -> None:
     unfinished = folder.with_name(f".{folder.name}.part")
+    commit = _begun_with(request.source, unfinished, progress)
     try:
         try:
             counts = _tokenised(request, cache, unfinished, progress)
         except DamagedBeginning as error:
             progress("corpus", 0, 1, f"{error}: the corpus is prepared from the first document on")
             shutil.rmtree(unfinished)
+            _ = _begun_with(request.source, unfinished, progress)
             counts = _tokenised(request, cache, unfinished, progress)
         _refuse_too_few(counts, request, unfinished)
     except BadInput:  # other text makes another corpus: nothing would ever resume from here
@@ -123,16 +138,43 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
         "maximum_length": request.length - 1,
         "counts": asdict(counts),
         # Of a data set on a hub, what its revision's name stood for when it was read.
-        **({"commit": commit} if (commit := getattr(request.source, "commit", None)) else {}),
+        **({"commit": commit} if commit else {}),
     }
     with writable(folder):
-        left_out = (CORPUS_FILE, JOURNAL_FILE)
+        left_out = (CORPUS_FILE, *NOTES)
         files = sorted(path for path in unfinished.rglob("*") if path.is_file() and path.name not in left_out)
         digests = {path.relative_to(unfinished).as_posix(): file_digest(path) for path in files}
         write_sealed(unfinished / CORPUS_FILE, {**facts, "files": digests}, folder.name)
         unfinished.rename(folder)
-        (folder / JOURNAL_FILE).unlink(missing_ok=True)
+        _remove_notes(folder)
         sync(folder.parent)
+
+
+def _remove_notes(folder: Path) -> None:
+    """Remove what only an unfinished corpus needs."""
+    for name in NOTES:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _begun_with(source: DocumentSource, unfinished: Path, progress: Progress) -> str | None:
+    """The commit of a hub's data set whose documents are in `unfinished`, or will be; None of other sources.
+
+    What an interrupted preparation made of another commit's documents is removed: its tokenizer and first
+    sequences would be of texts that are read no more. Where the hub cannot be asked, its cache has those that
+    were read before.
+    """
+    commit: str | None = getattr(source, "commit", None)
+    path = unfinished / COMMIT_FILE
+    begun = path.read_text("utf-8", "replace") if path.is_file() else None
+    if commit in (None, begun):
+        return begun
+    with writable(unfinished):
+        if unfinished.exists():
+            progress("corpus", 0, 1, "the data set has changed on the hub: the corpus is prepared anew")
+            shutil.rmtree(unfinished)
+        unfinished.mkdir(parents=True)
+        write_atomically(path, commit)
+    return commit
 
 
 def _tokenised(request: CorpusRequest, cache: Path, folder: Path, progress: Progress) -> CorpusCounts:
