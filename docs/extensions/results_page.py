@@ -98,12 +98,14 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     shown = largest_current(scales)
     result = shown["result"]
     asked, link = _experiment(result["name"]).title, f"[{result['name']}](#{result['name']})"
-    claims = [*of_kind(result, "effect"), *of_kind(result, "premise")]
+    effects = of_kind(result, "effect")
+    claims = [*effects, *of_kind(result, "premise")]
+    withdrawn = dict.fromkeys(each["withdrawn"] for each in result["claims"] if each.get("withdrawn"))
     headline = builtin_designs()[result["name"]].headline
     if "findings" in shown and not headline:
         return f"- *{asked}* {shown['findings'][0].partition(':')[0].removesuffix('.')}. {link}"
-    if not claims:
-        return f"- *{asked}* All claims were withdrawn; what was measured is shown. {link}"
+    if withdrawn and not effects:
+        return f"- *{asked}* Not answered here: {'; '.join(withdrawn)}. {link}"
     named = {claim["name"]: claim for claim in claims}
     answer = named.get(headline, claims[0])
     words = in_words(answer)

@@ -8,6 +8,7 @@ from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import polars as pl
 import vl_convert
@@ -15,6 +16,7 @@ import vl_convert
 from isoloss.experiments.claims import MOST_SEEDS, Claim, reading
 from isoloss.experiments.design import builtin_designs, every_experiment
 from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shared.real_text import RealTextRuns
 from isoloss.experiments.shipped_results import packed_results, shipped_results
 from isoloss.files import write_atomically
 from isoloss.results.record import digits_that_tell, in_digits
@@ -104,10 +106,12 @@ def _reworded() -> list[tuple[str, str]]:
 def _registered(scale: str) -> dict[tuple[str, str], Claim]:
     """The claims that are registered today, by experiment and name; by name alone under an empty one.
 
-    As they are at this scale, or at another where this one has none of that name.
+    As they are at this scale, or at another where this one has none of that name. Shipped results have claims
+    about tasks of pairs, whose texts need not be at hand here.
     """
     scales = sorted(SCALES, key=lambda name: name == scale)
-    every = (each for name in scales for each in every_experiment(scale_named(name)))
+    with patch.object(RealTextRuns, "tasks", RealTextRuns.every_task):
+        every = [each for name in scales for each in every_experiment(scale_named(name))]
     found = {(each.name, claim.name): claim for each in every for claim in each.claims}
     # A claim that another experiment has taken over is worded as it is there.
     return {("", name): claim for (_, name), claim in found.items()} | found

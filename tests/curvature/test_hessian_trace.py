@@ -17,7 +17,6 @@ from isoloss.curvature.loss import BatchLoss
 from isoloss.errors import BadInput
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
-from isoloss.measurements.fixed_sentences import ExactLabelDistribution
 from isoloss.models.transformers import (
     GPT2Transformer,
     PostLayerNormTransformer,
@@ -25,6 +24,7 @@ from isoloss.models.transformers import (
     Shape,
 )
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
+from isoloss.objectives.exact_labels import ExactLabelDistribution
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.estimate import mean_over_members

@@ -8,9 +8,9 @@ from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.loss import BatchLoss
 from isoloss.errors import BadInput
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.measurements.fixed_sentences import ExactLabelDistribution
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
+from isoloss.objectives.exact_labels import ExactLabelDistribution
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK
 from isoloss.results.estimate import deviation_over_subsets, paired_difference

@@ -92,6 +92,12 @@ class PackedCorpus:
         numbers = np.fromfile(documents_file(self.folder, "validation"), np.int32)
         return torch.from_numpy(numbers.astype(np.int64))
 
+    def validation_sample(self, n: int, generator: torch.Generator) -> tuple[Sentences, Int[Tensor, " n"]]:
+        """n sequences drawn without replacement, or all if there are no more, and the document of each."""
+        sequences, documents = self.validation_sequences(), self.validation_documents()
+        chosen = torch.randperm(len(sequences), generator=generator)[:n].sort().values
+        return sequences[chosen], documents[chosen]
+
     def _rows(self, part: Part) -> Integer[np.ndarray, "n T"]:
         """[n, `maximum_length`] tokens on disk: reopened for each draw, so that none are pickled."""
         shape = (getattr(self.counts, part).sequences, self.maximum_length)

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from isoloss.corpora.task_file import COLUMNS, read_table
 from isoloss.errors import BadInput, is_failure
 from isoloss.files import read_text
 from isoloss.models.tokenizer import naming_the_text
@@ -183,6 +182,8 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
     >>> texts_of_table(path)
     [(1, 'good, mostly'), (2, 'bad')]
     """
+    from isoloss.corpora.task_file import COLUMNS, read_table  # plain texts need none of it
+
     table = read_table(path, "rows with a column 'text'")
     cells = {name: table[name].to_list() for name in table.columns}
     named = [name for name, *more in COLUMNS if not more and name in cells]

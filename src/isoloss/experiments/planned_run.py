@@ -14,7 +14,7 @@ from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.errors import BadInput
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.languages.language import Language
-from isoloss.measurements.quantity import Columns, Quantity
+from isoloss.measurements.quantity import Columns, Quantity, takes
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
@@ -188,7 +188,7 @@ class PlannedRun:
 
     def _refuse_what_cannot_be_measured(self, quantity: Quantity) -> None:
         of_text = isinstance(self.language, CorpusPlan)
-        if (PackedCorpus if of_text else Language) not in quantity.sources:
+        if not takes(quantity, PackedCorpus if of_text else Language):
             trained_on = (
                 "real text, whose distribution nobody knows" if of_text else "a language, and not on a corpus"
             )

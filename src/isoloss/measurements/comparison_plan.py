@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedModel
 
@@ -25,7 +26,7 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import text_inputs
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
-from isoloss.measurements.models_on_text import Texts, prediction_of, read_texts
+from isoloss.measurements.models_on_text import prediction_of, read_texts
 from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
 from isoloss.measurements.prediction import MaskedTokens, Prediction
 from isoloss.measurements.quantity import Measurement
@@ -38,6 +39,9 @@ from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.estimate import sample_mean
 from isoloss.results.record import Setting
+
+if TYPE_CHECKING:
+    from isoloss.measurements.models_on_text import Texts
 
 WEIGHTS = (".safetensors", ".bin")
 SHORTER = {"pretraining_loss": LOSS, "fisher_trace": TRACE}
@@ -143,7 +147,7 @@ def fine_tuning_of_task(
 class Sources:
     """The text and the task, either of which may be missing, and sentences (`notes`) on what was left out."""
 
-    corpus: Texts | None
+    corpus: "Texts | None"
     task: TextTask | None
     settings: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]

@@ -13,7 +13,6 @@ from transformers import PreTrainedModel
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.fixed_sentences import validation_sample
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
@@ -151,7 +150,7 @@ class CorpusLossQuantity:
         self, source: PackedCorpus, objective: PretrainingObjective, progress: Progress
     ) -> SequencesOfDocuments:
         generator = torch.Generator().manual_seed(self.seed)
-        sequences, documents = validation_sample(source, self.sequences, generator)
+        sequences, documents = source.validation_sample(self.sequences, generator)
         return SequencesOfDocuments(documents, sequences)
 
     def measure(

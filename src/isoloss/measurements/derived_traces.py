@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -14,7 +14,6 @@ from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences, given
 from isoloss.measurements.on_sentences.fisher_trace import trace_measurement
 from isoloss.measurements.quantity import (
-    AnySource,
     Columns,
     Measurement,
     Subject,
@@ -51,7 +50,7 @@ class EnlargedTraceQuantity:
     seed: int
 
     def measure(
-        self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """See `trace_measurement`; holds the enlarged model in memory beside the original."""
         by = enlargement_between(Shape.of(model.config), self.common)
@@ -88,7 +87,7 @@ class TraceDescentQuantity:
     rate_reading: str | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`trace_descent_rate`. Raises Damaged where the checkpoint cannot be read."""
         (batch,) = drawn.batches
@@ -99,7 +98,7 @@ class TraceDescentQuantity:
             model, subject.objective, batch, distance, seed=self.seed, progress=progress
         )
         name, unit = "trace_descent_rate", "nats per squared parameter and unit of η²k / 4B"
-        return Measurement([subject.record(name, rate, unit, self.seed, sentences=len(batch))])
+        return subject.measurement(name, rate, unit, self.seed, {"sentences": len(batch)})
 
 
 EIGENVALUE_TOLERANCE = 1e-2
@@ -126,7 +125,7 @@ class StableRateQuantity:
     batch: int = 4
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """By `hessian_top_eigenvalue`, with exact label distributions where known, and `fisher_trace`."""
         top = hessian_top_eigenvalue(
@@ -135,7 +134,7 @@ class StableRateQuantity:
         trace = fisher_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
         found, unit = stable_rate(top, trace.estimate, self.batch), "squared parameters per nat"
         more = {"batch": self.batch, "top_eigenvalue": top.value, "trace": trace.estimate.value}
-        return Measurement([subject.record("stable_rate", found, unit, self.seed, **more)])
+        return subject.measurement("stable_rate", found, unit, self.seed, more)
 
 
 def stable_rate(top: Estimate, trace: Estimate, batch: int) -> Estimate:

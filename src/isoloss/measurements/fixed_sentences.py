@@ -2,23 +2,22 @@
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 from torch.nn.functional import pad
 
-from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
-from isoloss.languages.language import Language, SentenceSource
-from isoloss.languages.sentences import PADDING, Sentences
-from isoloss.measurements.quantity import LANGUAGES_AND_TEXT, AnySource, Subject
+from isoloss.measurements.quantity import LANGUAGES_AND_TEXT, Subject
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.batch import Batch, ExactObjective, Objective, PretrainingObjective
-from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.progress import Progress
-from isoloss.results.tensors import Tensors, drawn_of, tensors_of
+
+if TYPE_CHECKING:  # a text of the user's needs none of what languages and stored sets do
+    from isoloss.corpora.packed_corpus import PackedCorpus
+    from isoloss.languages.language import Language, SentenceSource
+    from isoloss.objectives.exact_labels import ExactLabelDistribution
+    from isoloss.results.tensors import Tensors
 
 
 @dataclass(frozen=True)
@@ -32,29 +31,34 @@ class FixedSentences:
 
     @staticmethod
     def draw(
-        source: SentenceSource | PackedCorpus, objective: PretrainingObjective, n: int, seed: int
+        source: "SentenceSource | PackedCorpus", objective: PretrainingObjective, n: int, seed: int
     ) -> "FixedSentences":
         """Draw n sentences and what the objective predicts of them, each taken once (`once_each`).
 
         For a corpus, these are validation sequences.
         """
+        from isoloss.corpora.packed_corpus import PackedCorpus
         from isoloss.objectives.masked import once_each  # a text is masked otherwise
 
         generator = torch.Generator().manual_seed(seed)
         if isinstance(source, PackedCorpus):
-            sentences, _ = validation_sample(source, n, generator)
+            sentences, _ = source.validation_sample(n, generator)
         else:
             sentences = source.sample(n, generator)
         return FixedSentences((once_each(objective).draw(sentences, generator),))
 
-    def tensors(self) -> Tensors:
+    def tensors(self) -> "Tensors":
         """Those of the one batch that was drawn."""
+        from isoloss.results.tensors import tensors_of
+
         (batch,) = self.batches
         return tensors_of(batch)
 
     @staticmethod
-    def of_tensors(tensors: Tensors) -> "FixedSentences":
+    def of_tensors(tensors: "Tensors") -> "FixedSentences":
         """The inverse of `tensors`."""
+        from isoloss.results.tensors import drawn_of
+
         return FixedSentences((drawn_of(Batch, tensors),))
 
     @property
@@ -93,7 +97,7 @@ class OnSentences(Protocol):
 
 def draw_sentences(
     quantity: OnSentences,
-    source: Language | PackedCorpus | SampledBatches,
+    source: "Language | PackedCorpus | SampledBatches",
     objective: Any,
     progress: Progress,  # noqa: ARG001
 ) -> FixedSentences:
@@ -103,18 +107,9 @@ def draw_sentences(
     return FixedSentences.draw(source, objective, quantity.sentences, quantity.seed)
 
 
-def validation_sample(
-    corpus: PackedCorpus, n: int, generator: torch.Generator
-) -> tuple[Sentences, Int[Tensor, " n"]]:
-    """n sequences drawn without replacement, or all if there are no more, and the document of each."""
-    sequences, documents = corpus.validation_sequences(), corpus.validation_documents()
-    chosen = torch.randperm(len(sequences), generator=generator)[:n].sort().values
-    return sequences[chosen], documents[chosen]
-
-
 def draw_labelled_sentences(
     quantity: OnSentences,
-    source: Language | PackedCorpus | SampledBatches,
+    source: "Language | PackedCorpus | SampledBatches",
     objective: Any,
     progress: Progress,
 ) -> FixedSentences:
@@ -137,18 +132,24 @@ class Given(TypedDict):
     progress: Progress
 
 
-def given(drawn: FixedSentences, subject: Subject[AnySource], progress: Progress) -> Given:
+def given(drawn: FixedSentences, subject: Subject[Any], progress: Progress) -> Given:
     """For a quantity of `DRAWN_WITH_LABELS`: `gradient_norm(model, **given(drawn, subject, progress))`."""
     labels = exact_labels(subject.source, subject.objective)
     return Given(batches=drawn.batches, objective=subject.objective, distribution=labels, progress=progress)
 
 
-def exact_labels(source: AnySource, objective: Objective) -> "ExactLabelDistribution | None":
+def exact_labels(source: Any, objective: Objective) -> "ExactLabelDistribution | None":
     """The exact distribution of the labels, without sampling noise; None, i.e. the data's, on real text.
 
     Raises BadInput if the distribution is not known for this language and objective.
     """
-    if source is None or isinstance(source, PackedCorpus | SampledBatches):
+    if source is None or isinstance(source, SampledBatches):
+        return None
+    from isoloss.corpora.packed_corpus import PackedCorpus
+    from isoloss.objectives.exact_labels import ExactLabelDistribution
+    from isoloss.objectives.tokens import FIRST_WORD
+
+    if isinstance(source, PackedCorpus):
         return None
     if not isinstance(objective, ExactObjective):
         raise BadInput(
@@ -156,45 +157,3 @@ def exact_labels(source: AnySource, objective: Objective) -> "ExactLabelDistribu
             "measure it on masked words or next words"
         )
     return ExactLabelDistribution(source, objective, len(source.vocabulary) + FIRST_WORD)
-
-
-@dataclass(frozen=True)
-class ExactLabelDistribution:
-    """The exact distribution of each prediction of a batch that `objective` made of the language's sentences.
-
-    Pass it as `distribution` to `hessian_trace` and similar estimators. Sentences must have at most one
-    masked word, since the masked distribution is that of one word given all others.
-    """
-
-    language: Language
-    objective: ExactObjective
-    tokens: int
-
-    def __call__(self, batch: Batch) -> Float[Tensor, "m v"]:
-        """Probabilities over the model's `tokens` tokens, float64, on the batch's device."""
-        ids = batch.input_ids.cpu().clone()
-        rows, positions = batch.rows.cpu(), batch.positions.cpu()
-        sentences = _sentences(ids, batch)
-        every = self.objective.every_prediction(sentences)
-        counts = self.objective.predictions(sentences)
-        # `every_prediction` is ordered by sentence and then position, as the distributions are.
-        sentence_of = torch.arange(len(sentences)).repeat_interleave(counts)
-        places = {
-            key: place
-            for place, key in enumerate(zip(sentence_of.tolist(), every.positions.tolist(), strict=True))
-        }
-        chosen = [places[key] for key in zip(rows.tolist(), positions.tolist(), strict=True)]
-        distribution = self.objective.log_probabilities(self.language, sentences)[chosen].exp()
-        whole = torch.zeros(len(chosen), self.tokens, dtype=torch.float64)
-        # Which token stands for which outcome, found by passing in the tokens' numbers.
-        outcomes = self.objective.outcomes(torch.arange(self.tokens).double().expand(len(chosen), -1)).long()
-        return whole.scatter(1, outcomes, distribution).to(batch.rows.device)
-
-
-def _sentences(ids: Tensor, batch: Batch) -> Sentences:
-    """The sentences with the masked words restored; positions that show their own token are unchanged."""
-    masked = ids[batch.rows.cpu(), batch.positions.cpu()] < FIRST_WORD
-    words = masked & (batch.positions.cpu() > 0)
-    ids[batch.rows.cpu()[words], batch.positions.cpu()[words]] = batch.targets.cpu()[words]
-    real = batch.attention_mask.cpu()[:, 1:]
-    return Sentences((ids[:, 1:] - FIRST_WORD).where(real, PADDING), real.sum(dim=1))

@@ -13,7 +13,7 @@ from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences import quantity_named, short_name
-from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject
+from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject, takes
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
@@ -95,7 +95,7 @@ def measure(
     """
     found = quantity_named(quantity, stopping.sentences or FIXED_SENTENCES, batches.seed)
     name = short_name(quantity)
-    if SampledBatches not in found.sources or found.drawn_as is not FixedSentences:
+    if not takes(found, SampledBatches) or found.drawn_as is not FixedSentences:
         raise BadInput(f"{name} cannot be measured on a text; choose another quantity")
     refuse_unusable(models, batches)
     subjects = {each: Subject(each, batches.objective, settings, batches) for each in models}

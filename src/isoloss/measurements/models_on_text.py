@@ -4,12 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
 from isoloss.corpora.token_sentences import (
     TABLES,
     Corpus,
@@ -34,8 +33,11 @@ from isoloss.models.loading import (
 )
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 
-Texts = TextCorpus | AnsweredCorpus | TaggedCorpus
-"""Still without a tokenizer: each model has its own."""
+if TYPE_CHECKING:  # tables are read for the heads of tasks alone
+    from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
+
+    Texts = TextCorpus | AnsweredCorpus | TaggedCorpus
+    """Still without a tokenizer: each model has its own."""
 
 
 def prediction_of(name: str, objective: LanguageObjective | None = None) -> Prediction:
@@ -151,7 +153,7 @@ def read_source(
     text: Path | None,
     token_ids: Path | None,
     dataset: str | None,
-) -> Texts | Path:
+) -> "Texts | Path":
     """What models of these names are measured on: a file of token numbers, still unread, or `read_texts`."""
     if token_ids is not None and not isinstance(prediction, Head):
         return token_ids
@@ -160,7 +162,7 @@ def read_source(
 
 def read_texts(
     names: Sequence[str], prediction: Prediction, text: Path | None, dataset: str | None = None
-) -> Texts:
+) -> "Texts":
     """The texts that models of these names are measured on; a table, if they have the head of a task.
 
     Raises BadInput for texts that cannot be read, or are a single one.
@@ -182,7 +184,7 @@ def read_texts(
     return corpus
 
 
-def _read_answers(names: Sequence[str], head: Head, table: Path | None) -> AnsweredCorpus | TaggedCorpus:
+def _read_answers(names: Sequence[str], head: Head, table: Path | None) -> "AnsweredCorpus | TaggedCorpus":
     """The texts of a table with what the models of these names are to say of them.
 
     Raises BadInput if no table is given, or one without that, and for models with other classes.
@@ -209,7 +211,7 @@ def _refuse_single_sentence(corpus: Corpus, source: Path | str | None) -> None:
 
 
 def sampled_batches(
-    models: Mapping[str, PreTrainedModel], prediction: Prediction, source: Texts | Path, seed: int
+    models: Mapping[str, PreTrainedModel], prediction: Prediction, source: "Texts | Path", seed: int
 ) -> SampledBatches:
     """What one text has for all models to predict.
 

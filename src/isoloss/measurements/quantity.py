@@ -8,10 +8,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.curvature.stopping import RunningEstimate
-from isoloss.languages.language import Language
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.batch import Objective, PretrainingObjective
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress
@@ -19,9 +16,8 @@ from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, Setting, Values
 
 Source = TypeVar("Source", covariant=True)
-AnySource = Language | PackedCorpus | SampledBatches | None
-"""What a model was trained on, or where nobody knows that, a text to measure it on."""
-LANGUAGES_AND_TEXT: tuple[type, ...] = (Language, PackedCorpus, SampledBatches)
+LANGUAGES_AND_TEXT: tuple[type, ...] = (object,)
+"""`Quantity.sources` of one that is measured on any language, on real text, and on a text of the user's."""
 Columns = dict[str, Setting]
 """A quantity's part of a row of an experiment's table: its numbers, their errors, their n."""
 
@@ -47,8 +43,32 @@ class Subject(Generic[Source]):
         """An estimate as a record, with settings `more` in addition to the subject's."""
         return estimate.record(quantity, unit, seed, self.checkpoint, {**self.settings, **more})
 
+    def measurement(
+        self,
+        quantity: str,
+        estimate: Estimate,
+        unit: str,
+        seed: int | None,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        values: Tensor | None = None,
+        groups: Mapping[str, Estimate] | None = None,
+    ) -> "Measurement":
+        """That of one number: its record, those of its `groups`, and its `values` per independent unit.
+
+        >>> from isoloss.objectives.pretrained import PretrainedCausal
+        >>> subject = Subject("step-3", PretrainedCausal(), {"step": 3}, None)
+        >>> mean = Estimate(2.0, 0.5, 9)
+        >>> found = subject.measurement("loss", mean, "nats", seed=7, groups={"head": mean})
+        >>> [(record.quantity, record.settings) for record in found.records]
+        [('loss', {'step': 3}), ('loss_of_group', {'step': 3, 'group': 'head'})]
+        """
+        whole = self.record(quantity, estimate, unit, seed, **(settings or {}))
+        parts = self.group_records(quantity, groups or {}, unit, seed)
+        return Measurement([whole, *parts], {} if values is None else {quantity: values})
+
     def group_records(
-        self, quantity: str, groups: Mapping[str, Estimate], unit: str, seed: int
+        self, quantity: str, groups: Mapping[str, Estimate], unit: str, seed: int | None
     ) -> list[Record]:
         """One record `quantity`_of_group for each part of a model, named in its settings."""
         return [
@@ -88,7 +108,7 @@ class Quantity(Protocol):
 
     @property
     def sources(self) -> tuple[type, ...]:
-        """The types of what the data may be drawn from, such as `LANGUAGES_AND_TEXT`."""
+        """What data may be drawn from: `Language`, `PackedCorpus`, `SampledBatches`, or any (`object`)."""
         ...
 
     @property
@@ -125,7 +145,7 @@ class Running(RunningEstimate, Protocol):
         ...
 
     def result(self, stopped: str, sentences: int | None = None) -> Any:
-        """The result so far, or of the first `sentences`; it has a `difference` from another one."""
+        """The result so far, or of the first `sentences`."""
         ...
 
 
@@ -140,6 +160,11 @@ class StopsAnywhere(Protocol):
     def measurement(self, result: Any, subject: Subject[Any]) -> Measurement:
         """The records of a result of `running`."""
         ...
+
+
+def takes(quantity: Quantity, source: type) -> bool:
+    """Whether the quantity's data may be drawn from that, one of `Quantity.sources`."""
+    return not {object, source}.isdisjoint(quantity.sources)
 
 
 def value_and_error(column: str, record: Record) -> Columns:

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
 from isoloss.errors import BadInput
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
-    AnySource,
     Measurement,
     Subject,
     columns_named_by,
@@ -43,12 +42,12 @@ class RuleReadingQuantity:
 
     reading: str
 
-    def draw(self, source: AnySource, objective: PretrainingObjective, progress: Progress) -> NothingDrawn:
+    def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> NothingDrawn:
         """Nothing."""
         return NothingDrawn()
 
     def measure(
-        self, model: nn.Module, drawn: NothingDrawn, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: NothingDrawn, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """Raises BadInput where the rule reports no such number, Damaged for a damaged checkpoint."""
         readings = read_checkpoint(subject.folder).readings
@@ -58,4 +57,4 @@ class RuleReadingQuantity:
                 f"whose rule does, or ask for what this one reports: {', '.join(readings) or 'nothing'}"
             )
         found = Estimate(readings[self.reading], 0.0, 1)
-        return Measurement([subject.record("rule_reading", found, "", None, reading=self.reading)])
+        return subject.measurement("rule_reading", found, "", None, {"reading": self.reading})

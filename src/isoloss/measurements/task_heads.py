@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from transformers import (
@@ -17,14 +17,6 @@ from transformers import (
     PreTrainedModel,
 )
 
-from isoloss.corpora.answered_texts import (
-    AnsweredCorpus,
-    TaggedCorpus,
-    texts_with_classes,
-    texts_with_labels,
-    texts_with_targets,
-    words_with_classes,
-)
 from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.errors import BadInput
 from isoloss.measurements.prediction import Prediction, SpecialTokens
@@ -43,6 +35,9 @@ from isoloss.objectives.task_heads import (
     token_class_batch,
 )
 
+if TYPE_CHECKING:  # language models have no tables
+    from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus
+
 
 @runtime_checkable
 class Head(Prediction, Protocol):
@@ -53,7 +48,7 @@ class Head(Prediction, Protocol):
         """How many classes a model must have, for there to be a distribution; 0 if there are none."""
         ...
 
-    def answers(self, table: Path, config: Any) -> AnsweredCorpus | TaggedCorpus:
+    def answers(self, table: Path, config: Any) -> "AnsweredCorpus | TaggedCorpus":
         """The rows, for a model of that configuration. Raises BadInput for a table that does not fit."""
         ...
 
@@ -76,7 +71,9 @@ class TextClasses:
     def special_tokens(self, model: PreTrainedModel, name: str) -> SpecialTokens:
         return SpecialTokens(pad_token_of(model))
 
-    def answers(self, table: Path, config: Any) -> AnsweredCorpus:
+    def answers(self, table: Path, config: Any) -> "AnsweredCorpus":
+        from isoloss.corpora.answered_texts import texts_with_classes
+
         return texts_with_classes(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
@@ -108,7 +105,9 @@ class TextLabels:
     def special_tokens(self, model: PreTrainedModel, name: str) -> SpecialTokens:
         return SpecialTokens(pad_token_of(model))
 
-    def answers(self, table: Path, config: Any) -> AnsweredCorpus:
+    def answers(self, table: Path, config: Any) -> "AnsweredCorpus":
+        from isoloss.corpora.answered_texts import texts_with_labels
+
         return texts_with_labels(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
@@ -138,7 +137,9 @@ class TokenClasses:
     def special_tokens(self, model: PreTrainedModel, name: str) -> SpecialTokens:
         return SpecialTokens(pad_token_of(model))
 
-    def answers(self, table: Path, config: Any) -> TaggedCorpus:
+    def answers(self, table: Path, config: Any) -> "TaggedCorpus":
+        from isoloss.corpora.answered_texts import words_with_classes
+
         return words_with_classes(table, class_numbers(config))
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:
@@ -168,7 +169,9 @@ class TargetText:
     def special_tokens(self, model: PreTrainedModel, name: str) -> SpecialTokens:
         return SpecialTokens(pad_token_of(model), start=first_of_decoder(model))
 
-    def answers(self, table: Path, config: Any) -> AnsweredCorpus:
+    def answers(self, table: Path, config: Any) -> "AnsweredCorpus":
+        from isoloss.corpora.answered_texts import texts_with_targets
+
         return texts_with_targets(table)
 
     def batch(self, sentences: Sequence[TokenSentence], tokens: SpecialTokens, seeds: Sequence[int]) -> Batch:

@@ -119,6 +119,8 @@ def configuration_in(folder: Path) -> Any:
     architectures = content.get("architectures") or []
     if not isinstance(architectures, list) or not all(isinstance(each, str) for each in architectures):
         raise BadInput(f"architectures in {folder / 'config.json'} is no list of names of classes; mend it")
+    if content.get("model_type") == "isoloss-lstm":
+        import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
     if content.get("model_type"):
         with refusing("configuration", str(folder / "config.json")):
             return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

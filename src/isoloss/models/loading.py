@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
@@ -14,7 +14,6 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
 from isoloss.models.adapters import add_adapter, base_of_adapter, stored_in_adapter
 from isoloss.models.folder_configuration import (
@@ -34,8 +33,10 @@ from isoloss.models.hub import (
     sized_by_weights,
 )
 from isoloss.models.stored_weights import explained_by_weights, refuse_whole_numbers
-from isoloss.models.transformers import Attention
 from isoloss.results.checkpoint import refuse_damaged
+
+if TYPE_CHECKING:
+    from isoloss.models.transformers import Attention
 
 LanguageObjective = Literal["masked", "causal"]
 """What a language model is trained to predict: masked tokens, or the next one."""
@@ -46,7 +47,7 @@ _OTHER_HEAD = re.compile("Classification|QuestionAnswering|MultipleChoice|NextSe
 """Of classes with another head: with tied embeddings a language head could be made of their weights too."""
 
 
-def load_masked_language_model(folder: Path, attention: Attention = "sdpa") -> PreTrainedModel:
+def load_masked_language_model(folder: Path, attention: "Attention" = "sdpa") -> PreTrainedModel:
     """The model in a checkpoint folder, in evaluation mode, on the CPU; never uses the network.
 
     Accepts any folder that `AutoModelForMaskedLM.from_pretrained` can load. Raises BadInput if there is no
@@ -79,6 +80,8 @@ def load_causal_language_model(
 
 def _complete(kind: Any, objective: LanguageObjective, name: str, **settings: Any) -> PreTrainedModel:
     """The model, in evaluation mode, none of whose weights is missing."""
+    import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
+
     if Path(name).is_dir():
         refuse_irregular(Path(name))
     with refusing(f"{objective} language model", name), quiet(), bounded(name):

@@ -6,18 +6,21 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
 from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput, is_failure, reason_of
-from isoloss.languages.language import SentenceSource
 from isoloss.models.adapters import base_of_adapter
 from isoloss.models.folder_configuration import configuration_in, states_type
 from isoloss.models.hub import quiet, refuse_irregular, refusing
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
 from isoloss.results.checkpoint import refuse_damaged
+
+if TYPE_CHECKING:
+    from isoloss.languages.language import SentenceSource
 
 TOKENIZER_FILES = (
     "tokenizer*",
@@ -94,7 +97,7 @@ def naming_the_text(
         ) from together
 
 
-def tokenizer_of(source: SentenceSource) -> PreTrainedTokenizerFast:
+def tokenizer_of(source: "SentenceSource") -> PreTrainedTokenizerFast:
     """The tokenizer that a source was prepared from real text with, if any; otherwise that of its words."""
     prepared = getattr(source, "tokenizer", None)
     if isinstance(prepared, PreTrainedTokenizerFast):

@@ -3,15 +3,17 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
-from isoloss.languages.language import Language
-from isoloss.languages.sentences import Sentences
+
+if TYPE_CHECKING:  # batches of a text have no language
+    from isoloss.languages.language import Language
+    from isoloss.languages.sentences import Sentences
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,7 @@ class PretrainingObjective(Objective, Protocol):
     A frozen dataclass of numbers, strings and such dataclasses: part of a run's digest.
     """
 
-    def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:
+    def draw(self, sentences: "Sentences", generator: torch.Generator) -> Batch:
         """The predictions that these sentences are trained on; row i of the batch is sentence i.
 
         The exception is `ManyMasksObjective` with copies: measure with its `once_each`.
@@ -235,16 +237,16 @@ class ExactObjective(Objective, Protocol):
         """The prefix of the names of its records."""
         ...
 
-    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:
+    def every_prediction(self, sentences: "Sentences", first: int = 0) -> Batch:
         """Each sentence's predictions, ordered by sentence and then position, in as many rows as needed."""
         ...
 
-    def predictions(self, sentences: Sentences) -> Int[Tensor, " n"]:
+    def predictions(self, sentences: "Sentences") -> Int[Tensor, " n"]:
         """How many predictions each sentence has."""
         ...
 
     def log_probabilities(
-        self, language: Language, sentences: Sentences, first: int = 0
+        self, language: "Language", sentences: "Sentences", first: int = 0
     ) -> Float[Tensor, "m k"]:
         """Exact log-probabilities of each prediction's k outcomes, in the same order, in nats, float64."""
         ...

@@ -129,9 +129,17 @@ class RealTextRuns:
         Hundreds of megabytes are fetched for those who ask for them by name: see `isoloss task`.
         """
         cache = default_cache()
-        pairs = (ComparedTask("QNLI", self.questions), ComparedTask("RTE", self.entailment))
-        at_hand = tuple(task for task in pairs if task.source.is_at_hand(cache))
-        return (ComparedTask("SST-2", self.sentiment), *at_hand)
+        sentiment, *pairs = self.every_task
+        return (sentiment, *(task for task in pairs if task.source.is_at_hand(cache)))
+
+    @property
+    def every_task(self) -> tuple[ComparedTask, ...]:
+        """Those of pairs too, at hand or not."""
+        return (
+            ComparedTask("SST-2", self.sentiment),
+            ComparedTask("QNLI", self.questions),
+            ComparedTask("RTE", self.entailment),
+        )
 
     def rules(self) -> tuple[tuple[str, PreLayerNormTransformer, UpdateRuleSettings], ...]:
         """Name, architecture and update rule of each way to pre-train that the tables compare."""

@@ -1,13 +1,13 @@
 """SAM's sharpness of a checkpoint: how much its loss rises after a small step along its gradient."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
 from isoloss.curvature.loss_rise import RADII, ascent_sharpness
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
+from isoloss.measurements.quantity import Measurement, Subject, columns_named_by
 from isoloss.progress import Progress
 
 
@@ -25,7 +25,7 @@ class AscentSharpnessQuantity:
     radii: tuple[float, ...] = RADII
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """An `ascent_sharpness` record per radius, with the gradient norm of the same set in its settings."""
         found = ascent_sharpness(model, **given(drawn, subject, progress), radii=self.radii)

@@ -1,7 +1,7 @@
 """The curvature that a small batch's loss has along its own gradient, where SGD comes to the edge."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -9,7 +9,7 @@ from isoloss.curvature.directional_curvature import BATCH, batch_sharpness
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.on_sentences import whole_number
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 
@@ -28,14 +28,14 @@ class BatchSharpnessQuantity:
     batch: int = BATCH
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`batch_sharpness`; `n` counts batches."""
         joined = FixedSentences((drawn.joined,))
         found = batch_sharpness(model, **given(joined, subject, progress), batch=self.batch)
         more = {"batch": self.batch, "sentences": found.sentences, **found.parameters.settings}
-        record = subject.record("batch_sharpness", found.estimate, TRACE_UNIT, self.seed, **more)
-        return Measurement([record], {"batch_sharpness": found.by_batch})
+        name, values = "batch_sharpness", found.by_batch
+        return subject.measurement(name, found.estimate, TRACE_UNIT, self.seed, more, values=values)
 
 
 def on_sentences(sentences: int, seed: int, value: str | None = None) -> BatchSharpnessQuantity:

@@ -1,13 +1,13 @@
 """2 over the smallest learning rate at which a gradient step raises the loss."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
 from isoloss.curvature.directional_curvature import critical_sharpness
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 
@@ -24,13 +24,13 @@ class CriticalSharpnessQuantity:
     seed: int
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`critical_sharpness`, with the critical learning rate in its settings."""
         found = critical_sharpness(model, **given(drawn, subject, progress))
         more = {"learning_rate": found.learning_rate, "passes": found.passes, **found.parameters.settings}
         unit = "1 / learning rate"
-        return Measurement([subject.record("critical_sharpness", found.estimate, unit, self.seed, **more)])
+        return subject.measurement("critical_sharpness", found.estimate, unit, self.seed, more)
 
 
 on_sentences = CriticalSharpnessQuantity

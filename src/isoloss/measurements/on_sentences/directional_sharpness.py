@@ -1,7 +1,7 @@
 """The curvature of a checkpoint's loss along an update: its gradient, or what leads to another checkpoint."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -11,7 +11,7 @@ from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.models_on_text import load_predicting, prediction_of
 from isoloss.measurements.prediction import MaskedTokens, NextToken
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
@@ -34,7 +34,7 @@ class DirectionalSharpnessQuantity:
     towards: str | None = None
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`directional_sharpness` and its groups' parts, with the length of v in the settings."""
         direction = None
@@ -45,16 +45,21 @@ class DirectionalSharpnessQuantity:
             first = next(iter(trainable_parameters(model).values()))
             direction = difference_of(model, load_predicting(self.towards, prediction, first.dtype))
         found = directional_sharpness(model, **given(drawn, subject, progress), direction=direction)
-        quantity, seed = "directional_sharpness", self.seed
         settings: dict[str, Setting] = {
             "towards": self.towards or "the gradient",
             "length": found.norm,
             "sentences": found.sentences,
             **found.parameters.settings,
         }
-        whole = subject.record(quantity, found.estimate, TRACE_UNIT, seed, **settings)
-        parts = subject.group_records(quantity, found.groups, TRACE_UNIT, seed)
-        return Measurement([whole, *parts], {quantity: found.by_block})
+        return subject.measurement(
+            "directional_sharpness",
+            found.estimate,
+            TRACE_UNIT,
+            self.seed,
+            settings,
+            values=found.by_block,
+            groups=found.groups,
+        )
 
 
 def on_sentences(sentences: int, seed: int, value: str | None = None) -> DirectionalSharpnessQuantity:

@@ -7,7 +7,7 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, RunningFisherTrace, fisher_trace
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import Objective
 from isoloss.progress import Progress
 from isoloss.results.estimate import cluster_values
@@ -26,7 +26,7 @@ class TraceQuantity:
     seed: int
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         trace = fisher_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
         return self.measurement(trace, subject)
@@ -38,7 +38,7 @@ class TraceQuantity:
         return trace_measurement(result, subject, self.seed)
 
 
-def trace_measurement(trace: FisherTrace, subject: Subject[AnySource], seed: int) -> Measurement:
+def trace_measurement(trace: FisherTrace, subject: Subject[Any], seed: int) -> Measurement:
     """`fisher_trace` with its standard error over sentences, and a `fisher_trace_of_group` for each group.
 
     The settings of the total also say how many parameters were differentiated and how many were frozen; those

@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
 from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
 
@@ -30,7 +30,7 @@ class GradientNoiseScaleQuantity:
     seed: int
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`inverse_gradient_noise_scale`, `gradient_noise` (tr Σ) and, if known, `gradient_noise_scale`."""
         found = gradient_norm(model, drawn.batches, subject.objective, progress=progress)

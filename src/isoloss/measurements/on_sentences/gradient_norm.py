@@ -1,13 +1,13 @@
 """The norm of the gradient of a checkpoint's loss."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
 from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 UNIT, SQUARED_UNIT = "nats per parameter", "squared nats per squared parameter"
@@ -25,7 +25,7 @@ class GradientNormQuantity:
     seed: int
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`gradient_norm`, and its square, which is unbiased and additive over groups; `n` counts blocks."""
         found = gradient_norm(model, **given(drawn, subject, progress))

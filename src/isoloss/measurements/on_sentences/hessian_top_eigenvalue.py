@@ -1,14 +1,14 @@
 """The largest eigenvalue of the Hessian of a checkpoint's loss."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 
@@ -29,7 +29,7 @@ class TopEigenvalueQuantity:
     tolerance: float = 1e-2
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`hessian_top_eigenvalue`, with its numerical residual in the settings, and its groups' parts."""
         found = hessian_top_eigenvalue(
@@ -42,9 +42,8 @@ class TopEigenvalueQuantity:
             "products": found.products,
             **found.parameters.settings,
         }
-        quantity, seed = "hessian_top_eigenvalue", self.seed
-        whole = subject.record(quantity, found.estimate, TRACE_UNIT, seed, **more)
-        return Measurement([whole, *subject.group_records(quantity, found.groups, TRACE_UNIT, seed)])
+        name, seed = "hessian_top_eigenvalue", self.seed
+        return subject.measurement(name, found.estimate, TRACE_UNIT, seed, more, groups=found.groups)
 
 
 TOLERANCE = 1e-3

@@ -8,7 +8,7 @@ from torch import nn
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace, hessian_trace
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import Objective
 from isoloss.progress import Progress
 from isoloss.results.estimate import cluster_values
@@ -27,7 +27,7 @@ class HessianTraceQuantity:
     seed: int
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         trace = hessian_trace(model, **given(drawn, subject, progress), seed=self.seed)
         return self.measurement(trace, subject)

@@ -1,7 +1,7 @@
 """How fast the volume of nearly as good weights around a checkpoint shrinks, by sampling."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -14,7 +14,7 @@ from isoloss.curvature.local_learning_coefficient import (
 )
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
 
@@ -37,7 +37,7 @@ class LocalLearningCoefficientQuantity:
     draws: int = DRAWS
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`local_learning_coefficient`, with all that it was sampled by in its settings; `n` counts chains.
 
@@ -65,8 +65,7 @@ class LocalLearningCoefficientQuantity:
             **found.parameters.settings,
         }
         name = "local_learning_coefficient"
-        record = subject.record(name, found.estimate, "parameters", self.seed, **more)
-        return Measurement([record], {name: found.by_chain})
+        return subject.measurement(name, found.estimate, "parameters", self.seed, more, values=found.by_chain)
 
 
 def on_sentences(sentences: int, seed: int, value: str | None = None) -> LocalLearningCoefficientQuantity:

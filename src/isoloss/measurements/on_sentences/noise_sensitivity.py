@@ -2,13 +2,13 @@
 
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from transformers import PreTrainedModel
 
 from isoloss.curvature.loss_rise import NOISES, noise_sensitivity
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
+from isoloss.measurements.quantity import Measurement, Subject, columns_named_by
 from isoloss.models.transformers import initialised
 from isoloss.progress import Progress
 from isoloss.results.store import ONLY_WHEN_CHANGED
@@ -38,7 +38,7 @@ class NoiseSensitivityQuantity:
     own: bool = field(default=False, metadata=ONLY_WHEN_CHANGED)
 
     def measure(
-        self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """A `noise_sensitivity` record per noise, which is in the settings; `n` counts draws."""
         found = noise_sensitivity(

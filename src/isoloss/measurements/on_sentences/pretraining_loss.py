@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, sentences_between
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.pretrained import SentencesApart
@@ -107,7 +107,7 @@ class PretrainingLossQuantity:
     seed: int
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         running = RunningSentenceLosses(model, subject.objective)
         for done, batch in enumerate(drawn.batches):

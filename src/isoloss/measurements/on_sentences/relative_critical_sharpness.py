@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -10,7 +10,7 @@ from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus, read_text_c
 from isoloss.curvature.directional_curvature import critical_sharpness
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.loading import longest_sentence, number_of_tokens
 from isoloss.objectives.batch import Batch, split_sentences
@@ -37,7 +37,7 @@ class RelativeCriticalSharpnessQuantity:
     other: str | None = None
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`relative_critical_sharpness`, with the critical learning rate in its settings."""
         if self.other is None:
@@ -56,9 +56,9 @@ class RelativeCriticalSharpnessQuantity:
             **found.parameters.settings,
         }
         unit, name = "1 / learning rate", "relative_critical_sharpness"
-        return Measurement([subject.record(name, found.estimate, unit, self.seed, **more)])
+        return subject.measurement(name, found.estimate, unit, self.seed, more)
 
-    def _of_other(self, model: nn.Module, subject: Subject[AnySource]) -> list[Batch]:
+    def _of_other(self, model: nn.Module, subject: Subject[Any]) -> list[Batch]:
         """The other text's sentences, read and masked as those of the subject's text are."""
         source, path = subject.source, Path(str(self.other))
         if not isinstance(source, SampledBatches):

@@ -1,7 +1,7 @@
 """The largest eigenvalues of the Hessian of a checkpoint's loss."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
@@ -9,7 +9,7 @@ from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.spectrum import EIGENVALUES, top_eigenvalues
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.on_sentences import whole_number
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_named_by
+from isoloss.measurements.quantity import Measurement, Subject, columns_named_by
 from isoloss.progress import Progress
 
 
@@ -27,7 +27,7 @@ class TopEigenvaluesQuantity:
     count: int = EIGENVALUES
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """A record `hessian_eigenvalue` for each, largest first, with its `rank` and residual."""
         found = top_eigenvalues(model, **given(drawn, subject, progress), count=self.count, seed=self.seed)

@@ -1,13 +1,13 @@
 """Flatness that is the same after every reparametrisation that leaves the function as it is."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
 from isoloss.curvature.fisher_diagonal import unit_trace
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
-from isoloss.measurements.quantity import AnySource, Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 
 
@@ -24,12 +24,13 @@ class UnitTraceQuantity:
     seed: int
 
     def measure(
-        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
         """`unit_trace`, in nats, with its values per sentence."""
         found = unit_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
-        record = subject.record("unit_trace", found.estimate, "nats", self.seed, units=found.units)
-        return Measurement([record], {"unit_trace": found.values})
+        return subject.measurement(
+            "unit_trace", found.estimate, "nats", self.seed, {"units": found.units}, values=found.values
+        )
 
 
 on_sentences = UnitTraceQuantity
