@@ -74,6 +74,19 @@ FINDINGS = (
         starts_polished,
     ),
     Finding(
+        "flatten-polish-causal",
+        ("flatter-is-no-better", "flatter-is-neither-better-nor-worse"),
+        ("Yes", "Undecided"),
+        "**Flatter causal models are better by a plain linear probe**: at equal KL, which {counted} starts "
+        "reached, accuracy changes by {0}; on standardised features this is undecided",
+        "Causal models",
+        (
+            "Does a plain probe's accuracy rise by half a point as the trace halves?",
+            "On standardised features, does it change by less than half a point?",
+        ),
+        starts_polished,
+    ),
+    Finding(
         "dyck-transfer",
         ("flattest-transfers",),
         ("Yes",),
