@@ -61,17 +61,16 @@ def results_page(shipped: Sequence[dict[str, Any]]) -> str:
 INTRODUCTION = """\
 # What we found
 
-All numbers come from the shipped results, and every claim was [registered before its runs](claims.md).
-Brackets hold 95 % intervals over seeds, corrected for the number of effects (Holm). The scale `laptop`
-takes minutes, `night` a night.
+Every claim was [registered before its runs](claims.md). Brackets hold 95 % intervals over seeds, corrected
+for several effects (Holm).
 """
 IN_A_MINUTE = """\
 ## In a minute
 
 Models with the same pre-training loss can differ downstream. Liu and others (2023) argue that flatter ones
 are better, and that training moves towards them by itself. A model is flat if the trace of its loss's
-Hessian is small. Here each language's exact distribution is known, and so is what a model has left to
-learn: KL, its divergence from it.
+Hessian is small. Each language's exact distribution is known here, and so is KL, a model's divergence from
+it.
 """
 KINDS = {"effect": "Others", "premise": "Premises"}
 SIGNS = {"supported": "✓", "not supported": "✗", "inconclusive": "?"}
@@ -82,9 +81,10 @@ def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """By question: each experiment's own question, the claim that answers it, one number, and a link."""
     yield "## Question by question\n"
     yield (
-        "Main claims, at the largest current scale: supported if the whole interval agrees, not supported if "
-        "none of it does, undecided otherwise. Then how many of the experiment's other effects are supported "
-        "(✓), not supported (✗) or undecided (?), and of its premises those that are not supported.\n"
+        "Main claims, at the largest current scale (`laptop` takes minutes, `night` a night): supported if "
+        "the whole interval agrees, not supported if none of it does, undecided otherwise. Then how many of "
+        "the experiment's other effects are supported (✓), not supported (✗) or undecided (?), and of its "
+        "premises those that are not supported.\n"
     )
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
@@ -100,12 +100,12 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     asked, link = _experiment(result["name"]).title, f"[{result['name']}](#{result['name']})"
     effects = of_kind(result, "effect")
     claims = [*effects, *of_kind(result, "premise")]
-    withdrawn = dict.fromkeys(each["withdrawn"] for each in result["claims"] if each.get("withdrawn"))
+    withdrawn = {each["name"]: each["withdrawn"] for each in result["claims"] if each.get("withdrawn")}
     headline = builtin_designs()[result["name"]].headline
     if "findings" in shown and not headline:
         return f"- *{asked}* {shown['findings'][0].partition(':')[0].removesuffix('.')}. {link}"
-    if withdrawn and not effects:
-        return f"- *{asked}* Not answered here: {'; '.join(withdrawn)}. {link}"
+    if headline in withdrawn and not effects:
+        return f"- *{asked}* Not answered here: {withdrawn[headline]}. {link}"
     named = {claim["name"]: claim for claim in claims}
     answer = named.get(headline, claims[0])
     words = in_words(answer)

@@ -77,8 +77,8 @@ FINDINGS = (
         "flatten-polish-causal",
         ("flatter-is-no-better", "flatter-is-neither-better-nor-worse"),
         ("Yes", "Undecided"),
-        "**Flatter causal models are better by a plain linear probe**: at equal KL, which {counted} starts "
-        "reached, accuracy changes by {0}; on standardised features this is undecided",
+        "**A plain linear probe reads flatter causal models better**: accuracy changes by {0}, at equal KL "
+        "in {counted} starts",
         "Causal models",
         (
             "Does a plain probe's accuracy rise by half a point as the trace halves?",

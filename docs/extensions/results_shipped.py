@@ -102,6 +102,10 @@ def _reworded() -> list[tuple[str, str]]:
     return [(before, now) for before, now in json.loads(REWORDED.read_text())]
 
 
+ON_PAIRS = ("glue-of-causal-language", "real-text-algorithms")
+"""The experiments with claims about tasks of pairs."""
+
+
 @cache
 def _registered(scale: str) -> dict[tuple[str, str], Claim]:
     """The claims that are registered today, by experiment and name; by name alone under an empty one.
@@ -109,9 +113,10 @@ def _registered(scale: str) -> dict[tuple[str, str], Claim]:
     As they are at this scale, or at another where this one has none of that name. Shipped results have claims
     about tasks of pairs, whose texts need not be at hand here.
     """
-    scales = sorted(SCALES, key=lambda name: name == scale)
+    scales = [scale_named(name) for name in sorted(SCALES, key=lambda name: name == scale)]
+    every = [each for asked in scales for each in every_experiment(asked)]
     with patch.object(RealTextRuns, "tasks", RealTextRuns.every_task):
-        every = [each for name in scales for each in every_experiment(scale_named(name))]
+        every += [builtin_designs()[name].at(asked) for asked in scales for name in ON_PAIRS]
     found = {(each.name, claim.name): claim for each in every for claim in each.claims}
     # A claim that another experiment has taken over is worded as it is there.
     return {("", name): claim for (_, name), claim in found.items()} | found

@@ -24,7 +24,7 @@ def test_models_are_sharpened_just_above_the_entropy(models: EqualKnowledge, lan
     entropy = sentences.evaluation(sentences.draw(language, models.predicted, silent)).entropy.mean().item()
     low, high = models.sharpened.loss_window
     assert 0.0004 < low - entropy < 0.0015
-    assert low + 0.002 < high < entropy + 0.021
+    assert low + 0.0015 < high < entropy + 0.021
 
 
 @pytest.mark.parametrize(
