@@ -13,6 +13,7 @@ def test_a_task_is_counted_and_shown(monkeypatch, capsys) -> None:
     given = SMOKE.questions.given
     assert sum(told["parts"]["train"].values()) == len(given.train)
     assert told["parts"]["test"]["yes"] == given.test.labels.count(1)
+    assert told["commit"] is None
     shown = output_of(answer(capsys, "task", "qnli-form", "--examples", "1"))
     first = given.train.labels.index(0)
     assert f"no: {given.train.texts[first]} | {given.train.seconds[first]}" in shown

@@ -33,10 +33,12 @@ def main(name: str, revision: str, cache: Path) -> None:
     except BadInput as error:
         found["refused"] = str(error)
     for task in ("sst2", "qnli", "rte"):
-        made = GlueTask(task).task(cache, silent)
+        source = GlueTask(task)
+        made = source.task(cache, silent)
         parts = {part: getattr(made, part) for part in ("train", "validation", "test")}
         found[task] = {
             "classes": made.classes,
+            "commit": source.commit,
             **{
                 part: [list(each.texts), each.seconds and list(each.seconds), list(each.labels)]
                 for part, each in parts.items()

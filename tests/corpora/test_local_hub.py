@@ -302,6 +302,7 @@ def test_a_data_set_that_the_hub_has_not_is_told(found: dict) -> None:
 def test_glue_is_split_by_hash_and_tested_on_its_validation_part(found: dict, task: str) -> None:
     read = found[task]
     assert read["classes"] == CLASSES[task]
+    assert read["commit"] == commit("nyu-mll/glue", "main", HUB["nyu-mll/glue"]["main"])
     first, *second = COLUMNS[task]
     texts_read, seconds, labels = read["test"]
     lines = SENTENCES["validation"]

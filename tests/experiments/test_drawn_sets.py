@@ -88,10 +88,11 @@ def test_a_restored_set_is_the_drawn_one(quantity: Quantity, tmp_path: Path) -> 
             assert own == other, place
 
 
-def test_a_task_of_texts_comes_back_as_it_was() -> None:
+@pytest.mark.parametrize("commit", [None, "8a" * 20])
+def test_a_task_of_texts_comes_back_as_it_was(commit: str | None) -> None:
     single = LabelledTexts(("one", "zwölf"), None, (0, 1))
     pairs = LabelledTexts(("who?",), ("she",), (1,))
-    drawn = DrawnTask(TextTask("told", ("no", "yes"), single, single, pairs), 3)
+    drawn = DrawnTask(TextTask("told", ("no", "yes"), single, single, pairs), 3, commit)
     assert drawn_of(DrawnTask, tensors_of(drawn)) == drawn
 
 

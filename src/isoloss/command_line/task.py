@@ -49,7 +49,8 @@ def task(options: TaskOptions) -> None:
     if options.json:
         print(json.dumps(facts, indent=2, ensure_ascii=False))
         return
-    table = Table(title=found.name, caption=source.description)
+    read = f" Read at commit {facts['commit']}." if facts["commit"] else ""
+    table = Table(title=found.name, caption=source.description + read)
     for heading in ("part", "examples", *found.classes):
         table.add_column(heading, justify="left" if heading == "part" else "right")
     for part, counts in facts["parts"].items():
@@ -82,6 +83,7 @@ def _facts(source: "TaskSource", found: "TextTask") -> dict[str, Any]:
     return {
         "name": found.name,
         "description": source.description,
+        "commit": getattr(source, "commit", None),
         "classes": list(found.classes),
         "parts": {name: _counts(part, found.classes) for name, part in parts.items()},
     }

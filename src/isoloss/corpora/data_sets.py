@@ -281,7 +281,10 @@ _TITLES: dict[GlueName, str] = {"sst2": "SST-2", "qnli": "QNLI", "rte": "RTE"}
 
 @dataclass(frozen=True)
 class GlueTask:
-    """A `TaskSource`: one of GLUE's tasks (Wang et al. 2018), by its name on the hub."""
+    """A `TaskSource`: one of GLUE's tasks (Wang et al. 2018), by its name on the hub.
+
+    It is read once; `commit` is what was read.
+    """
 
     task_name: GlueName
 
@@ -304,7 +307,7 @@ class GlueTask:
     def task(self, cache: Path, progress: Progress) -> TextTask:
         """See `TaskSource`; raises as `load_data_set`. No test example is among the others."""
         progress("fetching", 0, 1, f"{HUB_NAME}, {self.task_name}")
-        loaded = load_data_set(f"{HUB_NAME}:{self.task_name}")
+        loaded = self._loaded
         progress("fetching", 1, 1)
         classes = tuple(str(name) for name in loaded["train"].features["label"].names)
         train, test = (_examples(loaded[p], _COLUMNS[self.task_name]) for p in ("train", "validation"))
@@ -312,6 +315,20 @@ class GlueTask:
         tested = set(example_hashes(test))
         others = train[[row for row, key in enumerate(example_hashes(train)) if key not in tested]]
         return replace(split_by_hash(self.name, classes, others, SHARES), test=test)
+
+    @property
+    def commit(self) -> str | None:
+        """The commit that is read; None if it is not known. Raises as `task`.
+
+        `datasets` keeps what it read in a folder of that name, which can be asked without a network.
+        """
+        paths = [Path(file["filename"]) for file in self._loaded["train"].cache_files]
+        names = [name for path in paths for name in path.parts if re.fullmatch("[0-9a-f]{40}", name)]
+        return names[-1] if names else None
+
+    @cached_property
+    def _loaded(self) -> Any:
+        return load_data_set(f"{HUB_NAME}:{self.task_name}")
 
 
 def _examples(part: Any, columns: tuple[str, ...]) -> LabelledTexts:

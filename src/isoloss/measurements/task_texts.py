@@ -31,19 +31,27 @@ from isoloss.results.tensors import Tensors, data_of, from_plain, text_tensor
 
 @dataclass(frozen=True)
 class DrawnTask:
-    """`left_out` counts test texts that occur in the corpus's validation split and are excluded."""
+    """`left_out` counts test texts that occur in the corpus's validation split and are excluded.
+
+    `commit` is that of the hub's data set whose texts these are, if it is known; None of other sources.
+    """
 
     task: TextTask
     left_out: int
+    commit: str | None = None
 
     def tensors(self) -> Tensors:
-        """The whole task, as the bytes of its JSON."""
-        return {"task": text_tensor(asdict(self))}
+        """The whole task, as the bytes of its JSON; the commit beside it, if there is one."""
+        content = asdict(self)
+        commit = content.pop("commit")
+        beside = {} if commit is None else {"commit": text_tensor(commit)}
+        return {"task": text_tensor(content), **beside}
 
     @staticmethod
     def of_tensors(tensors: Tensors) -> "DrawnTask":
         """The inverse of `tensors`."""
-        found: DrawnTask = from_plain(DrawnTask, data_of(tensors["task"]))
+        commit = data_of(tensors["commit"]) if "commit" in tensors else None
+        found: DrawnTask = from_plain(DrawnTask, {**data_of(tensors["task"]), "commit": commit})
         return found
 
 
@@ -69,7 +77,8 @@ class TaskTexts:
         task = self.task.task(default_cache(), progress)
         standing = stand_in_validation(source, task.test)
         left = [row for row, stands in enumerate(standing) if not stands]
-        return DrawnTask(self.sizes.of(replace(task, test=task.test[left])), len(task.test) - len(left))
+        used = self.sizes.of(replace(task, test=task.test[left]))
+        return DrawnTask(used, len(task.test) - len(left), getattr(self.task, "commit", None))
 
     def task_of(self, drawn: DrawnTask) -> str:
         """The task's name."""
