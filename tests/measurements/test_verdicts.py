@@ -1,24 +1,17 @@
-"""Verdicts on numbers made by hand, and those that `isoloss flatness` asks for on two tiny models."""
+"""Verdicts on numbers made by hand."""
 
-import copy
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.corpora.token_sentences import TokenCorpus
-from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.checkpoint_comparison import Comparison, constant_accuracy, difference_of_accuracies
+from isoloss.measurements.checkpoint_comparison import Comparison
 from isoloss.measurements.compared_checkpoints import Checkpoint, families
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.measured_models import MeasuredModels, measure, verdicts_on_traces
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.verdicts import (
     LOSS,
     MAJORITY,
@@ -31,14 +24,10 @@ from isoloss.measurements.verdicts import (
     answered,
     conclusions,
     in_words,
-    interval_of_accuracies,
-    interval_of_difference,
     what_would_decide,
 )
-from isoloss.progress import silent
-from isoloss.results.estimate import Estimate, paired_difference
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
-from tiny_language_models import tiny_language_model
 
 SHAPES = (("weight", (2, 2)),)
 A = Checkpoint(
@@ -282,108 +271,3 @@ def test_what_has_no_number_is_null_in_json():
     )
     assert undecided.as_json["needed"] is none.as_json["low"] is none.as_json["difference"] is None
     assert on_a_text()[1].as_json["difference"]["value"] == -5.0
-
-
-def on_tiny_models(models, batches) -> tuple[MeasuredModels, list[PairVerdict]]:
-    traces = measure("fisher_trace", models, batches, Stopping(sentences=8), {})
-    return traces, verdicts_on_traces([traces], models, batches, silent)
-
-
-def test_numbers_are_those_of_the_same_sentences():
-    model = tiny_language_model("bert")
-    other = copy.deepcopy(model)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter *= 0.7
-    generator = torch.Generator().manual_seed(0)
-    sentences = [torch.randint(2, 11, (n,), generator=generator).tolist() for n in (3, 5, 4, 6, 5, 3, 7, 4)]
-    batches = SampledBatches(
-        TokenCorpus(sentences, list(range(1, 9))), MaskedTokens(), 0, SpecialTokens(mask=1)
-    )
-    models = {"a": model, "b": other, "c": copy.deepcopy(model)}
-    traces, (loss, trace, normalised, *same) = on_tiny_models(models, batches)
-    for verdict, name in (
-        (loss, "pretraining_loss"),
-        (trace, "fisher_trace"),
-        (normalised, "normalised_trace"),
-    ):
-        alone = measure(name, models, batches, Stopping(sentences=8), {})
-        difference = alone.differences[0]
-        found = verdict.difference
-        assert (found.value, found.standard_error, found.n) == (
-            difference.value, difference.standard_error, 8
-        )  # fmt: skip
-        assert (verdict.low, verdict.high) == found.interval(1 - 0.05 / 6)
-    assert [each.answer for each in same] == ["yes", "open", "open"]
-    assert what_would_decide(same) == "Nothing differs on 8 sentences: a and c are the same model."
-    frozen = copy.deepcopy(model)
-    next(frozen.parameters()).requires_grad_(False)
-    _, (loss, *traces) = on_tiny_models({"a": model, "b": frozen}, batches)
-    assert (loss.answer, {each.answer for each in traces}) == (
-        "yes",
-        {"not asked, their parameters are not the same ones"},
-    )
-
-
-def test_the_interval_is_that_of_a_paired_t_test():
-    generator = np.random.default_rng(900)
-    a, b = generator.normal(size=(2, 12))
-    found = paired_difference(torch.tensor(a), torch.tensor(b))
-    low, high = found.interval(0.9)
-    expected = stats.ttest_rel(a, b).confidence_interval(0.9)
-    assert (low, high) == (pytest.approx(expected.low), pytest.approx(expected.high))
-
-
-def crossed(generator, n, seeds, of_examples, of_seeds, of_both):
-    """Normal numbers for each seed (a row) and example (a column), with mean 0."""
-    return (
-        of_examples * generator.normal(size=n)
-        + of_seeds * generator.normal(size=(seeds, 1))
-        + of_both * generator.normal(size=(seeds, n))
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("spreads", [(1.0, 0.0, 1.0), (1.0, 0.3, 1.0), (0.2, 1.0, 0.2)])
-def test_intervals_hold_the_mean_over_new_examples_and_new_seeds(spreads):
-    """Whichever of the two varies most: 95 %, or more where the interaction counts twice."""
-    generator, held, times = np.random.default_rng(900), 0, 1500
-    for _ in range(times):
-        right = torch.tensor(crossed(generator, 40, 5, *spreads))
-        nothing = constant_accuracy(torch.zeros(40).double(), 5)
-        found = difference_of_accuracies(Accuracy.of("made", right), nothing)
-        low, high = interval_of_accuracies(found, 0.95)
-        held += low <= 0 <= high
-    # Three standard errors of 95 % below; never far above what the interaction explains.
-    assert 0.95 - 3 * (0.95 * 0.05 / times) ** 0.5 <= held / times <= 0.995
-
-
-def test_the_error_is_both_of_examples_and_of_seeds():
-    right = torch.tensor([[1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]).double()
-    accuracy = Accuracy.of("made", right)
-    found = difference_of_accuracies(accuracy, constant_accuracy(torch.zeros(4).double(), 3))
-    parts = right.mean(0).var() / 4, right.mean(1).var() / 3
-    assert found.value == pytest.approx(float(right.mean()))
-    assert found.standard_error == pytest.approx(math.sqrt(sum(parts)))
-    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 3 + parts[1] ** 2 / 2)
-    assert found.degrees_of_freedom == pytest.approx(float(freedom))
-
-
-def test_agreement_of_too_few_is_no_certainty():
-    assert np.isnan(interval_of_difference(Estimate(1.0, 0.0, 4), 0.95)).all()
-    assert interval_of_difference(Estimate(1.0, 0.0, 10), 0.95) == (1.0, 1.0)
-    assert interval_of_difference(Estimate(0.0, 0.0, 2), 0.95) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize("correct", [0.0, 1.0])
-def test_accuracies_that_agree_in_every_example_may_differ_in_those_not_seen(correct):
-    """By as many as a binomial share of which n examples show none."""
-    right = torch.ones(5, 60).double()
-    other = constant_accuracy(torch.full((60,), correct).double(), 5)
-    found = difference_of_accuracies(Accuracy.of("made", right), other)
-    unseen = stats.beta.ppf(0.95, 1, 60)
-    low, high = interval_of_accuracies(found, 0.95)
-    if correct:
-        assert (low, high) == (pytest.approx(-unseen), pytest.approx(unseen))
-    else:
-        assert (low, high) == (pytest.approx(1 - 2 * unseen), 1.0)

@@ -1,0 +1,55 @@
+"""The verdicts that `isoloss flatness` asks for, on tiny models."""
+
+import copy
+
+import torch
+
+from isoloss.corpora.token_sentences import TokenCorpus
+from isoloss.curvature.stopping import Stopping
+from isoloss.measurements.measured_models import MeasuredModels, measure, verdicts_on_traces
+from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
+from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.measurements.verdicts import PairVerdict, what_would_decide
+from isoloss.progress import silent
+from tiny_language_models import tiny_language_model
+
+
+def on_tiny_models(models, batches) -> tuple[MeasuredModels, list[PairVerdict]]:
+    traces = measure("fisher_trace", models, batches, Stopping(sentences=8), {})
+    return traces, verdicts_on_traces([traces], models, batches, silent)
+
+
+def test_numbers_are_those_of_the_same_sentences():
+    model = tiny_language_model("bert")
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter *= 0.7
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(2, 11, (n,), generator=generator).tolist() for n in (3, 5, 4, 6, 5, 3, 7, 4)]
+    batches = SampledBatches(
+        TokenCorpus(sentences, list(range(1, 9))), MaskedTokens(), 0, SpecialTokens(mask=1)
+    )
+    models = {"a": model, "b": other, "c": copy.deepcopy(model)}
+    traces, (loss, trace, normalised, *same) = on_tiny_models(models, batches)
+    for verdict, name in (
+        (loss, "pretraining_loss"),
+        (trace, "fisher_trace"),
+        (normalised, "normalised_trace"),
+    ):
+        alone = measure(name, models, batches, Stopping(sentences=8), {})
+        difference = alone.differences[0]
+        found = verdict.difference
+        assert (found.value, found.standard_error, found.n) == (
+            difference.value, difference.standard_error, 8
+        )  # fmt: skip
+        assert (verdict.low, verdict.high) == found.interval(1 - 0.05 / 6)
+    assert [each.answer for each in same] == ["yes", "open", "open"]
+    assert what_would_decide(same) == "Nothing differs on 8 sentences: a and c are the same model."
+    frozen = copy.deepcopy(model)
+    next(frozen.parameters()).requires_grad_(False)
+    _, (loss, *traces) = on_tiny_models({"a": model, "b": frozen}, batches)
+    assert (loss.answer, {each.answer for each in traces}) == (
+        "yes",
+        {"not asked, their parameters are not the same ones"},
+    )
