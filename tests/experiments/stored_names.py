@@ -20,6 +20,7 @@ from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearPr
 from isoloss.measurements.corpus_loss import CorpusLossQuantity
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
+from isoloss.measurements.feature_mean import FeatureMeanQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity
@@ -101,6 +102,7 @@ QUANTITIES = (
     TraceQuantity(64, 1),
     ControlQuantity(TEXT_PROBE, BeforeTraining(), "accuracy_untrained"),
     ADAPTED,
+    FeatureMeanQuantity(64, 1),
     AccuracyQuantity(replace(SENTENCES, shift="skewed roots"), LinearProbe(ProbeSettings())),
     ControlQuantity(ADAPTED, BeforeTraining(), "untrained"),
     AccuracyQuantity(TEXTS, LinearProbe(ProbeSettings())),

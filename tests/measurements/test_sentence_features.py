@@ -6,7 +6,7 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.accuracy import AsTheyAre, Projected, Standardised, gaussian_projection
+from isoloss.measurements.accuracy import AsTheyAre, Centred, Projected, Standardised, gaussian_projection
 from isoloss.measurements.task_sentences import sentence_features
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 
@@ -50,6 +50,13 @@ TEST = torch.randn(7, 6, generator=GENERATOR)
 
 def test_features_as_they_are_are_left_alone() -> None:
     assert AsTheyAre().adapted(TRAIN, TEST) == (TRAIN, TEST)
+
+
+def test_centred_features_have_lost_what_all_training_sentences_share() -> None:
+    train, test = Centred().adapted(TRAIN, TEST)
+    torch.testing.assert_close(train.mean(0), torch.zeros(6), rtol=0, atol=1e-5)
+    torch.testing.assert_close(train[1:] - train[0], TRAIN[1:] - TRAIN[0])
+    torch.testing.assert_close(test - train[0], TEST - TRAIN[0])
 
 
 def test_standardised_features_are_numpys() -> None:

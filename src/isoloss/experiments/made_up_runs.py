@@ -36,9 +36,10 @@ ENTROPY, KL, TRACE = 1.4, 0.005, 20.0
 
 OTHER_MEASURES = (
     *("root_fisher", "normalised_trace", "wholly_normalised_trace", "top_eigenvalue", "gradient_norm"),
-    *("sam_", "noise_", "predicted_descent"),
+    *("sam_", "noise_", "predicted_descent", "feature_mean"),
 )
-"""How columns begin of other measures of flatness: each falls as the trace does, with errors of its own."""
+"""How columns begin of other measures of flatness, or of what may go with it: each falls as the trace does,
+with errors of its own."""
 LEARNT = 5.0
 """Doublings by which a model before training is behind, where accuracy follows anything."""
 

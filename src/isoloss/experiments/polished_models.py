@@ -36,6 +36,9 @@ from isoloss.pretraining.polishing import Polished
 from isoloss.results.verdict import Region, above, below, within
 
 ACCURACY_100, ACCURACY_300, STANDARDISED_300 = "accuracy_100", "accuracy_300", f"{STANDARDISED}_300"
+CENTRED, LONGER = "centred_accuracy", "longer_centred_accuracy"
+CENTRED_300, LONGER_300 = f"{CENTRED}_300", f"{LONGER}_300"
+FEATURE_MEAN = "feature_mean_square"
 OTHER_TASK = "other_task_accuracy"
 MARGIN = 0.5
 """Percentage points per doubling of the trace: a quarter of what the paper's models gain as theirs halves."""
@@ -216,9 +219,10 @@ def polished_models(
     title: str,
     text: tuple[str, ...],
     gallery: int | None = None,
+    also: tuple[Quantity, ...] = (),
 ) -> Experiment:
     """An experiment on such models of one language: they are probed on the first of `tasks`, damaged and,
-    but at laptop, probed on the second too and fine-tuned to a second language.
+    but at laptop, probed on the second too and fine-tuned to a second language; and `also` is measured.
     """
     sizes = scale.sizes
     followed = (sizes.loss(models.predicted), sizes.trace())
@@ -229,7 +233,7 @@ def polished_models(
         title=title,
         question=Question.FLATNESS,
         text=text,
-        runs=models.runs(scale.seeds, followed, _downstream(scale, models, tasks)),
+        runs=models.runs(scale.seeds, followed, (*_downstream(scale, models, tasks), *also)),
         claims=(*CLAIMS, *of_second),
         panels=lambda table: _panels(table, sizes),
     )
@@ -252,6 +256,9 @@ PROBES = (
     Axis(ACCURACY_100, "accuracy from 100 examples", f"{ACCURACY_100}_error"),
     replace(ACCURACY, error="accuracy_error"),
     Axis(STANDARDISED_300, "the same, features standardised", f"{STANDARDISED_300}_error"),
+    Axis(CENTRED_300, "the same, features centred", f"{CENTRED_300}_error"),
+    Axis(LONGER_300, "features centred, probe trained ten times as long", f"{LONGER_300}_error"),
+    Axis(FEATURE_MEAN, "squared length of the features' mean", f"{FEATURE_MEAN}_error", logarithmic=True),
     Axis(OTHER_TASK, "accuracy on the second task", f"{OTHER_TASK}_error"),
 )
 DAMAGE = tuple(

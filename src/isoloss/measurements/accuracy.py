@@ -80,6 +80,20 @@ class AsTheyAre:
 
 
 @dataclass(frozen=True)
+class Centred:
+    """Every feature has mean 0 on the training sentences, without what all sentences share."""
+
+    def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+        """See `AsTheyAre`.
+
+        >>> Centred().adapted(torch.tensor([[0.0, 3.0], [2.0, 3.0]]), torch.tensor([[5.0, 3.0]]))[1]
+        tensor([[4., 0.]])
+        """
+        mean = train.mean(0)
+        return train - mean, test - mean
+
+
+@dataclass(frozen=True)
 class Standardised:
     """Every feature has mean 0 and deviation 1 on the training sentences; a constant one becomes 0."""
 
@@ -121,7 +135,7 @@ class Projected:
         return next(projected), next(projected)
 
 
-FeatureAdaptation = AsTheyAre | Standardised | Projected
+FeatureAdaptation = AsTheyAre | Centred | Standardised | Projected
 
 
 @dataclass(frozen=True)
