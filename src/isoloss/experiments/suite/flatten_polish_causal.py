@@ -147,7 +147,7 @@ def flatten_polish_causal(scale: Scale) -> Experiment:
 
 EXPERIMENT = Design(
     flatten_polish_causal,
-    registered="fc383bc2a80f13d4255f73112767b22f24e48440",
+    registered="d78c5f21f6d8e1c3bd4c3772d3d6adbcd68df638",
     seeds=SEEDS,
     earlier_seeds={
         "laptop": (tuple(range(726, 736)), tuple(range(11, 21)), tuple(range(81, 91))),
