@@ -9,6 +9,7 @@ millisecond, and many functions are never called by a process of tests.
 import dataclasses
 import functools
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -47,7 +48,9 @@ _CHECKER = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=TypeE
 
 
 def install() -> None:
-    """Have all that is imported of isoloss from now on checked."""
+    """Have all that is imported of isoloss from now on checked. Raises RuntimeError if some was before."""
+    if "isoloss" in sys.modules:
+        raise RuntimeError("isoloss was imported before its types were checked: in a conftest, import within")
     # As Python 3.12 does: 3.11 lists a protocol's attributes anew in every `isinstance`.
     typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
     typing._is_callable_members_only = functools.cache(typing._is_callable_members_only)

@@ -1,16 +1,16 @@
+"""isoloss is imported within the fixtures: what was imported before `pytest_configure` is not checked."""
+
 from functools import partial
 from pathlib import Path
 
 import pytest
-from called import answer
-from flatness_folders import save_models
-
-from hand_made_runs import LOSS, write_names, write_run
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """The folder of `save_models`."""
+    from flatness_folders import save_models
+
     folder = tmp_path_factory.mktemp("models")
     save_models(folder)
     return folder
@@ -19,6 +19,8 @@ def models(tmp_path_factory):
 @pytest.fixture
 def flatness(models, monkeypatch, capsys):
     """`isoloss flatness` in that folder, called with its arguments."""
+    from called import answer
+
     monkeypatch.chdir(models)
     return partial(answer, capsys, "flatness")
 
@@ -26,6 +28,8 @@ def flatness(models, monkeypatch, capsys):
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder of three runs written by hand: two of one language, and one of another that is unfinished."""
+    from hand_made_runs import LOSS, write_names, write_run
+
     write_run(tmp_path, "aaaa1111", width=32, loss=LOSS, trace={40: [5.0, 6.0]})
     write_run(tmp_path, "aabb2222", width=64, seed=2, loss={10: [2.1, 2.3, 2.5], 40: [0.5, 0.7, 0.9]})
     write_run(tmp_path, "cccc3333", width=16, steps=(10,), language="other")

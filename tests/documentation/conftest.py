@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 
 from page_blocks import ROOT
-from planned_suite import planned_suite
 
 EXTENSIONS = ROOT / "docs" / "extensions"
 
@@ -25,5 +24,7 @@ def _extensions() -> Iterator[None]:
 def _planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results are read beside the suite that other tests have planned."""
     import results_shipped
+
+    from planned_suite import planned_suite  # within: before `pytest_configure` nothing would be checked
 
     monkeypatch.setattr(results_shipped, "every_experiment", lambda scale: planned_suite(scale.name))
