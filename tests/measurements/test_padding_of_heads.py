@@ -1,17 +1,23 @@
 """What fills up texts for a classifier of the last token, whose configuration may not say."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
+from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.measurements.fine_tuning_run import load_classifier
 from isoloss.measurements.models_on_text import build_predicting, load_predicting
+from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
+from isoloss.measurements.prediction import SpecialTokens
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import TextClasses
 from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.objectives.task_heads import SequenceClass, class_batch
+from isoloss.progress import silent
 
 TEXTS = [[1, 2, 3, 5, 5], [4, 5], [6, 7, 8], [9, 5, 0, 1, 2, 5]]
 """Several of them end in the token 5, which ends texts."""
@@ -45,3 +51,24 @@ def test_a_causal_model_is_fine_tuned_by_the_last_token_that_is_no_padding(tmp_p
     together = classifier(input_ids=torch.cat([short, long])).logits
     torch.testing.assert_close(together[0], classifier(input_ids=short[:, :2]).logits[0])
     torch.testing.assert_close(together[1], classifier(input_ids=long).logits[0])
+
+
+class OfLengths:
+    """Ten texts of class 0, of 1 to 10 tokens."""
+
+    def __len__(self) -> int:
+        return 10
+
+    def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
+        return [TokenSentence(list(range(1, number + 2)), [], number + 1, answer=[0]) for number in numbers]
+
+
+def test_a_text_joined_with_longer_ones_is_classified_as_apart_from_them() -> None:
+    """Models that read a text's last token recognise it by what fills the text up."""
+    config = GPT2Config(vocab_size=12, n_layer=1, n_embd=8, n_head=2, n_positions=10, pad_token_id=11)
+    model = GPT2ForSequenceClassification(config).eval()
+    batches = SampledBatches(OfLengths(), TextClasses(), 0, SpecialTokens(pad=11))
+    drawn = RootFisherQuantity(sentences=10, seed=0).draw(batches, SequenceClass(), silent)
+    assert len({batch.input_ids.shape[1] for batch in drawn.batches}) == 2
+    apart = torch.cat([SequenceClass().logits(model, batch) for batch in drawn.batches])
+    torch.testing.assert_close(SequenceClass().logits(model, drawn.joined), apart)

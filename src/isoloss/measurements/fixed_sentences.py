@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
 import torch
+from torch import Tensor
 from torch.nn.functional import pad
 
 from isoloss.errors import BadInput
@@ -24,10 +25,12 @@ if TYPE_CHECKING:  # a text of the user's needs none of what languages and store
 class FixedSentences:
     """The predictions of each sentence: with `MaskedObjective`, one word.
 
-    Several masks per sentence are averaged, as in the training loss.
+    Several masks per sentence are averaged, as in the training loss. `pad` is the token that fills up
+    sentences.
     """
 
     batches: tuple[Batch, ...]
+    pad: int = 0
 
     @staticmethod
     def draw(
@@ -66,17 +69,21 @@ class FixedSentences:
         """All sentences in one batch, padded to the longest."""
         if len(self.batches) == 1:
             return self.batches[0]
-        width = max(batch.input_ids.shape[1] for batch in self.batches)
+        by_name = [batch.per_sentence(lambda array: array) for batch in self.batches]
+        width = max(array.shape[1] for arrays in by_name for array in arrays.values())
         starts = itertools.accumulate(map(len, self.batches), initial=0)
         rows = torch.cat([b.rows + start for b, start in zip(self.batches, starts, strict=False)])
         positions, targets = (
             torch.cat([getattr(b, part) for b in self.batches]) for part in ("positions", "targets")
         )
-        widened = [
-            batch.per_sentence(lambda array: pad(array, (0, width - array.shape[1])))
-            for batch in self.batches
-        ]
-        of_sentences = {name: torch.cat([each[name] for each in widened]) for name in widened[0]}
+
+        def widened(name: str, array: Tensor) -> Tensor:
+            filling = self.pad if name in ("input_ids", "decoder_ids") else 0
+            return pad(array, (0, width - array.shape[1]), value=filling)
+
+        of_sentences = {
+            name: torch.cat([widened(name, arrays[name]) for arrays in by_name]) for name in by_name[0]
+        }
         return Batch(rows=rows, positions=positions, targets=targets, **of_sentences)
 
 
@@ -103,7 +110,7 @@ def draw_sentences(
 ) -> FixedSentences:
     """`Quantity.draw` for a quantity on `sentences` sentences determined by `seed`: of a text, the first."""
     if isinstance(source, SampledBatches):
-        return FixedSentences(tuple(source.first(quantity.sentences)))
+        return FixedSentences(tuple(source.first(quantity.sentences)), source.tokens.pad)
     return FixedSentences.draw(source, objective, quantity.sentences, quantity.seed)
 
 
