@@ -157,6 +157,47 @@ def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_b
 
 
 @pytest.mark.usefixtures("_nothing_painted")
+def test_the_loss_that_is_asked_for_too_is_measured_once_and_kept(run, monkeypatch, tmp_path):
+    measured = []
+    measure = plan_module.measure
+
+    def counted(quantity, models, *arguments):
+        measured.extend(models)
+        return measure(quantity, models, *arguments)
+
+    monkeypatch.setattr(plan_module, "measure", counted)
+    first = run("a", "b", *TEXT, "--quantity", "pretraining_loss", "--json")
+    assert measured == ["a", "b"]
+    assert run("a", "b", *TEXT, "--quantity", "pretraining_loss", "--json") == first
+    assert measured == ["a", "b"]
+    assert first[0] == 0
+    assert "Not everything" not in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (["loss.py"], "loss.py would be taken for the loss of isoloss compare; rename the file"),
+        (["pretraining_loss.py"], "pretraining_loss.py would be taken for the loss"),
+        (["fisher_trace.py"], "fisher_trace.py would be taken for the trace"),
+        (["probe.py"], "probe.py would be taken for the probe"),
+        (["fine-tuning with seed 0.py"], "would be taken for the fine-tuning with seed 0"),
+        (["one/own.py", "two/own.py"], "two/own.py are both called own; name one of them"),
+    ],
+)
+def test_a_quantity_of_a_name_that_is_taken_is_refused(files, sentence, run, tmp_path):
+    for file in files:
+        own = tmp_path / file
+        own.parent.mkdir(exist_ok=True)
+        own.write_text("from isoloss.measurements.on_sentences.gradient_norm import on_sentences\n")
+    named = [tmp_path / file for file in files]
+    code, written, told = run("a", "b", *TEXT, "--quantity", *named)
+    assert (code, written, told.count("\n")) == (2, "", 1)
+    assert sentence in told
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.usefixtures("_nothing_painted")
 def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run, monkeypatch, tmp_path):
     probes = []
     probe = plan_module.task_features

@@ -110,13 +110,18 @@ def compare(options: CompareOptions) -> int:
         from isoloss.files import only_process_in, remove_unfinished
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
         from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
-        from isoloss.measurements.comparison_plan import planned_stages, read_sources
+        from isoloss.measurements.comparison_plan import (
+            planned_stages,
+            quantities_beside_loss,
+            read_sources,
+        )
         from isoloss.measurements.measured_models import warnings_of
         from isoloss.measurements.verdicts import conclusions
         from isoloss.results.run_folder import Measurements
 
     for name in options.quantity:
         quantity_named(name, LOSS_SENTENCES, options.seed)  # refuses a file that defines none
+    quantities = quantities_beside_loss(options.quantity)
     models = Models(usable_device(options.device), getattr(torch, options.dtype), options.objective)
     sources = read_sources(
         options.models,
@@ -132,7 +137,7 @@ def compare(options: CompareOptions) -> int:
     with only_process_in(store.folder), progress_display() as progress:
         remove_unfinished(store.folder)
         checkpoints = read_checkpoints(options.models, models, sources.texts, progress)
-        stages = planned_stages(_plan_settings(options), checkpoints, sources, models)
+        stages = planned_stages(_plan_settings(options, quantities), checkpoints, sources, models)
         smaller_is = {each.name: each.smaller_is for stage in stages for _, each in stage}
         compared = partial(Comparison, checkpoints, task=sources.task, smaller_is=smaller_is)
         report = partial(_write, options, compared, sources, stages)
@@ -214,7 +219,7 @@ def _refuse_options_of_nothing(options: CompareOptions) -> None:
         )
 
 
-def _plan_settings(options: CompareOptions) -> "PlanSettings":
+def _plan_settings(options: CompareOptions, quantities: tuple[str, ...]) -> "PlanSettings":
     """How everything is measured."""
     from isoloss.curvature.stopping import Stopping
     from isoloss.measurements.comparison_plan import PlanSettings
@@ -225,7 +230,7 @@ def _plan_settings(options: CompareOptions) -> "PlanSettings":
         options.mask_rate,
         Stopping(None, options.sentences or LOSS_SENTENCES, options.seconds),
         trace_stopping(options.relative_error, options.sentences, options.seconds),
-        tuple(dict.fromkeys(options.quantity)),
+        quantities,
         LONGEST if options.task_length is None else options.task_length,
         options.fine_tune,
     )
