@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from tokenizers import normalizers
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -148,6 +149,26 @@ def test_what_it_computes_with_its_weights_is_part_of_a_model():
     before = weights_digest(model)
     model.config.layer_norm_eps = 1e-3
     assert weights_digest(model) != before
+
+
+def adapted(**settings):
+    torch.manual_seed(0)
+    model = text_model()
+    get_peft_model(model, LoraConfig(r=2, target_modules={"query", "value", "dense"}, **settings))
+    return model
+
+
+@pytest.mark.parametrize("changed", [{"lora_alpha": 64}, {"use_rslora": True}])
+def test_what_an_adapter_multiplies_its_weights_with_is_part_of_a_model(changed):
+    weights, others = adapted().state_dict(), adapted(**changed).state_dict()
+    assert all(torch.equal(weights[name], others[name]) for name in weights)
+    assert weights_digest(adapted(**changed)) != weights_digest(adapted())
+
+
+def test_where_an_adapter_looks_for_its_base_is_no_part_of_a_model():
+    moved = adapted()
+    moved.peft_config["default"].base_model_name_or_path = "moved/base"
+    assert weights_digest(moved) == weights_digest(adapted())
 
 
 def test_padding_and_cutting_make_no_other_tokenizer(tmp_path):

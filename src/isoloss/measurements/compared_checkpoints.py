@@ -205,11 +205,12 @@ TOGETHER = 1000
 """Texts that are encoded at a time to tell tokenizers apart."""
 
 _NOT_THE_MODEL = {"_name_or_path", "transformers_version", "dtype", "torch_dtype"}
-"""What a configuration says of where a model is from, and not of what it computes."""
+_NOT_THE_ADAPTER = {"base_model_name_or_path", "revision", "peft_version"}
+"""What a configuration says of where a model or an adapter is from, and not of what it computes."""
 
 
 def weights_digest(model: PreTrainedModel) -> str:
-    """SHA-256 of the architecture and of every weight, independent of the folder they are read from.
+    """SHA-256 of the architecture, of every weight and of the settings of adapters, wherever they lie.
 
     >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PostLayerNormTransformer
@@ -220,8 +221,20 @@ def weights_digest(model: PreTrainedModel) -> str:
     False
     """
     settings = {name: value for name, value in model.config.to_dict().items() if name not in _NOT_THE_MODEL}
-    content = json.dumps([type(model).__name__, settings], sort_keys=True, default=str)
+    content = json.dumps([type(model).__name__, settings, *_adapters(model)], sort_keys=True, default=str)
     return tensors_digest(model.state_dict(), content)
+
+
+def _adapters(model: PreTrainedModel) -> list[dict[str, Any]]:
+    """What peft multiplies an adapter's weights with, and how, is in neither the weights nor `config`."""
+    return [
+        {
+            name: sorted(map(str, value)) if isinstance(value, set) else value  # sets have no fixed order
+            for name, value in adapter.to_dict().items()
+            if name not in _NOT_THE_ADAPTER
+        }
+        for adapter in getattr(model, "peft_config", {}).values()
+    ]
 
 
 def tokenizer_digest(tokenizer: Any) -> str:
