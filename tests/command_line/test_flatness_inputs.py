@@ -49,6 +49,17 @@ def test_what_a_text_does_not_tell_is_said(flatness, models):
     assert "nothing can be predicted: 27 of 27 tokens are unknown to the tokenizer" in error
 
 
+def test_models_of_one_vocabulary_that_read_a_text_differently_are_refused(flatness, models):
+    """The second begins its texts with no [CLS]: on the first one's tokens it would be another model."""
+    shutil.copytree(models / "bert", models / "bare")
+    path = models / "bare" / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"post_processor": None}))
+    code, _, error = flatness("bert", "bare", "--text", "text.txt")
+    assert code == 2
+    assert "the tokenizers of bert and bare have one vocabulary, but read the text differently;" in error
+    assert flatness("bare", "--text", "text.txt", "--sentences", "8")[0] == 0
+
+
 @pytest.mark.usefixtures("flatness")
 def test_token_numbers_nested_without_end_are_refused(models, capsys):
     (models / "deep.jsonl").write_text("[3, 4]\n" + "[" * 100_000 + "\n")

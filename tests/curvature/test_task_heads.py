@@ -213,6 +213,7 @@ def test_a_decoder_that_reads_ahead_is_refused():
     model = built(EncoderDecoderModel, two_berts(looks_back=False))
     with pytest.raises(BadInput, match="EncoderDecoderModel sees the token that it is to predict"):
         refuse_reading_ahead(model, TargetToken(), batch)
+    refuse_reading_ahead(model, TargetToken(), target_batch(TEXTS, [[3]] * len(TEXTS), 2, pad=0))
 
 
 def test_experts_of_a_classifier_are_normed_by_their_factors(tmp_path):

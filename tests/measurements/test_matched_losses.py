@@ -71,6 +71,14 @@ def test_errors_cover_simulated_measurements(shared: bool) -> None:
         assert 0.6 * at_match.standard_error < trace_spread < at_match.standard_error
 
 
+def test_at_a_checkpoint_the_error_takes_the_slope_before_it_as_that_of_its_step_does() -> None:
+    found = curve("run", (3.0, 2.0, 1.9, 1.8)).at(200, log_step_error=0.1)
+    assert found.value == 2.0
+    assert found.standard_error == pytest.approx(math.hypot(0.001, 0.1 / math.log(2)))
+    first = curve("run", (3.0, 2.0)).at(100, log_step_error=0.1)
+    assert first.standard_error == pytest.approx(found.standard_error)
+
+
 @pytest.mark.parametrize(
     ("error", "threshold", "verdict"),
     [

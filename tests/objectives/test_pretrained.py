@@ -7,9 +7,16 @@ from hypothesis import strategies as st
 from torch import nn
 from transformers import FNetConfig, FNetForMaskedLM
 
-from isoloss.curvature.fisher_trace import RunningFisherTrace, fisher_trace
+from isoloss.curvature.directional_curvature import batch_sharpness, directional_sharpness
+from isoloss.curvature.fisher_diagonal import unit_trace
+from isoloss.curvature.fisher_trace import RunningFisherTrace, fisher_trace, normalised_trace
+from isoloss.curvature.gradient_norm import gradient_norm
+from isoloss.curvature.loss_rise import ascent_sharpness, noise_sensitivity
+from isoloss.curvature.spectrum import top_eigenvalues
+from isoloss.curvature.weight_changes import Rounding
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, sentence_averaged_loss
+from isoloss.measurements.sensitivity import Sensitivity
+from isoloss.objectives.batch import Batch, sentence_averaged_loss, sentences_between
 from isoloss.objectives.pretrained import (
     EqualLengths,
     PretrainedCausal,
@@ -101,6 +108,28 @@ def test_a_batch_in_which_nothing_is_predicted_holds_no_sentence_and_is_passed_o
     assert fisher_trace(model, batches, PretrainedCausal()).estimate.n == 4
     with pytest.raises(BadInput, match="no sentences to measure on that have anything to predict"):
         fisher_trace(model, [nothing], PretrainedCausal())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda *given: fisher_trace(*given).estimate,
+        lambda *given: normalised_trace(*given).estimate,
+        lambda *given: unit_trace(*given).estimate,
+        lambda *given: gradient_norm(*given).squared,
+        lambda *given: ascent_sharpness(*given).estimates,
+        lambda *given: noise_sensitivity(*given).estimates,
+        lambda *given: directional_sharpness(*given).estimate,
+        lambda *given: batch_sharpness(*given, batch=1).estimate,
+        lambda *given: top_eigenvalues(*given, count=1).estimates,
+        lambda model, batches, objective: Sensitivity.of(model, objective, batches).of_whole(Rounding(4)),
+    ],
+)
+def test_a_batch_without_sentences_changes_no_number(value):
+    some, model = next_token_batch([[1, 2, 3], [3, 2], [2, 3]], pad=0), tiny_language_model("gpt2").float()
+    batches = [sentences_between(some, *bounds) for bounds in ((0, 0), (0, 2), (2, 2), (2, 3), (3, 3))]
+    with_some = list(filter(len, batches))
+    assert value(model, batches, PretrainedCausal()) == value(model, with_some, PretrainedCausal())
 
 
 def test_what_no_objective_has_read_is_refused():

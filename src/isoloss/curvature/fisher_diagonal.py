@@ -172,6 +172,7 @@ def unit_trace(
     depend only on `seed` and i. Raises BadInput for fewer than two sentences, when no parameter needs a
     gradient, where a logit is not finite, and as `units_of` does.
     """
+    batches = list(filter(len, batches))
     n = sum(map(len, batches))
     refuse_too_few(n)
     MeasuredParameters.of(model)  # refuses a model without any

@@ -94,6 +94,8 @@ class RunningFisherTrace:
 
     def add(self, batch: Batch, share: Share = unheard) -> None:
         """Add the batch's sentences, numbered consecutively after the previous ones."""
+        if not len(batch):
+            return
         batch = batch.to(device_of(self._model))
         try:
             traces = self._traces(batch, share)

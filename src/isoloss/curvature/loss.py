@@ -145,7 +145,8 @@ def losses_of(
 
 def in_parts(batches: Sequence[Batch], most: int = AT_ONCE) -> list[Batch]:
     """All sentences of the batches, in order, in parts of one batch each, of at most `most` sentences."""
-    return [part for batch in batches for part in split_sentences(batch, -(-len(batch) // most))]
+    some = filter(len, batches)
+    return [part for batch in some for part in split_sentences(batch, -(-len(batch) // most))]
 
 
 def sentence_blocks(batches: Sequence[Batch], fewest: int = 2, largest: int = LARGEST) -> list[Batch]:

@@ -177,7 +177,7 @@ class _NothingConstant(TorchFunctionMode):
 def _pieces(model: nn.Module, batches: Sequence[Batch], memory_bytes: int) -> list[Batch]:
     """The batches' sentences, as many at once as fit into memory, on the model's device."""
     pieces = []
-    for batch in batches:
+    for batch in filter(len, batches):
         at_once = rows_at_once(model, batch.input_ids.shape[1], memory_bytes)
         pieces += [
             sentences_between(batch, start, min(start + at_once, len(batch))).to(device_of(model))

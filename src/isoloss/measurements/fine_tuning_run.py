@@ -21,7 +21,7 @@ from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.measurements.labelled_inputs import InputSplits, LabelledInputs
 from isoloss.models.hub import quiet
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
-from isoloss.objectives.tokens import vectors_of_words
+from isoloss.objectives.tokens import PAD, vectors_of_words
 from isoloss.pretraining.descent import parameters_by_decay
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import refuse_damaged
@@ -96,9 +96,10 @@ def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTra
             )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise BadInput(f"no model to fine-tune can be read from {folder}: {first_line(error)}") from error
-    missing = [
-        key for key in found["missing_keys"] if not key.startswith("classifier.") and ".pooler." not in key
-    ]
+    if model.config.pad_token_id is None:  # a causal model's head reads the last token that is no padding
+        model.config.pad_token_id = PAD
+    backbone = f"{model.base_model_prefix}."
+    missing = [key for key in found["missing_keys"] if key.startswith(backbone) and ".pooler." not in key]
     if missing:
         raise BadInput(f"the model in {folder} lacks {min(missing)}: its backbone is not complete")
     return model

@@ -1,7 +1,7 @@
 """Equal loss as a tested statement: checkpoints of several runs, matched by loss."""
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -51,7 +51,7 @@ class StepCurve:
             )
         if len(self.steps) == 1:
             return self.estimates[0]
-        place = min(bisect_right(self.steps, step), len(self.steps) - 1) - 1
+        place = max(bisect_left(self.steps, step), 1) - 1  # at a checkpoint, the interval before it
         before, after = self.estimates[place], self.estimates[place + 1]
         length = math.log(self.steps[place + 1] / self.steps[place])
         share = math.log(step / self.steps[place]) / length

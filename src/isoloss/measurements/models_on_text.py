@@ -147,6 +147,10 @@ def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
         parameter.requires_grad_(id(parameter) in trainable)
 
 
+TEXTS_COMPARED = 100
+"""How many texts, at most, the tokenizers of several models must read alike."""
+
+
 def read_source(
     names: Sequence[str],
     prediction: Prediction,
@@ -227,7 +231,31 @@ def sampled_batches(
         _refuse_single_sentence(corpus, source)
     else:
         corpus = source.read_by(_tokenizer_of(models), longest)
+        _refuse_other_reading(source, models, prediction, longest)
     return SampledBatches(corpus, prediction, seed, prediction.special_tokens(first, name))
+
+
+def _refuse_other_reading(
+    source: "Texts", models: Mapping[str, PreTrainedModel], prediction: Prediction, longest: int | None
+) -> None:
+    """Raise BadInput for a model whose tokenizer reads the text otherwise than the first one's.
+
+    Of one vocabulary, one may lower-case, begin with another token, or mask with another one.
+    """
+    first, *others = models
+    numbers = range(min(len(source), TEXTS_COMPARED))
+
+    def reading(name: str) -> object:
+        special = prediction.special_tokens(models[name], name)
+        sentences = source.read_by(load_tokenizer(name), longest).sentences(numbers)
+        return special.mask, special.start, sentences
+
+    for other in others:
+        if reading(other) != reading(first):
+            raise BadInput(
+                f"the tokenizers of {first} and {other} have one vocabulary, but read the text differently; "
+                "measure one at a time, or all by `isoloss compare`"
+            )
 
 
 def _tokenizer_of(models: Mapping[str, PreTrainedModel]) -> Any:

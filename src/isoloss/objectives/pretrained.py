@@ -293,10 +293,12 @@ def refuse_reading_ahead(model: nn.Module, objective: Objective, batch: Batch) -
     other = getattr(sentence, read).clone()
     last = int(sentence.positions.max()) + (sentence.decoder_ids is None)
     other[0, last] = (other[0, last] + 1) % (other.max() + 1)
+    before = sentence.positions < last
+    if not before.any():  # targets of one token, before which nothing is predicted
+        return
     with evaluation_mode(model), torch.no_grad():
         scores = objective.logits(model, sentence)
         after_another = objective.logits(model, replace(sentence, **{read: other}))
-    before = sentence.positions < last
     if _differ(scores[before], after_another[before]):
         raise BadInput(
             f"{type(model).__name__} sees the token that it is to predict: its scores change with what "
