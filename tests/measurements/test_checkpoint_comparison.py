@@ -6,7 +6,7 @@ import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from tokenizers import normalizers
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer, ProphetNetTokenizer
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
@@ -17,6 +17,7 @@ from isoloss.measurements.compared_checkpoints import (
     CheckpointMeasurement,
     Models,
     encoding_digest,
+    read_checkpoints,
     tokenizer_digest,
     weights_digest,
 )
@@ -195,6 +196,20 @@ def test_texts_tell_tokenizers_apart_however_late_they_differ():
     assert encoding_digest(cased, texts) == encoding_digest(lowering, texts)
     late = [*texts, TEXTS[0].upper()]
     assert encoding_digest(cased, late) != encoding_digest(lowering, late)
+
+
+def test_tokenizers_written_in_python_are_told_apart_by_what_they_make_of_the_texts(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[SEP]", "[UNK]", "[MASK]", "[CLS]", *"aAbcd"]))
+    folders = [tmp_path / name for name in ("lowering", "cased", "lowering too")]
+    for seed, folder in enumerate(folders):
+        text_model(seed=seed).save_pretrained(folder)
+        lowering = folder.name != "cased"
+        ProphetNetTokenizer(str(tmp_path / "vocab.txt"), do_lower_case=lowering).save_pretrained(folder)
+    models = Models(torch.device("cpu"), torch.float32)
+    lowering, cased, as_first = read_checkpoints(list(map(str, folders)), models, ["A b"])
+    assert not models.tokenizer(str(folders[0])).is_fast
+    assert lowering.encoding == as_first.encoding != cased.encoding
+    assert lowering.tokenizer == as_first.tokenizer != cased.tokenizer
 
 
 def test_settings_that_differ_by_little_have_keys_of_their_own():
