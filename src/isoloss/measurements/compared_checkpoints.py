@@ -172,9 +172,7 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
     model, prediction = models.load(name)
     tokenizer = models.tokenizer(name)
     refuse_further_tokens(name, tokenizer, number_of_tokens(model))
-    digest = tokenizer_digest(tokenizer)
-    if digest not in encodings:  # once for all checkpoints with equal tokenizers
-        encodings[digest] = _encoding_digest(tokenizer, texts, name)
+    digest, encoding = _digests(tokenizer, texts, encodings, name)
     return Checkpoint(
         name=name,
         prediction=prediction,
@@ -183,10 +181,21 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
         longest=longest_sentence(model),
         weights=weights_digest(model),
         tokenizer=digest,
-        encoding=encodings[digest],
+        encoding=encoding,
         shapes=tuple((each, tuple(parameter.shape)) for each, parameter in model.named_parameters()),
         tokens=prediction.special_tokens(model, name),
     )
+
+
+def _digests(tokenizer: Any, texts: Sequence[str], encodings: dict[str, str], name: str) -> tuple[str, str]:
+    """Of a tokenizer, and of how it encodes the texts: all that tells what one written in Python does."""
+    digest = tokenizer_digest(tokenizer)
+    if not getattr(tokenizer, "is_fast", False):
+        encoding = _encoding_digest(tokenizer, texts, name)
+        return hashlib.sha256(f"{digest} {encoding}".encode()).hexdigest(), encoding
+    if digest not in encodings:  # once for all checkpoints with equal tokenizers
+        encodings[digest] = _encoding_digest(tokenizer, texts, name)
+    return digest, encodings[digest]
 
 
 def _encoding_digest(tokenizer: Any, texts: Sequence[str], name: str) -> str:
