@@ -33,7 +33,7 @@ class ReadSentence(NamedTuple):
 
 @dataclass
 class Reading:
-    """What one pass over a corpus has encountered so far: its sentences, in the order in which it read them."""
+    """What one pass over a corpus has encountered so far: its sentences, in the order in which they came."""
 
     sentences: list[ReadSentence] = field(default_factory=list)
 
