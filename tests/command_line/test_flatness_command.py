@@ -114,6 +114,13 @@ def test_what_was_read_is_told_of_the_measurement_and_not_of_the_verdict(flatnes
         assert both[told] == alone[told]
 
 
+@pytest.mark.parametrize("quantity", ["fisher_trace", "gradient_norm"])
+def test_what_was_read_and_not_measured_is_not_counted(quantity, flatness, models):
+    (models / "all-long.txt").write_text("\n".join(["a b c d " * 60] * 40))
+    asked = ("--text", "all-long.txt", "--sentences", "10", "--quantity", quantity, "--json")
+    assert len(json.loads(flatness("bert", *asked)[1])["lines_cut"]) == 10
+
+
 @pytest.mark.usefixtures("_nothing_painted")
 def test_checkpoints_of_a_run_are_a_curve_and_parts_a_picture(flatness, models):
     for step, name in ((100, "bert"), (200, "other")):

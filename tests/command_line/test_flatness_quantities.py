@@ -10,7 +10,7 @@ from flatness_folders import MASK, TOKENS, records
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.measurements import on_sentences
-from isoloss.measurements.on_sentences import local_learning_coefficient
+from isoloss.measurements.on_sentences import hessian_top_eigenvalue, local_learning_coefficient
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.quantity import Subject
@@ -41,6 +41,17 @@ def test_every_quantity(flatness):
     assert "fisher_trace in nats per squared parameter" in written
     assert "gradient_norm in " not in written  # its rows differ in their units
     assert "a fixed set of 4 sentences was measured" in written
+
+
+def test_of_every_model_it_is_said_that_an_eigenvalue_has_not_converged(flatness, monkeypatch):
+    few = partial(hessian_top_eigenvalue.hessian_top_eigenvalue, most_products=2)
+    arguments = ("bert", "other", "--text", "text.txt", "--quantity", "hessian_top_eigenvalue")
+    assert "has not converged" not in output_of(flatness(*arguments, "--sentences", "4"))
+    monkeypatch.setattr(hessian_top_eigenvalue, "hessian_top_eigenvalue", few)
+    written = " ".join(output_of(flatness(*arguments, "--sentences", "4")).split())
+    for name in ("bert", "other"):
+        assert f"warning: {name}: the eigenvalue has not converged: residual " in written
+    assert written.count("has not converged") == 2
 
 
 OWN = """

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from tokenizers import normalizers
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer, ProphetNetTokenizer
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
@@ -16,6 +17,7 @@ from isoloss.measurements.compared_checkpoints import (
     CheckpointMeasurement,
     Models,
     encoding_digest,
+    read_checkpoints,
     tokenizer_digest,
     weights_digest,
 )
@@ -150,6 +152,26 @@ def test_what_it_computes_with_its_weights_is_part_of_a_model():
     assert weights_digest(model) != before
 
 
+def adapted(**settings):
+    torch.manual_seed(0)
+    model = text_model()
+    get_peft_model(model, LoraConfig(r=2, target_modules={"query", "value", "dense"}, **settings))
+    return model
+
+
+@pytest.mark.parametrize("changed", [{"lora_alpha": 64}, {"use_rslora": True}])
+def test_what_an_adapter_multiplies_its_weights_with_is_part_of_a_model(changed):
+    weights, others = adapted().state_dict(), adapted(**changed).state_dict()
+    assert all(torch.equal(weights[name], others[name]) for name in weights)
+    assert weights_digest(adapted(**changed)) != weights_digest(adapted())
+
+
+def test_where_an_adapter_looks_for_its_base_is_no_part_of_a_model():
+    moved = adapted()
+    moved.peft_config["default"].base_model_name_or_path = "moved/base"
+    assert weights_digest(moved) == weights_digest(adapted())
+
+
 def test_padding_and_cutting_make_no_other_tokenizer(tmp_path):
     plain, cutting = text_tokenizer(), text_tokenizer()
     cutting(TEXTS, truncation=True, max_length=3, padding=True)
@@ -174,6 +196,20 @@ def test_texts_tell_tokenizers_apart_however_late_they_differ():
     assert encoding_digest(cased, texts) == encoding_digest(lowering, texts)
     late = [*texts, TEXTS[0].upper()]
     assert encoding_digest(cased, late) != encoding_digest(lowering, late)
+
+
+def test_tokenizers_written_in_python_are_told_apart_by_what_they_make_of_the_texts(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[SEP]", "[UNK]", "[MASK]", "[CLS]", *"aAbcd"]))
+    folders = [tmp_path / name for name in ("lowering", "cased", "lowering too")]
+    for seed, folder in enumerate(folders):
+        text_model(seed=seed).save_pretrained(folder)
+        lowering = folder.name != "cased"
+        ProphetNetTokenizer(str(tmp_path / "vocab.txt"), do_lower_case=lowering).save_pretrained(folder)
+    models = Models(torch.device("cpu"), torch.float32)
+    lowering, cased, as_first = read_checkpoints(list(map(str, folders)), models, ["A b"])
+    assert not models.tokenizer(str(folders[0])).is_fast
+    assert lowering.encoding == as_first.encoding != cased.encoding
+    assert lowering.tokenizer == as_first.tokenizer != cased.tokenizer
 
 
 def test_settings_that_differ_by_little_have_keys_of_their_own():

@@ -58,6 +58,22 @@ def test_special_tokens_are_never_masked_and_cut_sentences_are_counted():
     assert (batches.reading.cut, batches.reading.short) == ([2], [3])
 
 
+def test_what_was_read_of_the_sentences_measured_leaves_out_the_rest_of_their_batch():
+    tokenizer = word_tokenizer(["a", "b"], 8)
+    texts = ["a b a b a b", "", "a b"] * 10
+    batches = SampledBatches(TextCorpus(texts, list(range(30)), tokenizer, 4), NextToken(), 0, TOKENS)
+    assert sum(map(len, batches.first(11))) == 11
+    whole, measured = batches.reading, batches.reading.of_first(11)
+    assert measured.lines == whole.lines[:11]
+    after = whole.lines[11]  # what lies before it was looked at for the eleven
+    order = [each.line for each in whole.sentences]
+    before = order[: order.index(after)]
+    assert measured.short == [line for line in before if line % 3 == 1]
+    assert measured.cut == [line for line in before if line % 3 == 0]
+    assert measured.tokens == sum({0: 3, 1: 0, 2: 2}[line % 3] for line in before)
+    assert whole.of_first(len(whole.lines)) == whole
+
+
 class OfOneToken:
     """Two sentences of a token that may not be masked, has no class, and nothing follows from."""
 

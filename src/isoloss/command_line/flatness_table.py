@@ -147,8 +147,6 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
         for each in measured.records
         if each.quantity == "hessian_trace" and (note := _undetermined_sign(each))
     ]
-    if whole.settings.get("converged") is False:
-        notes.append(f"the eigenvalue has not converged: residual {whole.settings['residual']:.2g}")
     return [*notes, *_about_the_text(measured.reading, shown.batches.corpus)]
 
 

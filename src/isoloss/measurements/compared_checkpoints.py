@@ -172,9 +172,7 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
     model, prediction = models.load(name)
     tokenizer = models.tokenizer(name)
     refuse_further_tokens(name, tokenizer, number_of_tokens(model))
-    digest = tokenizer_digest(tokenizer)
-    if digest not in encodings:  # once for all checkpoints with equal tokenizers
-        encodings[digest] = _encoding_digest(tokenizer, texts, name)
+    digest, encoding = _digests(tokenizer, texts, encodings, name)
     return Checkpoint(
         name=name,
         prediction=prediction,
@@ -183,10 +181,21 @@ def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, 
         longest=longest_sentence(model),
         weights=weights_digest(model),
         tokenizer=digest,
-        encoding=encodings[digest],
+        encoding=encoding,
         shapes=tuple((each, tuple(parameter.shape)) for each, parameter in model.named_parameters()),
         tokens=prediction.special_tokens(model, name),
     )
+
+
+def _digests(tokenizer: Any, texts: Sequence[str], encodings: dict[str, str], name: str) -> tuple[str, str]:
+    """Of a tokenizer, and of how it encodes the texts: all that tells what one written in Python does."""
+    digest = tokenizer_digest(tokenizer)
+    if not getattr(tokenizer, "is_fast", False):
+        encoding = _encoding_digest(tokenizer, texts, name)
+        return hashlib.sha256(f"{digest} {encoding}".encode()).hexdigest(), encoding
+    if digest not in encodings:  # once for all checkpoints with equal tokenizers
+        encodings[digest] = _encoding_digest(tokenizer, texts, name)
+    return digest, encodings[digest]
 
 
 def _encoding_digest(tokenizer: Any, texts: Sequence[str], name: str) -> str:
@@ -205,11 +214,12 @@ TOGETHER = 1000
 """Texts that are encoded at a time to tell tokenizers apart."""
 
 _NOT_THE_MODEL = {"_name_or_path", "transformers_version", "dtype", "torch_dtype"}
-"""What a configuration says of where a model is from, and not of what it computes."""
+_NOT_THE_ADAPTER = {"base_model_name_or_path", "revision", "peft_version"}
+"""What a configuration says of where a model or an adapter is from, and not of what it computes."""
 
 
 def weights_digest(model: PreTrainedModel) -> str:
-    """SHA-256 of the architecture and of every weight, independent of the folder they are read from.
+    """SHA-256 of the architecture, of every weight and of the settings of adapters, wherever they lie.
 
     >>> from isoloss.models.transformers import laptop_shape
     >>> from isoloss.models.transformers import PostLayerNormTransformer
@@ -220,8 +230,20 @@ def weights_digest(model: PreTrainedModel) -> str:
     False
     """
     settings = {name: value for name, value in model.config.to_dict().items() if name not in _NOT_THE_MODEL}
-    content = json.dumps([type(model).__name__, settings], sort_keys=True, default=str)
+    content = json.dumps([type(model).__name__, settings, *_adapters(model)], sort_keys=True, default=str)
     return tensors_digest(model.state_dict(), content)
+
+
+def _adapters(model: PreTrainedModel) -> list[dict[str, Any]]:
+    """What peft multiplies an adapter's weights with, and how, is in neither the weights nor `config`."""
+    return [
+        {
+            name: sorted(map(str, value)) if isinstance(value, set) else value  # sets have no fixed order
+            for name, value in adapter.to_dict().items()
+            if name not in _NOT_THE_ADAPTER
+        }
+        for adapter in getattr(model, "peft_config", {}).values()
+    ]
 
 
 def tokenizer_digest(tokenizer: Any) -> str:

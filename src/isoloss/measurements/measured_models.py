@@ -34,10 +34,10 @@ FIXED_SENTENCES = 256
 class MeasuredModels:
     """One quantity for all models, by name: the measurements, why they stopped, and the differences.
 
-    `differences` are records of each other model minus the first, and `reading` counts what was read. `ways`
-    counts the first model's tensors by the method that computed their share. `apart` says how sentences were
-    batched for models whose scores change with padding or with the other sentences of a batch. `error_over`
-    is what the quantity says that its errors are over.
+    `differences` are records of each other model minus the first, and `reading` counts what was read for the
+    sentences measured. `ways` counts the first model's tensors by the method that computed their share.
+    `apart` says how sentences were batched for models whose scores change with padding or with the other
+    sentences of a batch. `error_over` is what the quantity says that its errors are over.
     """
 
     quantity: str
@@ -217,7 +217,7 @@ def _until(
         name,
         measurements,
         stopped,
-        batches.reading,
+        batches.reading.of_first(common),
         ways=Counter(getattr(next(iter(results.values())), "ways", {}).values()),
         apart={called: way for called, one in running.items() if (way := one.apart.way) is not None},
     )
@@ -246,7 +246,7 @@ def _of_fixed_set(
             error.model = called
             raise
     stopped = f"a fixed set of {sentences} sentences was measured"
-    return MeasuredModels(name, measurements, stopped, batches.reading, apart=apart)
+    return MeasuredModels(name, measurements, stopped, batches.reading.of_first(sentences), apart=apart)
 
 
 def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:

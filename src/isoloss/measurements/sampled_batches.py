@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedModel
@@ -19,20 +21,51 @@ FIRST_SENTENCES = 8
 """Those of the first batch, so that there is a number to look at soon."""
 
 
+class ReadSentence(NamedTuple):
+    """What is counted of a sentence; it is not `usable` if nothing can be predicted in it."""
+
+    line: int
+    usable: bool
+    cut: bool
+    tokens: int
+    unknown: int
+
+
 @dataclass
 class Reading:
-    """What one pass over a corpus has encountered so far.
+    """What one pass over a corpus has encountered so far: its sentences, in the order in which they came."""
 
-    `lines` are those of the sentences yielded, `short` of those skipped, in which nothing can be predicted,
-    `cut` of those truncated to the model's positions; `tokens` counts the tokens read, without those that the
-    tokenizer adds to a text, and `unknown` the unknown ones among them.
-    """
+    sentences: list[ReadSentence] = field(default_factory=list)
 
-    lines: list[int] = field(default_factory=list)
-    short: list[int] = field(default_factory=list)
-    cut: list[int] = field(default_factory=list)
-    tokens: int = 0
-    unknown: int = 0
+    @property
+    def lines(self) -> list[int]:
+        """Those of the sentences yielded."""
+        return [each.line for each in self.sentences if each.usable]
+
+    @property
+    def short(self) -> list[int]:
+        """The lines of the sentences skipped, in which nothing can be predicted."""
+        return [each.line for each in self.sentences if not each.usable]
+
+    @property
+    def cut(self) -> list[int]:
+        """The lines of the sentences truncated to the model's positions."""
+        return [each.line for each in self.sentences if each.usable and each.cut]
+
+    @property
+    def tokens(self) -> int:
+        """How many were read, without those that the tokenizer adds to a text."""
+        return sum(each.tokens for each in self.sentences)
+
+    @property
+    def unknown(self) -> int:
+        """How many of the tokens are unknown ones."""
+        return sum(each.unknown for each in self.sentences)
+
+    def of_first(self, measured: int) -> "Reading":
+        """What there was before the sentence yielded after so many: batches are read whole, and then cut."""
+        usable = (number for number, each in enumerate(self.sentences) if each.usable)
+        return Reading(self.sentences[: next(islice(usable, measured, None), None)])
 
 
 @dataclass
@@ -93,15 +126,12 @@ class SampledBatches:
     def _batch(self, numbers: list[int], reading: Reading) -> Batch | None:
         usable: list[tuple[int, TokenSentence]] = []
         for number, sentence in zip(numbers, self.corpus.sentences(numbers), strict=True):
-            reading.tokens += sentence.of_text
-            reading.unknown += sentence.unknown
-            if not self.prediction.is_possible_in(sentence):
-                reading.short.append(sentence.line)
-                continue
-            usable.append((number, sentence))
-            reading.lines.append(sentence.line)
-            if sentence.cut:
-                reading.cut.append(sentence.line)
+            possible = self.prediction.is_possible_in(sentence)
+            reading.sentences.append(
+                ReadSentence(sentence.line, possible, sentence.cut, sentence.of_text, sentence.unknown)
+            )
+            if possible:
+                usable.append((number, sentence))
         if not usable:
             return None
         sentences = [sentence for _, sentence in usable]

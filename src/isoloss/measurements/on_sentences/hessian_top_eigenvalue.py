@@ -10,6 +10,7 @@ from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
+from isoloss.results.record import Setting
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,15 @@ class TopEigenvalueQuantity:
         found = hessian_top_eigenvalue(
             model, **given(drawn, subject, progress), tolerance=self.tolerance, seed=self.seed
         )
-        more = {
+        more: dict[str, Setting] = {
             "sentences": found.sentences,
             "residual": found.residual,
             "converged": found.converged,
             "products": found.products,
             **found.parameters.settings,
         }
+        if not found.converged:
+            more["warning"] = f"the eigenvalue has not converged: residual {found.residual:.2g}"
         name, seed = "hessian_top_eigenvalue", self.seed
         return subject.measurement(name, found.estimate, TRACE_UNIT, seed, more, groups=found.groups)
 
