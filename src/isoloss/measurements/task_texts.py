@@ -167,7 +167,7 @@ def features_of_inputs(
 def _padding_changes(
     read: Callable[[TextInputs], Float[Tensor, "k D"]], long_and_short: TextInputs, precision: torch.dtype
 ) -> bool:
-    """Whether the short text's features differ, by more than rounding, where the long one is read beside it."""
+    """Whether the short text's features differ, by more than rounding, where the long one is beside it."""
     alone, beside = read(long_and_short[1:]), read(long_and_short)[1:]
     return differ(alone.to(precision), beside.to(precision))
 
