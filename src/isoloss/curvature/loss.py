@@ -72,9 +72,10 @@ class BatchLoss:
     distribution: LabelDistribution | None = None
 
     def of_predictions(self) -> Float[Tensor, " m"]:
-        """The cross entropy of each prediction."""
+        """The cross entropy of each prediction, in float32 also of a model in half precision."""
         logits = self.objective.logits(self.model, self.batch)
         refuse_non_finite(logits.detach(), self.batch, self.first_sentence)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         targets = self.batch.targets
         if self.distribution is not None:
             targets = distribution_over(self.distribution, self.batch, logits.shape[1]).to(logits)

@@ -269,12 +269,13 @@ def progress_of(name: str, progress: Progress) -> Progress:
 
 
 def warnings_of(records: Iterable[Record]) -> list[str]:
-    """Why measured numbers should not be trusted."""
-    return [
+    """Why measured numbers should not be trusted, each reason once."""
+    lines = (
         f"warning: {each.checkpoint}: {each.settings['warning']}"
         for each in records
         if each.settings.get("warning")
-    ]
+    )
+    return list(dict.fromkeys(lines))
 
 
 def row_title(record: Record) -> str:

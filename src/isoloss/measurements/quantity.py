@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.stopping import RunningEstimate
 from isoloss.objectives.batch import Objective, PretrainingObjective
 from isoloss.objectives.pretrained import SentencesApart
@@ -160,6 +162,22 @@ class StopsAnywhere(Protocol):
     def measurement(self, result: Any, subject: Subject[Any]) -> Measurement:
         """The records of a result of `running`."""
         ...
+
+
+def rounding_of_steps(model: nn.Module) -> dict[str, Setting]:
+    """A `warning` for the settings of what steps of the weights do to the loss, if these are too coarse.
+
+    >>> rounding_of_steps(nn.Linear(1, 1)), list(rounding_of_steps(nn.Linear(1, 1).bfloat16()))
+    ({}, ['warning'])
+    """
+    for weight in trainable_parameters(model).values():
+        if weight.dtype.itemsize < torch.float32.itemsize:
+            precision = str(weight.dtype).removeprefix("torch.")
+            return {
+                "warning": f"the steps in which its loss rises are rounded to its weights' {precision}, in "
+                "which small ones are lost; measure it in float32"
+            }
+    return {}
 
 
 def takes(quantity: Quantity, source: type) -> bool:

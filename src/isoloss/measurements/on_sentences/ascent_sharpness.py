@@ -7,8 +7,9 @@ from torch import nn
 
 from isoloss.curvature.loss_rise import RADII, ascent_sharpness
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import Measurement, Subject, columns_named_by
+from isoloss.measurements.quantity import Measurement, Subject, columns_named_by, rounding_of_steps
 from isoloss.progress import Progress
+from isoloss.results.record import Setting
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,11 @@ class AscentSharpnessQuantity:
     ) -> Measurement:
         """An `ascent_sharpness` record per radius, with the gradient norm of the same set in its settings."""
         found = ascent_sharpness(model, **given(drawn, subject, progress), radii=self.radii)
-        shared = {"gradient_norm": found.gradient_norm, **found.parameters.settings}
+        shared: dict[str, Setting] = {
+            "gradient_norm": found.gradient_norm,
+            **found.parameters.settings,
+            **rounding_of_steps(model),
+        }
         records = [
             subject.record("ascent_sharpness", rise, "nats", self.seed, radius=radius, **shared)
             for radius, rise in found.estimates.items()

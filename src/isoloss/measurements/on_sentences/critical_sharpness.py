@@ -7,8 +7,9 @@ from torch import nn
 
 from isoloss.curvature.directional_curvature import critical_sharpness
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order, rounding_of_steps
 from isoloss.progress import Progress
+from isoloss.results.record import Setting
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,12 @@ class CriticalSharpnessQuantity:
     ) -> Measurement:
         """`critical_sharpness`, with the critical learning rate in its settings."""
         found = critical_sharpness(model, **given(drawn, subject, progress))
-        more = {"learning_rate": found.learning_rate, "passes": found.passes, **found.parameters.settings}
+        more: dict[str, Setting] = {
+            "learning_rate": found.learning_rate,
+            "passes": found.passes,
+            **found.parameters.settings,
+            **rounding_of_steps(model),
+        }
         unit = "1 / learning rate"
         return subject.measurement("critical_sharpness", found.estimate, unit, self.seed, more)
 

@@ -14,7 +14,7 @@ from isoloss.curvature.local_learning_coefficient import (
 )
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order, rounding_of_steps
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
 
@@ -60,7 +60,7 @@ class LocalLearningCoefficientQuantity:
             "draws": self.draws,
             "drift": found.drift.value,
             "drift_error": found.drift.standard_error,
-            "warning": found.warning,
+            "warning": rounding_of_steps(model).get("warning") or found.warning,
             "sentences": found.sentences,
             **found.parameters.settings,
         }

@@ -8,9 +8,10 @@ from transformers import PreTrainedModel
 
 from isoloss.curvature.loss_rise import NOISES, noise_sensitivity
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import Measurement, Subject, columns_named_by
+from isoloss.measurements.quantity import Measurement, Subject, columns_named_by, rounding_of_steps
 from isoloss.models.transformers import initialised
 from isoloss.progress import Progress
+from isoloss.results.record import Setting
 from isoloss.results.store import ONLY_WHEN_CHANGED
 
 
@@ -48,7 +49,11 @@ class NoiseSensitivityQuantity:
             scales=None if self.own else deviations_at_first(model),
             seed=self.seed,
         )
-        shared = {"sentences": int(found.sentences.sum()), **found.parameters.settings}
+        shared: dict[str, Setting] = {
+            "sentences": int(found.sentences.sum()),
+            **found.parameters.settings,
+            **rounding_of_steps(model),
+        }
         records = [
             subject.record("noise_sensitivity", estimate, "nats", self.seed, noise=noise, **shared)
             for noise, estimate in found.estimates.items()

@@ -10,7 +10,7 @@ from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus, read_text_c
 from isoloss.curvature.directional_curvature import critical_sharpness
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
-from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order, rounding_of_steps
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.loading import longest_sentence, number_of_tokens
 from isoloss.objectives.batch import Batch, split_sentences
@@ -54,6 +54,7 @@ class RelativeCriticalSharpnessQuantity:
             "learning_rate": found.learning_rate,
             "passes": found.passes,
             **found.parameters.settings,
+            **rounding_of_steps(model),
         }
         unit, name = "1 / learning rate", "relative_critical_sharpness"
         return subject.measurement(name, found.estimate, unit, self.seed, more)
