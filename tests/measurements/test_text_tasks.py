@@ -9,6 +9,8 @@ from transformers import (
     ByT5Tokenizer,
     CodeGenConfig,
     CodeGenForCausalLM,
+    FNetConfig,
+    FNetForMaskedLM,
     FunnelConfig,
     FunnelForMaskedLM,
     XLNetConfig,
@@ -174,6 +176,16 @@ def test_a_masked_models_pairs_are_read_together_and_averaged_apart():
         whole = vectors(model, [1, *first, 2, *second, 2], token_type_ids=types)
         parts = [whole[1 : 1 + len(first)].mean(0), whole[2 + len(first) : -1].mean(0)]
         torch.testing.assert_close(row, torch.cat(parts))
+
+
+def test_features_do_not_depend_on_padding_or_on_the_texts_beside():
+    tokenizer = text_tokenizer(causal=False)
+    config = FNetConfig(
+        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=2, intermediate_size=8, pad_token_id=0
+    )
+    model = FNetForMaskedLM(config)
+    alone = text_features(model, tokenizer, TASK.test, memory_bytes=1)
+    torch.testing.assert_close(text_features(model, tokenizer, TASK.test), alone)
 
 
 def test_a_causal_models_features_leave_its_first_token_out_where_there_are_others():

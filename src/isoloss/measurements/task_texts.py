@@ -1,7 +1,7 @@
 """A task on real text for models of a corpus: what a probe reads of a text, and the majority (A.5)."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from inspect import signature
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ from isoloss.measurements.quantity import Subject
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
+from isoloss.objectives.pretrained import differ
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import sample_mean
 from isoloss.results.record import Record, Setting
@@ -127,8 +128,9 @@ def features_of_inputs(
     attention sink (Xiao et al. 2024, Efficient Streaming Language Models with Attention Sinks), unless it is
     alone.
 
-    Vectors are the last hidden states of the backbone; dropout is off and the model is left as found. On the
-    CPU, float32, beside a forward pass within `memory_bytes`. Raises BadInput for a feature that is not
+    Vectors are the last hidden states of the backbone; dropout is off and the model is left as found. Where
+    padding changes them, as in FNet, texts are read with those of their own length alone. On the CPU,
+    float32, beside a forward pass within `memory_bytes`. Raises BadInput for a feature that is not
     finite, and for a model that has no vector of each token.
     """
     if "input_ids" not in signature(model.base_model.forward).parameters:  # Perceiver's has latent vectors
@@ -136,23 +138,38 @@ def features_of_inputs(
     reads_both_ways = type(model).__name__.endswith("ForMaskedLM")
     without_cache = {} if reads_both_ways else {"use_cache": False}
     computing = _without_embeddings(model.base_model)
+
+    def read(some: TextInputs) -> Float[Tensor, "k D"]:
+        vectors = model.base_model(**some.arguments(model.device), **without_cache).last_hidden_state
+        parts = some.parts if reads_both_ways else _without_first(some.parts)
+        means = [_mean(vectors.float().cpu(), parts, part) for part in ((0, 1) if pairs else (0,))]
+        return torch.cat(means, 1)
+
     order = inputs.lengths.argsort(descending=True, stable=True)
     found: list[Tensor] = []
     done = 0
     with evaluation_mode(model), torch.inference_mode():
+        of_one_length = _padding_changes(read, inputs[order[[0, -1]]], model.dtype)
         while done < len(inputs):
             # Texts of similar length are batched together, so that little of a batch is padding.
-            at_once = rows_at_once(computing, int(inputs.lengths[order[done]]), memory_bytes)
-            some = inputs[order[done : done + at_once]]
-            arguments = some.arguments(model.device) | without_cache
-            vectors = model.base_model(**arguments).last_hidden_state.float().cpu()
-            parts = some.parts if reads_both_ways else _without_first(some.parts)
-            found.append(torch.cat([_mean(vectors, parts, part) for part in ((0, 1) if pairs else (0,))], 1))
-            done += len(some)
+            length = inputs.lengths[order[done]]
+            at_once = rows_at_once(computing, int(length), memory_bytes)
+            if of_one_length:
+                at_once = min(at_once, int((inputs.lengths[order[done:]] == length).sum()))
+            found.append(read(inputs[order[done : done + at_once]]))
+            done += len(found[-1])
             progress("features of texts", done, len(inputs))
     features = torch.cat(found)[order.argsort()]
     refuse_non_finite(features, "example")
     return features
+
+
+def _padding_changes(
+    read: Callable[[TextInputs], Float[Tensor, "k D"]], long_and_short: TextInputs, precision: torch.dtype
+) -> bool:
+    """Whether the short text's features differ, by more than rounding, where the long one is beside it."""
+    alone, beside = read(long_and_short[1:]), read(long_and_short)[1:]
+    return differ(alone.to(precision), beside.to(precision))
 
 
 def _mean(vectors: Float[Tensor, "n S d"], parts: Int[Tensor, "n S"], part: int) -> Float[Tensor, "n d"]:

@@ -240,10 +240,10 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
     with evaluation_mode(model), torch.no_grad():
         for lengths in of_targets:
             alone, pair, of_shortest = _beside_the_longest(model, objective, batch, lengths)
-            if _differ(alone, objective.logits(model, pair)[of_shortest]):
+            if differ(alone, objective.logits(model, pair)[of_shortest]):
                 return EqualLengths(objective, 1)
         alone, pair, of_shortest = _beside_the_longest(model, objective, batch, of_sentences)
-        if not _differ(alone, objective.logits(model, pair)[of_shortest]):
+        if not differ(alone, objective.logits(model, pair)[of_shortest]):
             return objective
         width = int(of_sentences.min())
         beginnings = pair.up_to(width)
@@ -253,7 +253,7 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
             positions=torch.where(of_shortest, pair.positions, pair.positions.clamp(max=width - 1)),
         )
         beside_equal = objective.logits(model, beginnings)[of_shortest]
-    return EqualLengths(objective, 1 if _differ(alone, beside_equal) else None)
+    return EqualLengths(objective, 1 if differ(alone, beside_equal) else None)
 
 
 def _lengths(batch: Batch) -> list[Int[Tensor, " n"]]:
@@ -274,8 +274,13 @@ def _beside_the_longest(
     return alone, pair, pair.rows == int(shortest > longest)
 
 
-def _differ(scores: Float[Tensor, "m v"], others: Float[Tensor, "m v"]) -> bool:
-    """Whether they differ by more than rounding: the root of the precision, as parts of models have less."""
+def differ(scores: Float[Tensor, "m v"], others: Float[Tensor, "m v"]) -> bool:
+    """Whether they differ by more than rounding: the root of the precision, as parts of models have less.
+
+    >>> scores = torch.tensor([[1.0, 2.0]])
+    >>> differ(scores, scores + 1e-6), differ(scores, scores + 1e-3)
+    (False, True)
+    """
     precision = max(torch.finfo(scores.dtype).eps, torch.finfo(torch.float32).eps)
     spread = (scores - scores.mean(dim=1, keepdim=True)).abs().max()
     return bool((scores - others).abs().max() > precision**0.5 * spread)
@@ -299,7 +304,7 @@ def refuse_reading_ahead(model: nn.Module, objective: Objective, batch: Batch) -
     with evaluation_mode(model), torch.no_grad():
         scores = objective.logits(model, sentence)
         after_another = objective.logits(model, replace(sentence, **{read: other}))
-    if _differ(scores[before], after_another[before]):
+    if differ(scores[before], after_another[before]):
         raise BadInput(
             f"{type(model).__name__} sees the token that it is to predict: its scores change with what "
             "follows; measure it as masked, or save it with a configuration that looks back only"
