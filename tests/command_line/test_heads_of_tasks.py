@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from called import Capture, answer, output_of, refused
-from models_with_heads import HEADS, ROWS, model_with_head, table_of
+from models_with_heads import HEADS, ROWS, model_with_head, saved_model, table_of
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import AutoTokenizer, PreTrainedModel
 
@@ -15,6 +15,7 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
 from isoloss.measurements.comparison_plan import PlanSettings, planned_stages, read_sources
+from tiny_text_models import text_model, text_tokenizer
 from unpainted import paint_nothing
 
 Read = dict[str, torch.Tensor]
@@ -185,6 +186,9 @@ def test_a_head_of_a_task_is_not_given_another(tmp_path: Path, capsys: Capture) 
     output = ("--output", tmp_path / "c.html")
     error = refused(capsys, "compare", folder, words, "--task", table, *output)
     assert "has the head of a task (text classes), and --task trains one" in error
+    masked = saved_model(text_model(), tmp_path / "masked", text_tokenizer())
+    error = refused(capsys, "compare", masked, words, "--task", table, *output)
+    assert f"{words} has the head of a task (token classes), and --task trains one" in error
     error = refused(capsys, "compare", folder, words, "--text", table, *output)
     assert "models with different heads of tasks are not compared" in error
 

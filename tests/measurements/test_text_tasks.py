@@ -13,6 +13,8 @@ from transformers import (
     FNetForMaskedLM,
     FunnelConfig,
     FunnelForMaskedLM,
+    XLNetConfig,
+    XLNetLMHeadModel,
 )
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
@@ -201,6 +203,16 @@ def test_a_line_break_stands_between_a_causal_models_pair():
     torch.testing.assert_close(found[0], torch.cat([whole[1], whole[2:].mean(0)]))
     whole = vectors(model, [7, BREAK, 9, 10, 11])
     torch.testing.assert_close(found[1], torch.cat([whole[0], whole[1:].mean(0)]))
+
+
+def test_a_model_that_reads_its_mask_as_numbers_is_probed_without_its_padding():
+    config = XLNetConfig(vocab_size=14, d_model=16, n_layer=1, n_head=2, d_inner=16)
+    model = XLNetLMHeadModel(config).eval()
+    texts = LabelledTexts(("a b c d e", "f g"), None, (0, 1))
+    inputs = text_inputs(model, text_tokenizer(causal=True), texts)
+    features = features_of_inputs(model, inputs, pairs=False)
+    alone = features_of_inputs(model, inputs[1:], pairs=False)
+    torch.testing.assert_close(features[1:], alone)
 
 
 def test_long_examples_are_cut_and_counted_and_of_a_pair_the_longer_text():

@@ -220,10 +220,11 @@ def read_sources(
     if text is not None or dataset is not None:
         _refuse_other_heads(predictions)
         corpus = read_texts(models, of_first, text, dataset)
-    if task is not None and isinstance(of_first, Head):
+    headed = next((name for name in models if isinstance(predictions[name], Head)), None)
+    if task is not None and headed is not None:
         raise BadInput(
-            f"{models[0]} has the head of a task ({of_first.name}), and --task trains one; leave --task out, "
-            "and name a table by --text"
+            f"{headed} has the head of a task ({predictions[headed].name}), and --task trains one; leave "
+            "--task out, and name a table by --text"
         )
     if corpus is not None:
         settings.append(("text", f"{text or dataset}, {len(corpus):,} sentences"))

@@ -63,7 +63,8 @@ class TextInputs:
         present = torch.arange(self.tokens) < self.lengths[:, None]
         arguments = {
             "input_ids": self.ids.long().to(device),
-            "attention_mask": None if bool(present.all()) else present.to(device),
+            # As numbers: XLNet subtracts its mask from one.
+            "attention_mask": None if bool(present.all()) else present.long().to(device),
         }
         if self.types is not None:
             arguments["token_type_ids"] = self.types.long().to(device)
