@@ -61,16 +61,15 @@ def results_page(shipped: Sequence[dict[str, Any]]) -> str:
 INTRODUCTION = """\
 # What we found
 
-Every claim was [registered before its runs](claims.md). Brackets hold 95 % intervals over seeds, corrected
-for several effects (Holm).
+Every claim was [registered before its runs](claims.md). Brackets: 95 % intervals over seeds, corrected for
+several effects (Holm).
 """
 IN_A_MINUTE = """\
 ## In a minute
 
 Models with the same pre-training loss can differ downstream. Liu and others (2023) argue that flatter ones
-are better, and that training moves towards them by itself. A model is flat if the trace of its loss's
-Hessian is small. Each language's exact distribution is known here, and so is KL, a model's divergence from
-it.
+are better, and that training finds them. A model is flat if the trace of its loss's Hessian is
+small. Languages are known exactly here, and so is KL, a model's divergence from one.
 """
 KINDS = {"effect": "Others", "premise": "Premises"}
 SIGNS = {"supported": "✓", "not supported": "✗", "inconclusive": "?"}
