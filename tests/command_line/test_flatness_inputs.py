@@ -137,14 +137,21 @@ def test_scores_that_are_not_finite_are_named_by_line(flatness, models):
     (models / "diverged" / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
     # Equally long, since padding would let non-finite values reach the other sentences.
     (models / "named.txt").write_text("a b a\n" * 20 + "h h h\n" + "a b a\n" * 5)
+    (models / "fine.txt").write_text("a b a\n" * 26)
+    relative = "relative_critical_sharpness"
     for asked in (
         ("diverged",),
         ("bert", "diverged", "other"),
         ("bert", "diverged", "--quantity", "unit_trace"),
+        *(("diverged", "--quantity", relative, "--seed", str(seed)) for seed in range(4)),
+        ("diverged", "--quantity", f"{relative}=fine.txt"),
     ):
         code, _, error = flatness(*asked, "--text", "named.txt")
         assert code == 2
         assert "the model's scores for diverged, the sentence of line 21, are not finite" in error
+    code, _, error = flatness("diverged", "--quantity", f"{relative}=named.txt", "--text", "fine.txt")
+    assert code == 2
+    assert "the model's scores for the sentence of line 21 of named.txt are not finite" in error
 
 
 @pytest.mark.parametrize(

@@ -226,14 +226,15 @@ def critical_sharpness(
 
     The model is left as found. Raises BadInput for fewer than two sentences, or none in `along`, when no
     parameter needs a gradient, where a logit is not finite, and if the gradient is zero, or that of `along`
-    points away from ∇L, or no step raises the loss.
+    points away from ∇L, or no step raises the loss. Sentences are numbered from those of `along` on.
     """
     n = sum(map(len, batches))
     refuse_too_few(n)
     if along is not None and not any(map(len, along)):
         raise BadInput("there are no sentences to take the step along; give some")
     measured = MeasuredParameters.of(model)
-    losses = losses_of(model, in_parts(batches), objective, distribution)
+    before = sum(map(len, along or ()))
+    losses = losses_of(model, in_parts(batches), objective, distribution, first_sentence=before)
     others = None if along is None else losses_of(model, in_parts(along), objective, distribution)
     with evaluation_mode(model):
         direction, norm = _step(losses, others)

@@ -1,5 +1,6 @@
 """2 over the smallest learning rate at which learning from other data raises a checkpoint's loss."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentenc
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order, rounding_of_steps
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.loading import longest_sentence, number_of_tokens
-from isoloss.objectives.batch import Batch, split_sentences
+from isoloss.objectives.batch import NonFiniteScores, split_sentences
 from isoloss.objectives.pretrained import apart_throughout
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
@@ -43,11 +44,16 @@ class RelativeCriticalSharpnessQuantity:
         if self.other is None:
             learnt, measured = split_sentences(drawn.joined, 2)
             along, drawn = [learnt], FixedSentences((measured,))
+            found = critical_sharpness(model, **given(drawn, subject, progress), along=along)
         else:
-            along = self._of_other(model, subject)
+            other = self._read_other(model, subject)
+            along = other.first(self.sentences)
             objective, _ = apart_throughout(model, subject.objective, [*drawn.batches, *along])
             subject = replace(subject, objective=objective)
-        found = critical_sharpness(model, **given(drawn, subject, progress), along=along)
+            try:
+                found = critical_sharpness(model, **given(drawn, subject, progress), along=along)
+            except NonFiniteScores as error:
+                raise self._in_its_text(error, other.reading.lines[: sum(map(len, along))]) from error
         more: dict[str, Setting] = {
             "along": self.other or "half of the sentences",
             "sentences_along": sum(map(len, along)),
@@ -59,22 +65,29 @@ class RelativeCriticalSharpnessQuantity:
         unit, name = "1 / learning rate", "relative_critical_sharpness"
         return subject.measurement(name, found.estimate, unit, self.seed, more)
 
-    def _of_other(self, model: nn.Module, subject: Subject[Any]) -> list[Batch]:
-        """The other text's sentences, read and masked as those of the subject's text are."""
+    def _in_its_text(self, error: NonFiniteScores, of_other: Sequence[int]) -> BadInput:
+        """The same, of one of the lines of the other text, or of a sentence numbered within the subject's."""
+        if (further := error.sentence - len(of_other)) > 0:
+            return NonFiniteScores(further, f"sentence {further}")
+        line = of_other[error.sentence - 1]
+        return BadInput(str(NonFiniteScores(error.sentence, f"the sentence of line {line} of {self.other}")))
+
+    def _read_other(self, model: nn.Module, subject: Subject[Any]) -> SampledBatches:
+        """The other text, whose sentences are read and masked as those of the subject's text are."""
         source, path = subject.source, Path(str(self.other))
         if not isinstance(source, SampledBatches):
             raise BadInput(f"{path} is a text, and the model is not measured on one; leave it out")
         if isinstance(source.corpus, TextCorpus):
             known = source.corpus
             text = replace(read_text_corpus(path), tokenizer=known.tokenizer, longest=known.longest)
-            return replace(source, corpus=text).first(self.sentences)
+            return replace(source, corpus=text)
         if not isinstance(source.corpus, TokenCorpus):
             raise BadInput(
                 f"{path} is not read for a model with the head of a task; leave ={path} out, and half of the "
                 "table is learnt from"
             )
         numbers = read_token_corpus(path, number_of_tokens(model), longest_sentence(model))
-        return replace(source, corpus=numbers).first(self.sentences)
+        return replace(source, corpus=numbers)
 
 
 def on_sentences(sentences: int, seed: int, value: str | None = None) -> RelativeCriticalSharpnessQuantity:
