@@ -112,6 +112,19 @@ def test_what_is_no_quantity_is_refused_in_one_sentence(flatness, tmp_path):
         assert sentence in told
 
 
+def test_two_quantities_of_one_name_are_refused(flatness, tmp_path):
+    for file in ("one/length.py", "two/length.py"):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text(OWN)
+    named = (str(tmp_path / "one/length.py"), str(tmp_path / "two/length.py"))
+    code, written, told = flatness("bert", "--text", "text.txt", "--quantity", *named)
+    assert (code, written) == (2, "")
+    assert f"{named[0]} and {named[1]} are both called length; name one of them, or rename a file" in told
+    assert (
+        flatness("bert", "--text", "text.txt", "--sentences", "4", "--quantity", named[0], named[0])[0] == 0
+    )
+
+
 FEWER = {
     "local_learning_coefficient": {"burn_in": 2, "draws": 4},
     "spectral_density": {"probes": 2, "steps": 8},

@@ -51,20 +51,14 @@ SHORTER = {"pretraining_loss": LOSS, "fisher_trace": TRACE}
 def quantities_beside_loss(named: Sequence[str]) -> tuple[str, ...]:
     """What is to be measured of a text besides the loss, which always is.
 
-    Raises BadInput for two of one name, or one of the name of something else: results are kept by name.
+    Raises BadInput for one of the name of something else: results are kept by name.
     """
     beside = tuple(each for each in dict.fromkeys(named) if each != "pretraining_loss")
-    known: dict[str, str] = {}
     for quantity in beside:
         called = _called(quantity)
         taken = called in (LOSS, TRACE, PROBE) or called.startswith(FINE_TUNING)
         if taken and quantity not in SHORTER:
             raise BadInput(f"{quantity} would be taken for the {called} of isoloss compare; rename the file")
-        if called in known:
-            raise BadInput(
-                f"{known[called]} and {quantity} are both called {called}; name one of them, or rename a file"
-            )
-        known[called] = quantity
     return beside
 
 

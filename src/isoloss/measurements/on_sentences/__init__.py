@@ -58,10 +58,16 @@ def short_name(name: str) -> str:
 def refuse_unknown_quantities(names: Iterable[str]) -> None:
     """Raise BadInput for a name that no quantity has, without importing any, unless a Python file has it.
 
-    What follows = in a name is not looked at.
+    What follows = in a name is not looked at. Nor may two files have one name, by which results are kept.
     """
     known = quantity_names()
-    for name in (name_and_value(each)[0] for each in names):
+    files: dict[str, str] = {}
+    for each in names:
+        if (other := files.setdefault(short_name(each), each)) != each:
+            raise BadInput(
+                f"{other} and {each} are both called {short_name(each)}; name one of them, or rename a file"
+            )
+        name, _ = name_and_value(each)
         if name.endswith(".py"):
             if not Path(name).is_file():
                 raise BadInput(f"there is no file {name}; name a quantity, or the Python file of your own")
