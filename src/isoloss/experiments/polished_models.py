@@ -255,9 +255,9 @@ PROBES = (
     Axis(ACCURACY_300, "accuracy from 300 examples", f"{ACCURACY_300}_error"),
     Axis(ACCURACY_100, "accuracy from 100 examples", f"{ACCURACY_100}_error"),
     replace(ACCURACY, error="accuracy_error"),
-    Axis(STANDARDISED_300, "the same, features standardised", f"{STANDARDISED_300}_error"),
-    Axis(CENTRED_300, "the same, features centred", f"{CENTRED_300}_error"),
-    Axis(LONGER_300, "features centred, probe trained ten times as long", f"{LONGER_300}_error"),
+    Axis(STANDARDISED_300, "accuracy from 300, features standardised", f"{STANDARDISED_300}_error"),
+    Axis(CENTRED_300, "accuracy from 300, features centred", f"{CENTRED_300}_error"),
+    Axis(LONGER_300, "accuracy from 300, centred, trained ten times as long", f"{LONGER_300}_error"),
     Axis(FEATURE_MEAN, "squared length of the features' mean", f"{FEATURE_MEAN}_error", logarithmic=True),
     Axis(OTHER_TASK, "accuracy on the second task", f"{OTHER_TASK}_error"),
 )
