@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from isoloss.corpora.data_sets import GlueTask, HubDataSet
+from isoloss.corpora.data_sets import HubDataSet
+from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.errors import BadInput

@@ -8,7 +8,8 @@ import pytest
 from huggingface_hub import constants
 from small_corpora import loading
 
-from isoloss.corpora.data_sets import GlueTask, HubDataSet, read_data_set
+from isoloss.corpora.data_sets import HubDataSet, read_data_set
+from isoloss.corpora.glue import GlueTask
 from isoloss.errors import BadInput, IsolossError
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.progress import silent

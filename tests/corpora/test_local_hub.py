@@ -19,7 +19,8 @@ from small_corpora import texts
 import isoloss.corpora.tokenisation as tokenisation
 from isoloss.command_line.corpus import CorpusOptions
 from isoloss.command_line.corpus import corpus as prepare
-from isoloss.corpora.data_sets import GlueTask, HubDataSet
+from isoloss.corpora.data_sets import HubDataSet
+from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.errors import BadInput, IsolossError

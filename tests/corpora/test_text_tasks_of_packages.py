@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 from small_corpora import loading
 
-from isoloss.corpora.data_sets import GlueTask
+from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.glue_forms import (
     SCORED_PATH,
     answering_task,

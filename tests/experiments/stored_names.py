@@ -6,7 +6,7 @@ Changing one of them on purpose makes all its stored results be computed again.
 from dataclasses import replace
 from pathlib import Path
 
-from isoloss.corpora.data_sets import GlueTask
+from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.labelled_texts import TaskSizes
 from isoloss.experiments.experiment import PlannedReference
 from isoloss.experiments.languages import ReadyLanguage

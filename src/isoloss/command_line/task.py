@@ -64,7 +64,7 @@ def task(options: TaskOptions) -> None:
 
 
 def _source(name: TaskName) -> "TaskSource":
-    from isoloss.corpora.data_sets import GlueTask
+    from isoloss.corpora.glue import GlueTask
     from isoloss.corpora.glue_forms import AnsweringSentences, MovieSnippets, VerifiedClaims
 
     match name:

@@ -100,7 +100,7 @@ class ComparedTask:
     def column(self) -> str:
         """What its accuracy is called in a table.
 
-        >>> from isoloss.corpora.data_sets import GlueTask
+        >>> from isoloss.corpora.glue import GlueTask
         >>> ComparedTask("SST-2", GlueTask("sst2")).column
         'accuracy_sst_2'
         """

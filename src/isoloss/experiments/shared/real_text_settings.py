@@ -3,9 +3,10 @@
 from dataclasses import replace
 from itertools import product
 
-from isoloss.corpora.data_sets import PARQUET, GlueTask, HubDataSet
+from isoloss.corpora.data_sets import PARQUET, HubDataSet
 from isoloss.corpora.documents import GivenDocuments
 from isoloss.corpora.fetched_package import Books, Reviews
+from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.glue_forms import AnsweringSentences, MovieSnippets, VerifiedClaims
 from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts, Shares, TaskSizes, split_by_hash
 from isoloss.corpora.prepared_corpus import CorpusRequest
