@@ -250,8 +250,9 @@ def _refuse_other_reading(
         sentences = source.read_by(load_tokenizer(name), longest).sentences(numbers)
         return special.mask, special.start, sentences
 
+    ours = reading(first) if others else None
     for other in others:
-        if reading(other) != reading(first):
+        if reading(other) != ours:
             raise BadInput(
                 f"the tokenizers of {first} and {other} have one vocabulary, but read the text differently; "
                 "measure one at a time, or all by `isoloss compare`"
