@@ -114,7 +114,7 @@ polished to one KL."""
 
 ROUNDED = (8, 6, 4)
 """Bits: over these the slopes of one start differ half as much from another's as at 6 alone."""
-ON_FIVE_SEEDS = tuple(
+ON_FEW_SEEDS = tuple(
     replace(
         claim,
         sentence="Rounding the weights to 8, 6 or 4 bits harms sharper models more.",
@@ -122,7 +122,7 @@ ON_FIVE_SEEDS = tuple(
             "to 6 bits, by row", "to 8, 6 and 4 bits, by row, the mean of the three"
         ),
         statistic=MeanPerDoubling(tuple(map(bits_column, ROUNDED)), in_doublings),
-        withdrawn="five seeds do not decide it, 35 of 50 sets supported it; the scale night judges it",
+        withdrawn="so few seeds do not decide it, of 50 sets of five 35 did; the scale night judges it",
     )
     if claim.name == "rounding-harms-the-sharper"
     else claim
@@ -131,7 +131,9 @@ ON_FIVE_SEEDS = tuple(
 )
 """The claims as a laptop's seeds judge them. Over the starts of seeds 150 to 154 and of five pilots the slope
 at 6 bits had a standard deviation of 0.46, the mean of three of 0.22; that of accuracy from 100 examples was
-as large as its margin. The verdicts on five seeds would turn with them; that on rounding still did."""
+as large as its margin. The verdicts on five seeds would turn with them; that on rounding still did. With
+five seeds those on flatter-is-no-better and know-the-same stood on 46 and 47 of 50 sets (seeds 56 to 80),
+with six of these seeds, drawn 150 times, on 145 and 150: hence six."""
 
 SMOKE = in_seconds(DECIDED, laptop_transformers((16,))[0])
 
@@ -146,7 +148,7 @@ MODELS: dict[ScaleName, EqualKnowledge] = {
 1e-5 nats of the paper's own languages."""
 
 SEEDS: dict[ScaleName, tuple[int, ...]] = {
-    "laptop": tuple(range(51, 56)),
+    "laptop": tuple(range(471, 477)),
     "night": (*range(289, 301), *range(323, 331), *range(811, 821)),
 }
 TASKS = ("prefix-8", "prefix-4")
@@ -176,7 +178,7 @@ def flatten_polish(scale: Scale) -> Experiment:
             "flatness is good for.",
         ),
     )
-    return replace(experiment, claims=ON_FIVE_SEEDS) if scale.name == "laptop" else experiment
+    return replace(experiment, claims=ON_FEW_SEEDS) if scale.name == "laptop" else experiment
 
 
 EXPERIMENT = Design(
@@ -194,6 +196,7 @@ EXPERIMENT = Design(
             (116, 117, 118, 119, 120),
             (106, 107, 108, 109, 110),
             (890, 896, 897, 898, 899),
+            (51, 52, 53, 54, 55),
         ),
         "night": (tuple(range(761, 791)),),
     },

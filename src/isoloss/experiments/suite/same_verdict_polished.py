@@ -5,11 +5,11 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
-from isoloss.experiments.suite.flatten_polish import ON_FIVE_SEEDS, SEEDS, flatten_polish
+from isoloss.experiments.suite.flatten_polish import ON_FEW_SEEDS, SEEDS, flatten_polish
 from isoloss.experiments.suite.same_verdict import OnSetsOfSeeds
 
-NIGHT_SEEDS = tuple(range(56, 81))
-ON_SETS = OnSetsOfSeeds(ON_FIVE_SEEDS, len(SEEDS["laptop"]))
+NIGHT_SEEDS = (*range(3, 11), *range(251, 273))
+ON_SETS = OnSetsOfSeeds(ON_FEW_SEEDS, len(SEEDS["laptop"]))
 
 
 def same_verdict_polished(scale: Scale) -> Experiment:
@@ -36,6 +36,7 @@ EXPERIMENT = Design(
         "night": (
             tuple(range(176, 201)),
             (*range(126, 131), *range(136, 141), *range(166, 171), *range(436, 441), *range(496, 501)),
+            tuple(range(56, 81)),
         )
     },
     findings=ON_SETS.findings,
