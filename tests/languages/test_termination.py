@@ -1,4 +1,5 @@
 import math
+import random
 
 import pytest
 from enumeration import enumerate_derivations
@@ -74,6 +75,17 @@ def test_a_symbol_that_never_ends_gets_no_weight() -> None:
     proper, z = proper_grammar(grammar("S -> 'a' [0.25] | A [0.75]\nA -> 'b' A [1.0]"))
     assert [rule.probability for rule in proper.rules] == pytest.approx([1, 0, 0])
     assert z == pytest.approx(0.25)
+
+
+def test_the_weight_of_all_derivations_solves_a_quadratic_however_near_it_is_to_having_no_solution() -> None:
+    draws = random.Random(0)
+    for _ in range(300):
+        p, excess = draws.uniform(0.3, 0.4998), draws.uniform(-9e-4, 9e-4)
+        q = 1 - p + excess
+        if (room := 1 - 4 * p * q) <= 0:
+            continue
+        _, z = proper_grammar(grammar(f"S -> S S [{p}] | 'a' [{q}]"))
+        assert z == pytest.approx((1 - math.sqrt(room)) / (2 * p), rel=1e-12 / math.sqrt(room))
 
 
 def test_weights_above_one_without_a_finite_sum_are_refused() -> None:

@@ -19,6 +19,8 @@ from isoloss.languages.grammar import Grammar, Rule, Symbol
 
 CRITICAL = 1 - 1e-9
 """From this growth rate on, the expected length counts as infinite (exactly 1 is the critical case)."""
+NEARLY_THERE = 1e-7
+"""A step of Newton's method, as a share: rounding errors of a solution that is hardly one are as large."""
 
 
 def check_terminates(grammar: Grammar) -> None:
@@ -128,7 +130,10 @@ def _rescaled(rule: Rule, z: dict[Symbol, float]) -> float:
 
 
 def _partition_functions(grammar: Grammar, able: set[Symbol]) -> dict[Symbol, float]:
-    """Newton's method from zero, which climbs to the least solution (Etessami & Yannakakis 2009)."""
+    """Newton's method from zero, which climbs to the least solution (Etessami & Yannakakis 2009).
+
+    It ends where steps are too small to show, or no longer become smaller, since they are rounding errors.
+    """
     names = [symbol for symbol in grammar.symbols if symbol in able]
     place = {symbol: number for number, symbol in enumerate(names)}
     rules = [
@@ -136,7 +141,7 @@ def _partition_functions(grammar: Grammar, able: set[Symbol]) -> dict[Symbol, fl
         for rule in grammar.rules
         if rule.probability > 0 and set(symbols_in(rule.right)) <= able
     ]
-    z = np.zeros(len(names))
+    z, before = np.zeros(len(names)), math.inf
     for _ in range(1000):
         value, slope = np.zeros(len(names)), np.zeros((len(names), len(names)))
         for left, parts, probability in rules:
@@ -150,8 +155,10 @@ def _partition_functions(grammar: Grammar, able: set[Symbol]) -> dict[Symbol, fl
         z = z + step
         if not (np.isfinite(z).all() and (z >= 0).all()):
             break
-        if abs(step).max() <= 1e-15 * abs(z).max():
+        size, largest = abs(step).max(), abs(z).max()
+        if size <= 1e-15 * largest or before <= size <= NEARLY_THERE * largest:
             return dict(zip(names, z.tolist(), strict=True))
+        before = size
     raise BadInput(
         f"{grammar.source}: its probabilities sum to more than 1 and its recursion never dies out; "
         "make every symbol's probabilities sum to 1"
