@@ -10,6 +10,7 @@ from torch import nn
 
 from isoloss import lab
 from isoloss.errors import BadInput, IsolossError
+from isoloss.lab.sharing import model_card
 from isoloss.languages.language_file import parse_language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
@@ -56,6 +57,20 @@ def test_a_card_holds_language_numbers_errors_and_seeds(run: lab.Run, language: 
     value, error = map(float, rows[2][1].split(" ± "))
     assert value == pytest.approx(traces[-1].estimate.value, rel=0.05)
     assert error == pytest.approx(traces[-1].estimate.standard_error, rel=0.1)
+
+
+def test_a_card_has_no_number_of_another_model_of_the_same_name(
+    run: lab.Run, language: PCFG, tmp_path: Path
+) -> None:
+    other = lab.train(language, 16, steps=40, seed=2, progress=lab.silent)
+    assert other.last.label == run.last.label
+    measured = lab.loss([run.last, other.last], sentences=20, seed=7, progress=lab.silent)
+    (_, *rows) = [line for line in model_card(other.last, [measured]).splitlines() if line.startswith("| ")]
+    assert [row.split(" | ")[1] for row in rows] == [
+        str(each[1].estimate) for each in (measured, measured.kl) if each
+    ]
+    again = lab.save(run.last, tmp_path / "saved")
+    assert f"| {measured[0].estimate} |" in model_card(lab.model(again), [measured])
 
 
 def test_what_cannot_be_saved_is_said(run: lab.Run, tmp_path: Path) -> None:

@@ -61,7 +61,10 @@ def loss(
         objective = every[0].objective
         evaluation = EvaluationSet.draw(source, sentences, seed, progress, objective)
         of_kl = _rows("loss", every, lambda each: exact_loss(each.module, objective, evaluation).kl, progress)
-    rows = tuple(_row(each, evaluation.entropy + its.values) for each, its in zip(every, of_kl, strict=True))
+    losses = [evaluation.entropy + row.values for row in of_kl]
+    rows = tuple(
+        replace(row, estimate=sample_mean(each), values=each) for row, each in zip(of_kl, losses, strict=True)
+    )
     entropy = ("the entropy", sample_mean(evaluation.entropy))
     return Measured("loss", "nats", seed, rows, Measured("KL", "nats", seed, of_kl), (entropy,))
 
@@ -207,4 +210,4 @@ def _text(every: Sequence[Model], on: Text) -> TextCorpus:
 
 
 def _row(found: Model, values: Float[Tensor, " n"]) -> Row:
-    return Row(found.name, found.step, sample_mean(values), values)
+    return Row(found.name, found.step, sample_mean(values), values, found.digest)

@@ -1,5 +1,6 @@
 """The models of the laboratory: trained here, read from folders, or handed over; and a folder's language."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -52,6 +53,11 @@ class Model:
     def weights(self) -> int:
         """How many numbers it has; tied ones count once."""
         return sum(weight.numel() for weight in self.module.parameters())
+
+    @property
+    def digest(self) -> str:
+        """A digest of its weights, which names may not tell from others."""
+        return digest_of_weights(self.module)
 
     @property
     def label(self) -> str:
@@ -194,6 +200,15 @@ def refuse_no_language(language: object) -> None:
             f"{language!r:.60} is no language; give one, such as isoloss.headline_grammar() or "
             "isoloss.read_pcfg(file)"
         )
+
+
+def digest_of_weights(module: nn.Module) -> str:
+    """A hexadecimal digest of the names and values of a module's weights, and of its buffers."""
+    digest = hashlib.sha256()
+    for name, weight in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(weight.detach().cpu().float().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def is_causal(module: nn.Module) -> bool:

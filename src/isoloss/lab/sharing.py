@@ -20,8 +20,8 @@ from isoloss.models.hub import quiet
 def save(model: Model, folder: Path | str, *, measured: Sequence[Measured] = ()) -> Path:
     """Write a model, its tokenizer, its language and a card into a new or empty folder.
 
-    The card holds the language, the seeds, and the model's numbers in `measured`: of a loss also its KL, each
-    with its standard error, its number of sentences and its seed. Raises BadInput for a torch module, which
+    The card holds the language, the seeds, and the numbers in `measured` of these weights: of a loss also its
+    KL, each with its standard error, its number of sentences and its seed. Raises BadInput for a torch module, which
     no folder can hold, for a folder with something in it, and where nothing measured is of this model.
     """
     place = Path(folder)
@@ -80,7 +80,8 @@ def push(
 
 def model_card(model: Model, measured: Sequence[Measured]) -> str:
     """The card: what the model is, what it was trained on, and its numbers."""
-    rows = [line for each in measured for line in _lines_of(model, each)]
+    digest = model.digest
+    rows = list(dict.fromkeys(line for each in measured for line in _lines_of(digest, each)))
     if measured and not rows:
         raise BadInput(f"nothing of what was measured is of {model.label}; measure it, and hand that over")
     data = ModelCardData(library_name="transformers", tags=["isoloss"], model_name=model.name)
@@ -107,11 +108,11 @@ def _about(language: Language) -> str:
     )
 
 
-def _lines_of(model: Model, measured: Measured) -> list[str]:
+def _lines_of(digest: str, measured: Measured) -> list[str]:
     lines = []
     for quantity in (measured, measured.kl):
         for row in quantity.rows if quantity else ():
-            if quantity and (row.model, row.step) == (model.name, model.step):
+            if quantity and row.digest == digest:
                 number = str(row.estimate)
                 cells = (quantity.quantity, number, quantity.unit, f"{row.estimate.n:,}", str(quantity.seed))
                 lines.append(f"| {' | '.join(cells)} |")

@@ -1,7 +1,6 @@
 """Training in the laboratory: from fresh weights, on from a model, flattened, polished, averaged."""
 
 import copy
-import hashlib
 import tempfile
 import warnings
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from isoloss.lab.models import (
     Models,
     OneModel,
     Run,
+    digest_of_weights,
     in_one_sentence,
     model,
     models_of,
@@ -63,11 +63,7 @@ class GivenModel:
     @staticmethod
     def of(module: PreTrainedModel) -> "GivenModel":
         """The architecture that is this model."""
-        digest = hashlib.sha256()
-        for name, weight in module.state_dict().items():
-            digest.update(name.encode())
-            digest.update(weight.detach().cpu().float().numpy().tobytes())
-        return GivenModel(digest.hexdigest(), module)
+        return GivenModel(digest_of_weights(module), module)
 
     def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
         """A copy that knows how many of its tokens are the language's words; see `Architecture.build`."""
