@@ -97,6 +97,19 @@ def test_models_read_text(run: lab.Run, language: PCFG) -> None:
     assert lab.trace(run.last, on=text, sentences=30, seed=0, progress=lab.silent)[0].estimate.value > 0
 
 
+def test_what_is_known_of_a_model_can_be_said_afterwards(run: lab.Run, language: PCFG) -> None:
+    text = list(lab.sentences(language, 30, seed=5))
+    known = lab.model(WordsAlone(), name="words")
+    named = lab.model(known, name="alone", language=language, tokenizer=run.last.tokenizer)
+    assert (named.name, named.module) == ("alone", known.module)
+    on_language = lab.loss(named, sentences=20, seed=0, progress=lab.silent)
+    assert on_language[0].label == "alone"
+    assert lab.loss(named, on=text, sentences=20, seed=0, progress=lab.silent)[0].estimate.n == 20
+    again = lab.model(run.last, name="wide")
+    assert (again.label, again.language, again.seeds) == ("wide, step 40", run.last.language, (1,))
+    assert again.tokenizer is run.last.tokenizer
+
+
 def test_a_chart_shows_the_range_of_the_loss(run: lab.Run) -> None:
     found = lab.loss(run.models[-2:], sentences=40, seed=0, progress=lab.silent)
     (chart,) = json.loads(lab.plot(found).to_json())["vconcat"]

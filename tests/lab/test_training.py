@@ -224,6 +224,7 @@ def mistaken_types(language: PCFG, run: lab.Run) -> dict[str, Callable[[], objec
         "a task has a name, such as 'prefix-8', not 8": lambda: lab.probe(run, 8, seed=1),
         "the run train cannot be plotted": lambda: lab.plot(run),
         "train is a run of 7 models": lambda: lab.flatten(run, steps=3, seed=2),
+        "'x' is no language; give one.*": lambda: lab.model(run.last, language="x"),
         "3 cannot be plotted": lambda: lab.plot(lab.loss(run, sentences=5, seed=2), against=3),
     }
 

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
@@ -122,15 +122,21 @@ def model(
 
     A torch module takes token numbers [n, S], and an `attention_mask` if it has such a parameter, and gives
     scores [n, S, v] of what stands at each place; of a language, word w is token w + 3 after the padding, the
-    beginning of a sentence and the mask (0, 1, 2). A folder that `save` wrote tells its language. Raises
-    BadInput if there is no such model, or if it cannot read the language.
+    beginning of a sentence and the mask (0, 1, 2). A folder that `save` wrote tells its language. Of a model
+    of the laboratory, what is given takes the place of what it had. Raises BadInput if there is no such
+    model, or if it cannot read the language.
 
     >>> one = model(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)), name="bag")
     >>> one
     bag: TorchModel of 81 weights
     """
     if isinstance(given, Model):
-        found = given
+        found = replace(
+            given,
+            name=name or given.name,
+            language=language or given.language,
+            tokenizer=tokenizer or given.tokenizer,
+        )
     elif isinstance(given, str | Path):
         module, _ = load_any_language_model(str(given))
         try:
@@ -147,6 +153,7 @@ def model(
     else:
         raise _no_model(given)
     if language is not None:
+        refuse_no_language(language)
         refuse_misfit(found, language)
     return found
 

@@ -21,8 +21,9 @@ def save(model: Model, folder: Path | str, *, measured: Sequence[Measured] = ())
     """Write a model, its tokenizer, its language and a card into a new or empty folder.
 
     The card holds the language, the seeds, and the numbers in `measured` of these weights: of a loss also its
-    KL, each with its standard error, its number of sentences and its seed. Raises BadInput for a torch module, which
-    no folder can hold, for a folder with something in it, and where nothing measured is of this model.
+    KL, each with its standard error, its number of sentences and its seed. Raises BadInput for a torch
+    module, which no folder can hold, for a folder with something in it, and where nothing measured is of this
+    model.
     """
     place = Path(folder)
     if isinstance(model.module, TorchModel):
