@@ -14,6 +14,7 @@ from isoloss.lab.sharing import model_card
 from isoloss.languages.language_file import parse_language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
+from runtime_types import unchecked
 
 
 def test_a_folder_reads_back_as_the_model_and_its_language(
@@ -80,7 +81,15 @@ def test_what_cannot_be_saved_is_said(run: lab.Run, tmp_path: Path) -> None:
         lab.save(run.last, tmp_path / "full")
     with pytest.raises(BadInput, match="a torch module, whose code no folder holds"):
         lab.save(lab.model(nn.Embedding(9, 9)), tmp_path / "new")
+    with unchecked(), pytest.raises(BadInput, match="the run train is no model of the laboratory; give one"):
+        lab.save(run, tmp_path / "new")
+    with unchecked(), pytest.raises(BadInput, match="'train' is no model of the laboratory; give one"):
+        lab.save("train", tmp_path / "new")
+    with unchecked(), pytest.raises(BadInput, match="a folder is named by its path, such as"):
+        lab.save(run.last, 5)
     measured = lab.trace(run.models[0], sentences=10, seed=0, progress=lab.silent)
+    with unchecked(), pytest.raises(BadInput, match=r"a list of what lab.loss, .* give measured=\[loss\]"):
+        lab.save(run.last, tmp_path / "new", measured=measured)
     with pytest.raises(BadInput, match="nothing of what was measured is of train, step 40"):
         lab.save(run.last, tmp_path / "new", measured=(measured,))
     assert not (tmp_path / "new").exists()

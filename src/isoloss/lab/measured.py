@@ -114,7 +114,7 @@ def plot(*measured: Measured, against: Measured | None = None) -> alt.VConcatCha
 
 
 def _not_measured(given: object) -> BadInput:
-    what = f"the run {given.name}" if isinstance(given, Run) else f"{given!r:.60}"
+    what = f"the run {given.name}" if isinstance(given, Run) else f"{given!r:.60}".splitlines()[0]
     return BadInput(f"{what} cannot be plotted; {PLOTTED}")
 
 

@@ -1,6 +1,6 @@
 """Measuring in the laboratory: the loss, the trace and a probe, each number with its standard error."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import SupportsIndex
@@ -203,9 +203,12 @@ def _text(every: Sequence[Model], on: Text) -> TextCorpus:
     longest = min((n for each in every if (n := longest_sentence(each.module)) is not None), default=None)
     if isinstance(on, str | Path):
         return replace(read_text_corpus(Path(on)), tokenizer=tokenizers[0], longest=longest)
-    lines = list(on)
+    lines = list(on) if isinstance(on, Iterable) else []
     if not all(isinstance(line, str) for line in lines) or len(lines) < 2:
-        raise BadInput("a text is a file, or a list of at least two sentences, each a string")
+        raise BadInput(
+            "models are measured on a language, or on a text: a file, or a list of at least two sentences, each "
+            f"a string, not {on!r:.60}"
+        )
     return TextCorpus(lines, range(1, len(lines) + 1), tokenizers[0], longest)
 
 

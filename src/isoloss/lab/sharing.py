@@ -11,8 +11,9 @@ import isoloss
 from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.files import writable
 from isoloss.lab.measured import Measured
-from isoloss.lab.models import CARD_FILE, Model
+from isoloss.lab.models import CARD_FILE, Model, Run
 from isoloss.lab.torch_module import TorchModel
+from isoloss.lab.words import folder_from
 from isoloss.languages.language import Language, WritesItself, kind_of
 from isoloss.models.hub import quiet
 
@@ -25,7 +26,8 @@ def save(model: Model, folder: Path | str, *, measured: Sequence[Measured] = ())
     module, which no folder can hold, for a folder with something in it, and where nothing measured is of this
     model.
     """
-    place = Path(folder)
+    place = folder_from(folder)
+    _refuse_what_no_card_can_tell(model, measured)
     if isinstance(model.module, TorchModel):
         raise BadInput(
             f"{model.label} is a torch module, whose code no folder holds; save a Hugging Face model"
@@ -43,6 +45,19 @@ def save(model: Model, folder: Path | str, *, measured: Sequence[Measured] = ())
             (place / written.name).write_text(written.text, "utf-8")
         (place / CARD_FILE).write_text(card, "utf-8")
     return place
+
+
+def _refuse_what_no_card_can_tell(model: object, measured: object) -> None:
+    if not isinstance(model, Model):
+        called = f"the run {model.name}" if isinstance(model, Run) else f"{model!r:.60}"
+        raise BadInput(
+            f"{called} is no model of the laboratory; give one, such as run.last or lab.model(...)"
+        )
+    if not isinstance(measured, Sequence) or not all(isinstance(each, Measured) for each in measured):
+        raise BadInput(
+            "what was measured is a list of what lab.loss, lab.trace or lab.probe returned; give "
+            "measured=[loss] of the one"
+        )
 
 
 def push(
