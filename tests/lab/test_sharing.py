@@ -35,6 +35,18 @@ def test_a_folder_reads_back_as_the_model_and_its_language(
     assert numbers[0] == numbers[1]
 
 
+def test_a_folder_knows_its_seeds_whose_sentences_would_come_again(
+    run: lab.Run, language: PCFG, tmp_path: Path
+) -> None:
+    twice = lab.train(language, run.last, steps=2, seed=2, progress=lab.silent)
+    folder = lab.save(twice.last, tmp_path / "saved")
+    assert lab.model(folder).seeds == (1, 2)
+    with pytest.raises(BadInput, match="saved was trained with seed 1 on the sentences"):
+        lab.train(language, folder, steps=2, seed=1, progress=lab.silent)
+    untrained = lab.model(twice.last.module, language=language)
+    assert lab.model(lab.save(untrained, tmp_path / "other")).seeds == ()
+
+
 def test_a_grammar_cut_at_a_length_is_read_back_as_it_was_cut(tmp_path: Path) -> None:
     endless = "S -> 'a' [0.5] | 'a' S [0.5]"
     language = pcfg(parse_grammar(endless, "endless"), maximum_length=5)

@@ -206,8 +206,8 @@ def _text(every: Sequence[Model], on: Text) -> TextCorpus:
     lines = list(on) if isinstance(on, Iterable) else []
     if not all(isinstance(line, str) for line in lines) or len(lines) < 2:
         raise BadInput(
-            "models are measured on a language, or on a text: a file, or a list of at least two sentences, each "
-            f"a string, not {on!r:.60}"
+            "models are measured on a language, or on a text: a file, or a list of at least two sentences, "
+            f"each a string, not {on!r:.60}"
         )
     return TextCorpus(lines, range(1, len(lines) + 1), tokenizers[0], longest)
 

@@ -122,9 +122,9 @@ def model(
 
     A torch module takes token numbers [n, S], and an `attention_mask` if it has such a parameter, and gives
     scores [n, S, v] of what stands at each place; of a language, word w is token w + 3 after the padding, the
-    beginning of a sentence and the mask (0, 1, 2). A folder that `save` wrote tells its language. Of a model
-    of the laboratory, what is given takes the place of what it had. Raises BadInput if there is no such
-    model, or if it cannot read the language.
+    beginning of a sentence and the mask (0, 1, 2). A folder that `save` wrote tells its language and
+    its seeds. Of a model of the laboratory, what is given takes the place of what it had. Raises BadInput if
+    there is no such model, or if it cannot read the language.
 
     >>> one = model(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)), name="bag")
     >>> one
@@ -143,9 +143,9 @@ def model(
             tokenizer = tokenizer or load_tokenizer(str(given))
         except BadInput:  # a model of token numbers, which reads no text
             tokenizer = None
-        found = Model(
-            name or Path(given).name, module, language or saved_language(Path(given)), tokenizer=tokenizer
-        )
+        folder = Path(given)
+        known = language or saved_language(folder)
+        found = Model(name or folder.name, module, known, None, saved_seeds(folder), tokenizer)
     elif isinstance(given, PreTrainedModel):
         found = Model(name or type(given).__name__, given, language, tokenizer=tokenizer)
     elif isinstance(given, nn.Module):
@@ -255,8 +255,7 @@ def saved_language(folder: Path) -> Language | None:
     >>> saved_language(Path("nowhere")) is None
     True
     """
-    card = folder / CARD_FILE
-    content = card.read_text("utf-8", "replace") if card.is_file() else ""
+    content = _card(folder)
     longest = re.search(r"at most (\d+) words", content)
     if not longest:
         return None
@@ -267,3 +266,18 @@ def saved_language(folder: Path) -> Language | None:
                 if found.digest in content:
                     return found
     return None
+
+
+def saved_seeds(folder: Path) -> tuple[int, ...]:
+    """The seeds of a model's runs in a folder whose card names them, as `save` writes them; else none.
+
+    >>> saved_seeds(Path("nowhere"))
+    ()
+    """
+    seeds = re.search(r"seeds of its runs: (\d{1,19}(?:, then \d{1,19})*)\)", _card(folder))
+    return tuple(map(int, seeds[1].split(", then "))) if seeds else ()
+
+
+def _card(folder: Path) -> str:
+    card = folder / CARD_FILE
+    return card.read_text("utf-8", "replace") if card.is_file() else ""
