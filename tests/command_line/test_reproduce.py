@@ -15,12 +15,13 @@ from isoloss.command_line.reproduction import Choice, choice, reproduce_experime
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Notice, Outcome
 from isoloss.experiments import cost
-from isoloss.experiments.cost import this_machine
+from isoloss.experiments.cost import Device, this_machine
 from isoloss.experiments.design import builtin_designs, requested_designs
 from isoloss.experiments.experiment import TASK, facts_of
 from isoloss.experiments.experiment_result import Results
 from isoloss.experiments.languages import headline_grammar
 from isoloss.languages.notation import write_grammar
+from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
 
 EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed in (1, 2, 3))
@@ -41,6 +42,7 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
         (("zebra",), "no experiment 'zebra'; choose paper or all, among figure-1"),
         (("figure-1", "--address", "head:6379"), "--address is for --on ray"),
         (("figure-1", "--on", "slurm", "--hours", "0"), "some hours"),
+        (("figure-1", "--hours", "2"), "--hours is for --on slurm; leave it out with --on local"),
         ((), "name what to reproduce: choose paper or all, among figure-1"),
     ],
 )
@@ -136,6 +138,18 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
     for summed in ("operations", "hours_h100"):
         assert content["total"][summed] == pytest.approx(sum(family[summed] for family in families))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_that_cost_differently_are_rows_of_their_own() -> None:
+    first = choice(ReproduceOptions(("figure-1",), "smoke", None)).runs[0]
+    often = replace(first, checkpoint_steps=tuple(range(1, first.steps + 1)))
+    rough = replace(first, compute=Compute(precision="bfloat16"))
+    runs, other_seed = (first, often, rough), replace(first, seed=first.first_seed + 100)
+    rows = cost_table.cost_rows((), (*runs, other_seed), Device("a machine", 1e11), None, silent)
+    assert [row["runs"] for row in rows] == [2, 1, 1]
+    assert rows[0]["disk_gigabytes"] == pytest.approx(2 * cost.run_cost(first).disk_bytes / 1e9)
+    assert rows[1]["disk_gigabytes"] == pytest.approx(cost.run_cost(often).disk_bytes / 1e9)
+    assert rows[2]["hours_h100"] < rows[0]["hours_h100"] / 2
 
 
 def test_a_dry_run_can_time_the_models_themselves(

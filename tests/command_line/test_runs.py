@@ -176,6 +176,13 @@ def test_a_damaged_run_is_listed_and_named(content: str, said: str, results: Pat
         assert "the command that began the run" in told
 
 
+def test_runs_that_all_lack_a_fact_are_listed(results: Path, capsys: Capture) -> None:
+    for specification in (results / "runs").glob(f"*/{NAME}"):
+        specification.write_text("{}")
+    assert run(["runs", str(results)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "3 of 3 runs, damaged"
+
+
 def test_listing_waits_for_no_torch(results: Path) -> None:
     asked = "import sys; from isoloss.command_line.commands import dispatch; "
     asked += f"dispatch(['runs', {str(results)!r}])"

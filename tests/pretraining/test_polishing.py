@@ -13,6 +13,7 @@ from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
+from isoloss.pretraining import polishing
 from isoloss.pretraining.descent import AdamW, scheduled_rate
 from isoloss.pretraining.polishing import Polished, mean_divergence
 from isoloss.pretraining.stream import Stream
@@ -107,6 +108,22 @@ def test_held_out_sentences_stop_the_descent_at_the_divergence_which_the_average
     for found in reached[1:]:
         assert abs(found - 0.05) < abs(reached[0] - 0.05) / 2
         assert found == pytest.approx(0.05, rel=0.1)
+
+
+def test_weights_to_go_back_to_are_on_the_models_device_after_a_resumption(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of = training(SoftLabels())
+    rule = replace(SETTINGS, divergence=1e-3, held_out=64, asked_every=1, asked_below=1e6).build(of)
+    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 1) as batches:
+        rule.step(next(batches), 1)
+    stored = copy.deepcopy(rule.state_dict())
+    assert {weight.device.type for weight in stored["before"]} == {"cpu"}
+    resumed = SETTINGS.build(training(SoftLabels()))
+    monkeypatch.setattr(polishing, "device_of", lambda _: torch.device("meta"))
+    resumed.load_state_dict(stored)
+    assert {weight.device.type for weight in resumed.before} == {"meta"}
+    assert len(resumed.before) == len(list(of.model.parameters()))
 
 
 def test_a_model_whose_kl_falls_fast_stops_at_the_divergence_if_it_is_asked_sooner() -> None:

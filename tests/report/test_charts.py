@@ -302,6 +302,15 @@ class Node:
     children: tuple["Node", ...] = ()
 
 
+def test_a_tree_of_any_depth_is_drawn() -> None:
+    tree = Node("b")
+    for _ in range(3000):
+        tree = Node("S", (Node("a"), tree))
+    picture = str(draw(Tree(tree), pl.DataFrame(), "a"))
+    assert picture.count("<line") == 6000
+    assert picture.count("<text") == 6001
+
+
 def test_words_stand_on_one_line_in_order_and_symbols_above_them() -> None:
     tree = Node("S", (Node("A", (Node("the"), Node("<b>"))), Node("B", (Node("dog"),))))
     picture = ElementTree.fromstring(str(draw(Tree(tree), pl.DataFrame(), "a")))

@@ -1,5 +1,6 @@
 import json
 import re
+from base64 import b64decode
 from pathlib import Path
 
 import polars as pl
@@ -72,14 +73,15 @@ def test_the_page_says_all_and_loads_nothing(tmp_path: Path) -> None:
     )
     without_script = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"(src|href)=[\"']https?:", without_script)
-    # One copy of the charts' JavaScript.
-    assert 0.8e6 < len(html) < 1.6e6
+    # One copy of the charts' JavaScript, and pictures.
+    assert 0.8e6 < len(html) < 2.4e6
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.html"]
     charts = re.findall(r'<script type="application/json">(.*?)</script>', html)
     assert [len(json.loads(chart)["layer"]) for chart in charts] == [2, 2]
-    masked = pl.read_csv(tmp_path / "mine-masked.csv")
+    offered = [b64decode(each) for each in re.findall(r'href="data:text/csv;base64,([^"]*)"', html)]
+    masked, following = map(pl.read_csv, offered)
     assert masked["probability"].sum() == pytest.approx(1)
     assert masked.filter(pl.col("kind") == TRUE)["word"].to_list() == [description.sentences[0][2]]
-    following = pl.read_csv(tmp_path / "mine-next.csv")
     assert following["probability"].sum() == pytest.approx(1)
 
 

@@ -2,6 +2,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import polars as pl
 import pytest
@@ -109,6 +110,18 @@ def test_every_panel_has_its_numbers_and_pictures_beside_it(
     assert (alone_in / "figure-1.png").exists()
     assert (alone_in / "figure-1-all.csv").exists()
     assert not (alone_in / "figure-1-all.png").exists()
+
+
+@pytest.mark.usefixtures("_nothing_painted")
+def test_links_are_to_the_files_whatever_their_name(checkpoints: pl.DataFrame, tmp_path: Path) -> None:
+    panel = drawn(Panel("loss", "Loss", "", (Dots(Axis("loss", "loss"), ACCURACY, WIDTH),), checkpoints))
+    page = Page("50 % off #1?", "Page", (), panels=(panel,))
+    links = (LinkGroup("All", (Link(page.name, "Page"),)),)
+    html = write_page(page, tmp_path, within_site(links)).read_text()
+    found = [unquote(link) for link in re.findall(r'href="([^"#]+)"', html)]
+    assert f"{page.name}.html" in found
+    assert f"files/{page.name}-loss.csv" in found
+    assert all((tmp_path / link).is_file() for link in found if page.name in link)
 
 
 def test_charts_over_one_axis_stand_one_above_another(

@@ -72,7 +72,7 @@ def cost_rows(
     measured_on: str | None,
     progress: Progress,
 ) -> list[Row]:
-    """A row for runs that differ only in their seed, under the first experiment that plans them.
+    """A row for runs that cost the same, such as all seeds', under the first experiment that plans them.
 
     With a device in `measured_on`, each family is trained there for a few seconds.
     """
@@ -80,7 +80,8 @@ def cost_rows(
     families: dict[tuple[object, ...], list[PlannedRun]] = {}
     for run in shared(runs):
         kind = (run.objective, run.steps, run.batch_size, run.continues is None)
-        key = (run.language.digest, run.architecture, run.update_rule, *kind)
+        kept = (run.checkpoint_steps, run.averaging_horizon, run.compute)
+        key = (run.language.digest, run.architecture, run.update_rule, *kind, *kept)
         families.setdefault(key, []).append(run)
     rows = []
     for done, alike in enumerate(families.values()):
@@ -199,7 +200,8 @@ def _assumed(machine: Device) -> str:
     return (
         f"Times: at {UTILISATION:.0%} of the matrix rate of {machine.name}, of {A100.name}, and of "
         f"{H100['float32'].name} or {H100['bfloat16'].name}, depending on the precision of the run; small "
-        "models reach less (--measure shows how much). Measuring is not included, nor what the adversary and "
-        "the flatness regulariser compute beside a plain step, which may double it where batches are small. "
+        "models reach less (--measure shows how much). Measuring is not included, nor what some rules "
+        "compute beside a plain step: the two more passes of sharpening, and what the adversary and the "
+        "flatness regulariser add, which may double a step where batches are small. "
         "GB of memory: at least, for training one run. GB on disk: for checkpoints."
     )

@@ -31,8 +31,8 @@ class DescribeOptions:
 
     language: LanguageFile
     output: File = None
-    """The page, ending in .html; by default named after the language file, in the current folder. The CSV,
-    PNG and SVG of the charts are written beside it."""
+    """The page, ending in .html; by default named after the language file, in the current folder. It is a
+    single file, which offers its charts as CSV, PNG and SVG too."""
     sentences: Number = None
     """Sentences per average; by default 1000, or 100 for a causal language. Room is estimated from three
     times as many."""

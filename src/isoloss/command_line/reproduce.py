@@ -87,8 +87,9 @@ class ReproduceOptions:
     """SLURM partition; the cluster's default if not given."""
     account: Name = None
     """SLURM account; the cluster's default if not given."""
-    hours: float = 24.0
-    """Time limit of a SLURM job, after which an unfinished job is requeued and resumes where it stopped."""
+    hours: Annotated[float | None, tyro.conf.arg(metavar="HOURS", help_behavior_hint="")] = None
+    """Time limit of a SLURM job, after which an unfinished job is requeued and resumes where it stopped; by
+    default 24."""
     memory: Annotated[float | None, tyro.conf.arg(metavar="GB", help_behavior_hint="")] = None
     """Memory of a SLURM job, in GB; 8 by default."""
     dry_run: bool = False
@@ -140,7 +141,7 @@ def _check(options: ReproduceOptions) -> None:
         refuse_file_as_folder(options.output)
     if options.processes is not None and options.processes < 1:
         raise BadInput(f"--processes must be at least 1, not {options.processes}")
-    if not options.hours > 0:
+    if options.hours is not None and not options.hours > 0:
         raise BadInput(f"--hours must be above 0, some hours of a SLURM job, not {options.hours:g}")
     if options.memory is not None and not options.memory > 0:
         raise BadInput(f"--memory must be above 0, some GB of a SLURM job, not {options.memory:g}")
@@ -157,6 +158,7 @@ def _refuse_options_of_another_place(options: ReproduceOptions) -> None:
         "--address": (options.address, "ray"),
         "--partition": (options.partition, "slurm"),
         "--account": (options.account, "slurm"),
+        "--hours": (options.hours, "slurm"),
         "--memory": (options.memory, "slurm"),
     }
     for option, (value, place) in belongs.items():

@@ -151,7 +151,9 @@ def executor(request: ReproduceOptions) -> Executor:
         case "ray":
             return partial(run_jobs_on_ray, address=request.address, share=ShareOfNode(gpus=gpus))
         case "slurm":
-            settings = SlurmSettings(request.partition, request.account, hours=request.hours, gpus=gpus)
+            settings = SlurmSettings(request.partition, request.account, gpus=gpus)
+            if request.hours is not None:
+                settings = replace(settings, hours=request.hours)
             if request.memory is not None:
                 settings = replace(settings, memory_gigabytes=request.memory)
 

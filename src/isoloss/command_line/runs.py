@@ -79,7 +79,8 @@ def runs(options: RunsOptions) -> int:
     for line in table.lines(width):
         print(line)
     # What all runs share is printed once instead of as a column.
-    print(", ".join([f"{len(chosen)} of {len(every)} runs", *(rows[0][name] for name in alike)]))
+    shared = (rows[0][name] for name in alike if name in rows[0])
+    print(", ".join([f"{len(chosen)} of {len(every)} runs", *shared]))
     return code
 
 

@@ -131,7 +131,7 @@ def distance_between_schedules(
 def change_of_loss(runs: Sequence[pl.DataFrame], centre: Centre = pl.Expr.mean) -> float:
     """Largest change of a pace's mean loss since the start, at any checkpoint, over the loss at the start.
 
-    Or of its median change, by the `centre`.
+    Or of its median loss, by the `centre`.
     """
     table = with_start(runs, ("loss",))
     if table.is_empty():

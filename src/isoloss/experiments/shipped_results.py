@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class ShippedInterval:
-    """A claim's statistic in the shipped runs, its interval and verdict; a bound of nan means unbounded."""
+    """A claim's statistic in the shipped runs, its interval and verdict; bounds are nan if there is none."""
 
     effect: float
     low: float

@@ -168,7 +168,8 @@ class PolishingRule:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.descent.load_state_dict(state["descent"])
         self.weight, self.average, self.steps = state["weight"], state["average"], state["steps"]
-        self.is_polished, self.before = state["is_polished"], list(state["before"])
+        self.is_polished = state["is_polished"]
+        self.before = [weight.to(device_of(self.training.model)) for weight in state["before"]]
 
 
 def mean_divergence(training: Training, batch: Batch) -> float:

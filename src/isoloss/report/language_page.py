@@ -12,9 +12,8 @@ from torch import Tensor
 
 from isoloss.device import machine, versions
 from isoloss.experiments.language_description import LanguageDescription, TaskDescription
-from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT, specification
-from isoloss.report.page import DrawnPanel, Page, Section, write_page
+from isoloss.report.page import DrawnPanel, Page, Section, write_lone_page
 from isoloss.report.table import tree_picture
 from isoloss.results.record import Record, as_text
 
@@ -26,8 +25,10 @@ _BLANK_OF_BYTES = "Ġ"
 
 
 def write_language_page(description: LanguageDescription, folder: Path, name: str) -> Path:
-    """Write `name`.html, a single file, and CSV, PNG and SVG of the bars beside it; return its path."""
-    return write_page(language_page(description, name), folder, alone())
+    """Write `name`.html, a single file that offers the bars as CSV, PNG and SVG; return its path."""
+    path = folder / f"{name}.html"
+    write_lone_page(language_page(description, name), path)
+    return path
 
 
 def language_page(description: LanguageDescription, name: str) -> Page:

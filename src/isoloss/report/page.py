@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import polars as pl
 from markupsafe import Markup
@@ -204,7 +205,7 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
         if panel.charts:
             write_pictures(panel.picture, stem)
         kinds = ("csv", *KINDS) if panel.charts else ("csv",)
-        offered.append({kind: f"{frame.files}/{stem.name}.{kind}".lstrip("/") for kind in kinds})
+        offered.append({kind: quote(f"{frame.files}/{stem.name}.{kind}".lstrip("/")) for kind in kinds})
     single = [panel.charts[0] for panel in page.panels if len(panel.charts) == 1]
     if len(single) > 1:
         write_pictures(one_picture(single, page.title, "beside"), files / page.name)
@@ -212,7 +213,7 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
     if latex:
         write_atomically(folder / latex, claims_as_latex(page.judgements, page.name))
     path = folder / f"{page.name}.html"
-    write_atomically(path, _html(page, frame, offered, latex))
+    write_atomically(path, _html(page, frame, offered, quote(latex)))
     return path
 
 

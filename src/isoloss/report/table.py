@@ -3,7 +3,9 @@
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
 
 import polars as pl
 from markupsafe import Markup, escape
@@ -209,8 +211,9 @@ def tree_picture(root: TreeNode) -> Markup:
     >>> tree_picture(Leaf("S", (Leaf("a"), Leaf("b")))).count("<line")
     2
     """
-    depth = _depth(root)
-    body, _, words = _drawn_node(root, 0, 0, depth)
+    nodes = _top_down(root)
+    depth, words = max(node.level for node in nodes), sum(node.last is None for node in nodes)
+    body = _lines_and_labels(nodes, depth)
     width = 2 * TREE_MARGIN + words * WORD_WIDTH
     height = 2 * TREE_MARGIN + depth * LEVEL_HEIGHT
     return Markup(
@@ -219,30 +222,50 @@ def tree_picture(root: TreeNode) -> Markup:
     )
 
 
-def _depth(node: TreeNode) -> int:
-    return max([0, *(1 + _depth(child) for child in node.children)])
+@dataclass
+class _Node:
+    """A node of a tree, how far below the root and below which node it is, and its first and last child."""
+
+    node: TreeNode
+    level: int
+    parent: "_Node | None"
+    first: "_Node | None" = None
+    last: "_Node | None" = None
+    x: float = 0.0
 
 
-def _drawn_node(node: TreeNode, left: int, level: int, depth: int) -> tuple[list[str], float, int]:
-    """A node with everything below it, its x, and its number of words; `left` words stand before it."""
-    y = TREE_MARGIN + (level if node.children else depth) * LEVEL_HEIGHT
-    below, places, words = [], [], 0
-    for child in node.children:
-        parts, x, of_child = _drawn_node(child, left + words, level + 1, depth)
-        below.append((x, TREE_MARGIN + (level + 1 if child.children else depth) * LEVEL_HEIGHT, parts))
-        places.append(x)
-        words += of_child
-    x = (places[0] + places[-1]) / 2 if places else TREE_MARGIN + (left + 0.5) * WORD_WIDTH
-    drawn = []
-    for child_x, child_y, parts in below:
-        drawn.append(
-            f'<line x1="{x:g}" y1="{y + 7:g}" x2="{child_x:g}" y2="{child_y - 13:g}" '
-            'stroke="currentColor" stroke-width="1" opacity="0.55"/>'
+def _top_down(root: TreeNode) -> list[_Node]:
+    """All nodes, parents before their children, words from left to right; derivations may be deep."""
+    found: list[_Node] = []
+    left = [_Node(root, 0, None)]
+    while left:
+        found.append(node := left.pop())
+        children = [_Node(child, node.level + 1, node) for child in node.node.children]
+        if children:
+            node.first, node.last = children[0], children[-1]
+        left += reversed(children)
+    return found
+
+
+def _lines_and_labels(nodes: Sequence[_Node], depth: int) -> Iterator[str]:
+    """SVG elements: words side by side at the bottom, every other node over the middle of its children."""
+    words = (TREE_MARGIN + (place + 0.5) * WORD_WIDTH for place in count())
+    for node in nodes:
+        if node.last is None:
+            node.x = next(words)
+    for node in reversed(nodes):
+        if node.first is not None and node.last is not None:
+            node.x = (node.first.x + node.last.x) / 2
+    for node in nodes:
+        y = TREE_MARGIN + (depth if node.last is None else node.level) * LEVEL_HEIGHT
+        if node.parent is not None:
+            above = TREE_MARGIN + node.parent.level * LEVEL_HEIGHT
+            yield (
+                f'<line x1="{node.parent.x:g}" y1="{above + 7:g}" x2="{node.x:g}" y2="{y - 13:g}" '
+                'stroke="currentColor" stroke-width="1" opacity="0.55"/>'
+            )
+        style = 'font-style="italic"' if node.last is None else 'font-weight="600"'
+        yield (
+            f'<text x="{node.x:g}" y="{y:g}" text-anchor="middle" font-size="13" fill="currentColor" '
+            f"{style}>{escape(node.node.label)}</text>"
         )
-        drawn += parts
-    style = 'font-weight="600"' if node.children else 'font-style="italic"'
-    drawn.append(
-        f'<text x="{x:g}" y="{y:g}" text-anchor="middle" font-size="13" fill="currentColor" '
-        f"{style}>{escape(node.label)}</text>"
-    )
-    return drawn, x, words or 1

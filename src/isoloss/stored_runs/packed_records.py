@@ -57,7 +57,8 @@ class Packed:
     """The result of `pack_records`: runs and records, and what it left out.
 
     `left_out` names the runs that are unfinished, damaged, or without a record; `damage` has a sentence for
-    each damaged file. `without_values` counts the records that had too many per-sentence values.
+    each damaged file. `without_values` counts the records without per-sentence values in it, since there
+    were none or too many.
     """
 
     runs: int

@@ -77,7 +77,10 @@ def runs_where(runs: Sequence[StoredRun], conditions: Sequence[Condition]) -> li
 
 
 def sorted_runs(runs: Sequence[StoredRun], key: str, descending: bool) -> list[StoredRun]:
-    """The runs by value of a key, numbers before texts, those without it last. Raises BadInput as above."""
+    """The runs by value of a key, numbers before texts or, `descending`, after them, those without it last.
+
+    Raises BadInput as above.
+    """
     facts = {run.folder: run_facts(run) for run in runs}
     _refuse_unknown(key, list(facts.values()))
     values = {run.folder: next(iter(values_of(facts[run.folder], key)), None) for run in runs}

@@ -118,7 +118,7 @@ class AdamWClockRuns:
     """AdamW without weight decay, from the last checkpoints of the model of one `width`.
 
     Every schedule has its checkpoints at the same `times` t = α²k / 4. One of the schedules is modified in
-    one respect at a time to see where the clock fails, on the first `arm_seeds` of the seeds. `sgd` runs
+    one respect at a time to see where the clock fails, on the first `variant_seeds` of the seeds. `sgd` runs
     beside them up to `sgd_time`. `seeds` are new ones: those of the drift have been looked at.
     """
 
