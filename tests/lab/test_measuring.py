@@ -130,6 +130,28 @@ def test_a_model_of_more_tokens_is_measured_on_a_language_before_and_after_it_is
     lab.loss(flat, on=wider, sentences=5, seed=0, progress=lab.silent)
 
 
+def test_a_torch_module_shows_that_it_reads_a_language_in_little_memory_and_is_left_as_it_was() -> None:
+    language = random_hmm(words=500, states=4, blocks=1, length=8, seed=0)
+
+    class Normalised(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.read: list[Tensor] = []
+            self.words, self.norm = nn.Embedding(503, 4), nn.BatchNorm1d(4)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            self.read.append(ids)
+            return self.norm(self.words(ids).flatten(0, 1)).view(*ids.shape, 4) @ self.words.weight.T
+
+    module = Normalised()
+    lab.model(module, language=language)
+    assert set(torch.cat(module.read).flatten().tolist()) == set(range(503))
+    assert {ids.shape[1] for ids in module.read} == {9}
+    assert max(ids.numel() for ids in module.read) < 100  # places, each of which has 503 scores
+    assert module.training
+    assert module.norm.num_batches_tracked == 0
+
+
 def test_a_chart_shows_the_range_of_the_loss(run: lab.Run) -> None:
     found = lab.loss(run.models[-2:], sentences=40, seed=0, progress=lab.silent)
     (chart,) = json.loads(lab.plot(found).to_json())["vconcat"]
