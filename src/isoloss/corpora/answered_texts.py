@@ -13,7 +13,7 @@ from isoloss.corpora.token_sentences import (
     TextCorpus,
     TokenSentence,
     is_filled,
-    refuse_several_in_a_cell,
+    refuse_cells_of_no_text,
     texts_of_table,
 )
 from isoloss.errors import BadInput
@@ -177,7 +177,7 @@ def _rows(path: Path, table: pl.DataFrame, names: Sequence[str]) -> Iterable[tup
     """The columns of texts of these names, row by row. Raises BadInput for a list in place of a text."""
     columns = [table[name].to_list() for name in names]
     for name, cells in zip(names, columns, strict=True):
-        refuse_several_in_a_cell(path, name, cells)
+        refuse_cells_of_no_text(path, name, cells)
     return zip(*columns, strict=True)
 
 

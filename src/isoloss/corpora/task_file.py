@@ -22,6 +22,7 @@ from isoloss.corpora.labelled_texts import (
     sharing_no_text,
     split_by_hash,
 )
+from isoloss.corpora.token_sentences import refuse_cells_of_no_text
 from isoloss.errors import BadInput, first_line
 from isoloss.files import read_text
 
@@ -66,9 +67,9 @@ def read_task(
     others, and those that share a text with the test set are left out. `examples` keeps at most that many for
     each of training and test (half for validation), by the same hash.
 
-    Raises BadInput, naming the file and the row, for a missing text or label, for fewer than two classes, for
-    labels that are nearly all different, for a class that occurs only in the test set, and for a part that is
-    too small.
+    Raises BadInput, naming the file and the row, for a missing text or label, or a list in its place, for
+    fewer than two classes, for labels that are nearly all different, for a class that occurs only in the test
+    set, and for a part that is too small.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "reviews.jsonl"
@@ -105,6 +106,8 @@ def _read(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
     """The text or texts of each row, and its label."""
     table = read_table(path, KIND)
     *texts, label = _columns(table, columns, path)
+    for name in (*texts, label):
+        refuse_cells_of_no_text(path, name, table[name].to_list())
     examples: list[tuple[str, ...]] = []
     for number, row in enumerate(table.select(*texts, label).iter_rows(), start=1):
         *row_texts, named = (_spelled(value) for value in row)
