@@ -68,8 +68,8 @@ def read_task(
     each of training and test (half for validation), by the same hash.
 
     Raises BadInput, naming the file and the row, for a missing text or label, or a list in its place, for
-    fewer than two classes, for labels that are nearly all different, for a class that occurs only in the test
-    set, and for a part that is too small.
+    fewer than two classes, or one in the training examples kept, for labels that are nearly all different,
+    for a class that occurs only in the `test` file, and for a part that is too small.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "reviews.jsonl"
@@ -98,8 +98,13 @@ def read_task(
         divided = split_by_hash(path.stem, classes, kept, replace(SHARES, test=0), linked_groups(kept))
         task = replace(divided, test=tested)
     _check(task, path, test)
-    sizes = TaskSizes(examples, examples and examples // 2, examples)
-    return ReadTask(sizes.of(task), notes)
+    kept_of_each = TaskSizes(examples, examples and examples // 2, examples).of(task)
+    if len(learnt := set(kept_of_each.train.labels)) < 2:
+        raise BadInput(
+            f"all {len(kept_of_each.train)} examples of {path} that are kept to learn from have the label "
+            f"'{classes[min(learnt)]}'; keep more than {examples}"
+        )
+    return ReadTask(kept_of_each, notes)
 
 
 def _read(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
