@@ -116,7 +116,7 @@ def test_examples_are_limited_by_their_hash_not_their_place(tmp_path):
 def test_few_examples_of_one_class_are_no_task(tmp_path):
     rare = [{"text": f"text {number}", "label": int(number % 20 == 1)} for number in range(400)]
     path = write(tmp_path / "a.jsonl", rare)
-    with pytest.raises(BadInput, match="all 8 examples of .* have the label '0'; keep more than 8$"):
+    with pytest.raises(BadInput, match=r"all 8 examples of .* have the label '0'; keep more than 8$"):
         read_task(path, examples=8)
     assert set(read_task(path, examples=100).task.train.labels) == {0, 1}
 
