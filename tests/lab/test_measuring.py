@@ -97,6 +97,19 @@ def test_models_read_text(run: lab.Run, language: PCFG) -> None:
     assert lab.trace(run.last, on=text, sentences=30, seed=0, progress=lab.silent)[0].estimate.value > 0
 
 
+def test_what_is_known_of_a_model_can_be_said_afterwards(run: lab.Run, language: PCFG) -> None:
+    text = list(lab.sentences(language, 30, seed=5))
+    known = lab.model(WordsAlone(), name="words")
+    named = lab.model(known, name="alone", language=language, tokenizer=run.last.tokenizer)
+    assert (named.name, named.module) == ("alone", known.module)
+    on_language = lab.loss(named, sentences=20, seed=0, progress=lab.silent)
+    assert on_language[0].label == "alone"
+    assert lab.loss(named, on=text, sentences=20, seed=0, progress=lab.silent)[0].estimate.n == 20
+    again = lab.model(run.last, name="wide")
+    assert (again.label, again.language, again.seeds) == ("wide, step 40", run.last.language, (1,))
+    assert again.tokenizer is run.last.tokenizer
+
+
 def test_a_chart_shows_the_range_of_the_loss(run: lab.Run) -> None:
     found = lab.loss(run.models[-2:], sentences=40, seed=0, progress=lab.silent)
     (chart,) = json.loads(lab.plot(found).to_json())["vconcat"]
@@ -124,6 +137,13 @@ def test_a_model_without_a_step_has_no_place_over_steps(run: lab.Run) -> None:
     mean = lab.average(run.models[-2:])
     with pytest.raises(BadInput, match="a model without a step has no place over steps"):
         lab.plot(lab.trace(mean, sentences=20, seed=0, progress=lab.silent))
+
+
+def test_two_models_of_one_name_and_step_are_not_joined_to_a_line(run: lab.Run, language: PCFG) -> None:
+    other = lab.train(language, 16, steps=40, at=[20, 40], seed=2, progress=lab.silent)
+    traces = lab.trace([*run, *other], sentences=20, seed=0, progress=lab.silent)
+    with pytest.raises(BadInput, match=r"two models are called train, step 40, .* lab.train\(..., name="):
+        lab.plot(traces)
 
 
 def test_a_number_prints_without_its_sentences(run: lab.Run) -> None:

@@ -10,9 +10,11 @@ from torch import nn
 
 from isoloss import lab
 from isoloss.errors import BadInput, IsolossError
+from isoloss.lab.sharing import model_card
 from isoloss.languages.language_file import parse_language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
+from runtime_types import unchecked
 
 
 def test_a_folder_reads_back_as_the_model_and_its_language(
@@ -31,6 +33,18 @@ def test_a_folder_reads_back_as_the_model_and_its_language(
         lab.loss(each, sentences=20, seed=3, progress=lab.silent)[0].estimate for each in (run.last, folder)
     ]
     assert numbers[0] == numbers[1]
+
+
+def test_a_folder_knows_its_seeds_whose_sentences_would_come_again(
+    run: lab.Run, language: PCFG, tmp_path: Path
+) -> None:
+    twice = lab.train(language, run.last, steps=2, seed=2, progress=lab.silent)
+    folder = lab.save(twice.last, tmp_path / "saved")
+    assert lab.model(folder).seeds == (1, 2)
+    with pytest.raises(BadInput, match="saved was trained with seed 1 on the sentences"):
+        lab.train(language, folder, steps=2, seed=1, progress=lab.silent)
+    untrained = lab.model(twice.last.module, language=language)
+    assert lab.model(lab.save(untrained, tmp_path / "other")).seeds == ()
 
 
 def test_a_grammar_cut_at_a_length_is_read_back_as_it_was_cut(tmp_path: Path) -> None:
@@ -58,6 +72,20 @@ def test_a_card_holds_language_numbers_errors_and_seeds(run: lab.Run, language: 
     assert error == pytest.approx(traces[-1].estimate.standard_error, rel=0.1)
 
 
+def test_a_card_has_no_number_of_another_model_of_the_same_name(
+    run: lab.Run, language: PCFG, tmp_path: Path
+) -> None:
+    other = lab.train(language, 16, steps=40, seed=2, progress=lab.silent)
+    assert other.last.label == run.last.label
+    measured = lab.loss([run.last, other.last], sentences=20, seed=7, progress=lab.silent)
+    (_, *rows) = [line for line in model_card(other.last, [measured]).splitlines() if line.startswith("| ")]
+    assert [row.split(" | ")[1] for row in rows] == [
+        str(each[1].estimate) for each in (measured, measured.kl) if each
+    ]
+    again = lab.save(run.last, tmp_path / "saved")
+    assert f"| {measured[0].estimate} |" in model_card(lab.model(again), [measured])
+
+
 def test_what_cannot_be_saved_is_said(run: lab.Run, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").touch()
@@ -65,7 +93,15 @@ def test_what_cannot_be_saved_is_said(run: lab.Run, tmp_path: Path) -> None:
         lab.save(run.last, tmp_path / "full")
     with pytest.raises(BadInput, match="a torch module, whose code no folder holds"):
         lab.save(lab.model(nn.Embedding(9, 9)), tmp_path / "new")
+    with unchecked(), pytest.raises(BadInput, match="the run train is no model of the laboratory; give one"):
+        lab.save(run, tmp_path / "new")
+    with unchecked(), pytest.raises(BadInput, match="'train' is no model of the laboratory; give one"):
+        lab.save("train", tmp_path / "new")
+    with unchecked(), pytest.raises(BadInput, match="a folder is named by its path, such as"):
+        lab.save(run.last, 5)
     measured = lab.trace(run.models[0], sentences=10, seed=0, progress=lab.silent)
+    with unchecked(), pytest.raises(BadInput, match=r"a list of what lab.loss, .* give measured=\[loss\]"):
+        lab.save(run.last, tmp_path / "new", measured=measured)
     with pytest.raises(BadInput, match="nothing of what was measured is of train, step 40"):
         lab.save(run.last, tmp_path / "new", measured=(measured,))
     assert not (tmp_path / "new").exists()

@@ -192,7 +192,9 @@ def refusals(language: PCFG, run: lab.Run) -> dict[str, Callable[[], object]]:
         "there is no folder nowhere/at/all": lambda: lab.loss("nowhere/at/all", seed=1),
         "the models were trained on no known languages": lambda: lab.loss(bert(), seed=1),
         "BertForMaskedLM has no tokenizer": lambda: lab.loss(bert(), on=["a b", "c d"], seed=1),
-        "a text is a file, or a list of at least": lambda: lab.loss(last, on=["w1 w2"], seed=1),
+        "a text: a file, or a list of at least two sentences, each a string, not ": lambda: lab.loss(
+            last, on=["w1 w2"], seed=1
+        ),
         "the language has no task 'prefx'": lambda: lab.probe(last, "prefx", seed=1),
         "1 sentences have no error bar": lambda: lab.trace(last, sentences=1, seed=1),
         "the number of sentences must be at least 1, not 0": lambda: lab.sentences(language, 0, seed=1),
@@ -221,9 +223,23 @@ def mistaken_types(language: PCFG, run: lab.Run) -> dict[str, Callable[[], objec
         "the number of sentences is a whole number, not 50.0": lambda: lab.trace(run, sentences=50.0, seed=1),
         "examples is a whole number, not '9'": lambda: lab.probe(run, "prefix-8", examples="9", seed=1),
         "'adam' is no update rule": lambda: train(16, steps=2, rule="adam", seed=1),
+        ".*AdamW'> is no update rule": lambda: train(16, steps=2, rule=AdamW, seed=1),
+        "a folder is named by its path, .*, not 5": lambda: train(16, steps=2, seed=1, folder=5),
+        "a folder is named by its path, .*, not ''": lambda: train(16, steps=2, seed=1, folder=""),
+        "the rate is a number, not '0.2'": lambda: lab.flatten(run.last, steps=2, rate="0.2", seed=2),
+        "the rate is a number, not True": lambda: lab.polish(run.last, to=1, steps=2, rate=True, seed=2),
+        "the divergence to polish to is a number, not 'a'": lambda: lab.polish(
+            run.last, to="a", steps=2, seed=2
+        ),
+        "models are measured on a language, or on a text: .*, not 5": lambda: lab.loss(run, on=5, seed=2),
+        "'English' is no language": lambda: lab.average(run, language="English"),
+        r"\[loss \(nats\), 5 sentences, seed 2 cannot be plotted": lambda: lab.plot(
+            [lab.loss(run, sentences=5, seed=2)]
+        ),
         "a task has a name, such as 'prefix-8', not 8": lambda: lab.probe(run, 8, seed=1),
         "the run train cannot be plotted": lambda: lab.plot(run),
         "train is a run of 7 models": lambda: lab.flatten(run, steps=3, seed=2),
+        "'x' is no language; give one.*": lambda: lab.model(run.last, language="x"),
         "3 cannot be plotted": lambda: lab.plot(lab.loss(run, sentences=5, seed=2), against=3),
     }
 

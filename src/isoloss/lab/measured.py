@@ -15,12 +15,16 @@ from isoloss.results.estimate import Estimate, paired_difference
 
 @dataclass(frozen=True, repr=False)
 class Row:
-    """A model's number: its name, its step if any, the estimate, and the values it is the mean of."""
+    """A model's number: its name, its step if any, the estimate, and the values it is the mean of.
+
+    `digest` is the model's, by which a card knows its numbers: models of several runs may have one name.
+    """
 
     model: str
     step: int | None
     estimate: Estimate
     values: Float[Tensor, " n"]
+    digest: str
 
     @property
     def label(self) -> str:
@@ -97,7 +101,7 @@ def plot(*measured: Measured, against: Measured | None = None) -> alt.VConcatCha
 
     Bars are one standard error; those of an exact loss are of KL alone, since all models share the entropy's.
     Axes show the range of what was measured, not zero. The chart's `save` writes PNG, SVG, PDF or HTML.
-    Raises BadInput where nothing can be plotted.
+    Raises BadInput where nothing can be plotted, and over steps for two models of one name and step.
     """
     if not measured:
         raise BadInput(f"there is nothing to plot; {PLOTTED}")
@@ -110,7 +114,7 @@ def plot(*measured: Measured, against: Measured | None = None) -> alt.VConcatCha
 
 
 def _not_measured(given: object) -> BadInput:
-    what = f"the run {given.name}" if isinstance(given, Run) else f"{given!r:.60}"
+    what = f"the run {given.name}" if isinstance(given, Run) else f"{given!r:.60}".splitlines()[0]
     return BadInput(f"{what} cannot be plotted; {PLOTTED}")
 
 
@@ -118,6 +122,12 @@ def _of_steps(measured: Measured) -> Any:
     rows = _with_bars(measured, "y")
     if rows["step"].null_count():
         raise BadInput("a model without a step has no place over steps; plot one quantity against another")
+    labels = [row.label for row in measured.rows]
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise BadInput(
+            f"two models are called {twice[0]}, and would be on one line; name them before measuring, as in "
+            "lab.train(..., name='wide')"
+        )
     doubling = 0 not in rows["step"]  # a run on from a model begins at step 0, and its clock is linear
     x = alt.X("step:Q", title="step", scale=alt.Scale(type="log" if doubling else "linear", nice=False))
     base = alt.Chart(rows).encode(x=x, color=alt.Color("model:N", title=None))

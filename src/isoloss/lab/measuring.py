@@ -1,6 +1,6 @@
 """Measuring in the laboratory: the loss, the trace and a probe, each number with its standard error."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import SupportsIndex
@@ -61,7 +61,10 @@ def loss(
         objective = every[0].objective
         evaluation = EvaluationSet.draw(source, sentences, seed, progress, objective)
         of_kl = _rows("loss", every, lambda each: exact_loss(each.module, objective, evaluation).kl, progress)
-    rows = tuple(_row(each, evaluation.entropy + its.values) for each, its in zip(every, of_kl, strict=True))
+    losses = [evaluation.entropy + row.values for row in of_kl]
+    rows = tuple(
+        replace(row, estimate=sample_mean(each), values=each) for row, each in zip(of_kl, losses, strict=True)
+    )
     entropy = ("the entropy", sample_mean(evaluation.entropy))
     return Measured("loss", "nats", seed, rows, Measured("KL", "nats", seed, of_kl), (entropy,))
 
@@ -200,11 +203,14 @@ def _text(every: Sequence[Model], on: Text) -> TextCorpus:
     longest = min((n for each in every if (n := longest_sentence(each.module)) is not None), default=None)
     if isinstance(on, str | Path):
         return replace(read_text_corpus(Path(on)), tokenizer=tokenizers[0], longest=longest)
-    lines = list(on)
+    lines = list(on) if isinstance(on, Iterable) else []
     if not all(isinstance(line, str) for line in lines) or len(lines) < 2:
-        raise BadInput("a text is a file, or a list of at least two sentences, each a string")
+        raise BadInput(
+            "models are measured on a language, or on a text: a file, or a list of at least two sentences, "
+            f"each a string, not {on!r:.60}"
+        )
     return TextCorpus(lines, range(1, len(lines) + 1), tokenizers[0], longest)
 
 
 def _row(found: Model, values: Float[Tensor, " n"]) -> Row:
-    return Row(found.name, found.step, sample_mean(values), values)
+    return Row(found.name, found.step, sample_mean(values), values, found.digest)

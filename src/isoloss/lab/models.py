@@ -1,9 +1,10 @@
 """The models of the laboratory: trained here, read from folders, or handed over; and a folder's language."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
@@ -52,6 +53,11 @@ class Model:
     def weights(self) -> int:
         """How many numbers it has; tied ones count once."""
         return sum(weight.numel() for weight in self.module.parameters())
+
+    @property
+    def digest(self) -> str:
+        """A digest of its weights, which names may not tell from others."""
+        return digest_of_weights(self.module)
 
     @property
     def label(self) -> str:
@@ -116,24 +122,30 @@ def model(
 
     A torch module takes token numbers [n, S], and an `attention_mask` if it has such a parameter, and gives
     scores [n, S, v] of what stands at each place; of a language, word w is token w + 3 after the padding, the
-    beginning of a sentence and the mask (0, 1, 2). A folder that `save` wrote tells its language. Raises
-    BadInput if there is no such model, or if it cannot read the language.
+    beginning of a sentence and the mask (0, 1, 2). A folder that `save` wrote tells its language and
+    its seeds. Of a model of the laboratory, what is given takes the place of what it had. Raises BadInput if
+    there is no such model, or if it cannot read the language.
 
     >>> one = model(nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9)), name="bag")
     >>> one
     bag: TorchModel of 81 weights
     """
     if isinstance(given, Model):
-        found = given
+        found = replace(
+            given,
+            name=name or given.name,
+            language=language or given.language,
+            tokenizer=tokenizer or given.tokenizer,
+        )
     elif isinstance(given, str | Path):
         module, _ = load_any_language_model(str(given))
         try:
             tokenizer = tokenizer or load_tokenizer(str(given))
         except BadInput:  # a model of token numbers, which reads no text
             tokenizer = None
-        found = Model(
-            name or Path(given).name, module, language or saved_language(Path(given)), tokenizer=tokenizer
-        )
+        folder = Path(given)
+        known = language or saved_language(folder)
+        found = Model(name or folder.name, module, known, None, saved_seeds(folder), tokenizer)
     elif isinstance(given, PreTrainedModel):
         found = Model(name or type(given).__name__, given, language, tokenizer=tokenizer)
     elif isinstance(given, nn.Module):
@@ -141,6 +153,7 @@ def model(
     else:
         raise _no_model(given)
     if language is not None:
+        refuse_no_language(language)
         refuse_misfit(found, language)
     return found
 
@@ -196,6 +209,15 @@ def refuse_no_language(language: object) -> None:
         )
 
 
+def digest_of_weights(module: nn.Module) -> str:
+    """A hexadecimal digest of the names and values of a module's weights, and of its buffers."""
+    digest = hashlib.sha256()
+    for name, weight in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(weight.detach().cpu().float().numpy().tobytes())
+    return digest.hexdigest()
+
+
 def is_causal(module: nn.Module) -> bool:
     """Whether its class predicts the next token; a torch module fills in masked ones."""
     name = type(module).__name__
@@ -233,8 +255,7 @@ def saved_language(folder: Path) -> Language | None:
     >>> saved_language(Path("nowhere")) is None
     True
     """
-    card = folder / CARD_FILE
-    content = card.read_text("utf-8", "replace") if card.is_file() else ""
+    content = _card(folder)
     longest = re.search(r"at most (\d+) words", content)
     if not longest:
         return None
@@ -245,3 +266,18 @@ def saved_language(folder: Path) -> Language | None:
                 if found.digest in content:
                     return found
     return None
+
+
+def saved_seeds(folder: Path) -> tuple[int, ...]:
+    """The seeds of a model's runs in a folder whose card names them, as `save` writes them; else none.
+
+    >>> saved_seeds(Path("nowhere"))
+    ()
+    """
+    seeds = re.search(r"seeds of its runs: (\d{1,19}(?:, then \d{1,19})*)\)", _card(folder))
+    return tuple(map(int, seeds[1].split(", then "))) if seeds else ()
+
+
+def _card(folder: Path) -> str:
+    card = folder / CARD_FILE
+    return card.read_text("utf-8", "replace") if card.is_file() else ""

@@ -11,8 +11,9 @@ import isoloss
 from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.files import writable
 from isoloss.lab.measured import Measured
-from isoloss.lab.models import CARD_FILE, Model
+from isoloss.lab.models import CARD_FILE, Model, Run
 from isoloss.lab.torch_module import TorchModel
+from isoloss.lab.words import folder_from
 from isoloss.languages.language import Language, WritesItself, kind_of
 from isoloss.models.hub import quiet
 
@@ -20,11 +21,13 @@ from isoloss.models.hub import quiet
 def save(model: Model, folder: Path | str, *, measured: Sequence[Measured] = ()) -> Path:
     """Write a model, its tokenizer, its language and a card into a new or empty folder.
 
-    The card holds the language, the seeds, and the model's numbers in `measured`: of a loss also its KL, each
-    with its standard error, its number of sentences and its seed. Raises BadInput for a torch module, which
-    no folder can hold, for a folder with something in it, and where nothing measured is of this model.
+    The card holds the language, the seeds, and the numbers in `measured` of these weights: of a loss also its
+    KL, each with its standard error, its number of sentences and its seed. Raises BadInput for a torch
+    module, which no folder can hold, for a folder with something in it, and where nothing measured is of this
+    model.
     """
-    place = Path(folder)
+    place = folder_from(folder)
+    _refuse_what_no_card_can_tell(model, measured)
     if isinstance(model.module, TorchModel):
         raise BadInput(
             f"{model.label} is a torch module, whose code no folder holds; save a Hugging Face model"
@@ -42,6 +45,19 @@ def save(model: Model, folder: Path | str, *, measured: Sequence[Measured] = ())
             (place / written.name).write_text(written.text, "utf-8")
         (place / CARD_FILE).write_text(card, "utf-8")
     return place
+
+
+def _refuse_what_no_card_can_tell(model: object, measured: object) -> None:
+    if not isinstance(model, Model):
+        called = f"the run {model.name}" if isinstance(model, Run) else f"{model!r:.60}"
+        raise BadInput(
+            f"{called} is no model of the laboratory; give one, such as run.last or lab.model(...)"
+        )
+    if not isinstance(measured, Sequence) or not all(isinstance(each, Measured) for each in measured):
+        raise BadInput(
+            "what was measured is a list of what lab.loss, lab.trace or lab.probe returned; give "
+            "measured=[loss] of the one"
+        )
 
 
 def push(
@@ -80,7 +96,8 @@ def push(
 
 def model_card(model: Model, measured: Sequence[Measured]) -> str:
     """The card: what the model is, what it was trained on, and its numbers."""
-    rows = [line for each in measured for line in _lines_of(model, each)]
+    digest = model.digest
+    rows = list(dict.fromkeys(line for each in measured for line in _lines_of(digest, each)))
     if measured and not rows:
         raise BadInput(f"nothing of what was measured is of {model.label}; measure it, and hand that over")
     data = ModelCardData(library_name="transformers", tags=["isoloss"], model_name=model.name)
@@ -107,11 +124,11 @@ def _about(language: Language) -> str:
     )
 
 
-def _lines_of(model: Model, measured: Measured) -> list[str]:
+def _lines_of(digest: str, measured: Measured) -> list[str]:
     lines = []
     for quantity in (measured, measured.kl):
         for row in quantity.rows if quantity else ():
-            if quantity and (row.model, row.step) == (model.name, model.step):
+            if quantity and row.digest == digest:
                 number = str(row.estimate)
                 cells = (quantity.quantity, number, quantity.unit, f"{row.estimate.n:,}", str(quantity.seed))
                 lines.append(f"| {' | '.join(cells)} |")

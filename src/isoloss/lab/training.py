@@ -1,7 +1,6 @@
 """Training in the laboratory: from fresh weights, on from a model, flattened, polished, averaged."""
 
 import copy
-import hashlib
 import tempfile
 import warnings
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from isoloss.lab.models import (
     Models,
     OneModel,
     Run,
+    digest_of_weights,
     in_one_sentence,
     model,
     models_of,
@@ -27,7 +27,7 @@ from isoloss.lab.models import (
     refuse_no_language,
 )
 from isoloss.lab.torch_module import TorchModel
-from isoloss.lab.words import OneLine, usable_seed, whole_number
+from isoloss.lab.words import OneLine, folder_from, number_from, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.loading import number_of_tokens
@@ -63,11 +63,7 @@ class GivenModel:
     @staticmethod
     def of(module: PreTrainedModel) -> "GivenModel":
         """The architecture that is this model."""
-        digest = hashlib.sha256()
-        for name, weight in module.state_dict().items():
-            digest.update(name.encode())
-            digest.update(weight.detach().cpu().float().numpy().tobytes())
-        return GivenModel(digest.hexdigest(), module)
+        return GivenModel(digest_of_weights(module), module)
 
     def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
         """A copy that knows how many of its tokens are the language's words; see `Architecture.build`."""
@@ -103,7 +99,7 @@ def train(
     """
     refuse_no_language(language)
     lasting = _lasting(steps, batch, seed, at)
-    if not isinstance(rule, UpdateRuleSettings | None):
+    if not isinstance(rule, UpdateRuleSettings | None) or isinstance(rule, type):
         raise BadInput(f"{rule!r:.60} is no update rule; give its settings, such as AdamW(3e-3)")
     start = (
         whole_number("the width", of) if isinstance(of, SupportsIndex) else _ready(of, language, lasting.seed)
@@ -130,7 +126,7 @@ def flatten(
     model itself, at step 0. Raises BadInput as `train` does, and for a model whose language is not known.
     """
     start, known = _with_language(of, language)
-    rule = SGD(rate, warm_up_share=0.0)
+    rule = SGD(number_from("the rate", rate), warm_up_share=0.0)
     run = train(
         known, start, steps=steps, seed=seed, rule=rule, batch=batch, at=at, name=name, progress=progress
     )
@@ -156,6 +152,7 @@ def polish(
     model that does not get there is returned with a warning. Raises BadInput as `flatten` does.
     """
     start, known = _with_language(of, language)
+    to, rate = number_from("the divergence to polish to", to), number_from("the rate", rate)
     called = name or f"{start.name}, polished"
     lasting = replace(_lasting(steps, batch, seed, [steps]), horizon=None)
     descent = AdamW(rate, warm_up_steps=max(1, lasting.steps // 40), weight_decay=0.0, decay="cosine")
@@ -175,7 +172,7 @@ def polish(
 def average(models: Models, *, name: str = "average", language: Language | None = None) -> Model:
     """The model whose weights are the plain mean of the models' weights, such as checkpoints of one run.
 
-    Raises BadInput for fewer than two, or for models of different shapes.
+    Raises BadInput for fewer than two, for models of different shapes, or if it cannot read the `language`.
     """
     every = models_of(models)
     if len(every) < 2:
@@ -195,7 +192,7 @@ def average(models: Models, *, name: str = "average", language: Language | None 
             for each, weight in held.items():
                 weight.lerp_(weights[each].to(weight), 1 / count)
     seeds = tuple(dict.fromkeys(seed for each in every for seed in each.seeds))
-    return Model(name, mean, language or first.language, None, seeds, first.tokenizer)
+    return model(Model(name, mean, first.language, None, seeds, first.tokenizer), language=language)
 
 
 @dataclass(frozen=True)
@@ -253,7 +250,7 @@ def _run(
             objective=SoftLabels(objective) if soft else objective,
             averaging_horizon=lasting.horizon,
         )
-        place = Path(folder or temporary)
+        place = Path(temporary) if folder is None else folder_from(folder)
         try:
             pretrain(specification, language, place, progress=progress or OneLine())
         except Diverged as error:

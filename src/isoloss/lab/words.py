@@ -3,7 +3,9 @@
 import sys
 import time
 from operator import index
-from typing import SupportsIndex
+from os import PathLike
+from pathlib import Path
+from typing import SupportsFloat, SupportsIndex
 
 import torch
 
@@ -66,6 +68,25 @@ def whole_number(what: str, given: SupportsIndex) -> int:
     if number is None:
         raise BadInput(f"{what} is a whole number, not {given!r}")
     return number
+
+
+def number_from(what: str, given: SupportsFloat) -> float:
+    """What is given as `what`, as Python's. Raises BadInput for what is no number, such as "0.2".
+
+    >>> import numpy
+    >>> number_from("the rate", numpy.float32(0.5))
+    0.5
+    """
+    if isinstance(given, bool) or not isinstance(given, SupportsFloat):
+        raise BadInput(f"{what} is a number, not {given!r:.60}")
+    return float(given)
+
+
+def folder_from(given: Path | str) -> Path:
+    """A folder's path. Raises BadInput for what names none."""
+    if not isinstance(given, str | PathLike) or not str(given):
+        raise BadInput(f"a folder is named by its path, such as 'runs/first', not {given!r:.60}")
+    return Path(given)
 
 
 def usable_seed(seed: SupportsIndex) -> int:
