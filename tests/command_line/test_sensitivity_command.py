@@ -109,6 +109,13 @@ def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
     assert "measured</th>" not in page  # there is nothing in it without --check
 
 
+def test_what_is_checked_in_half_precision_comes_with_a_warning(run, models):
+    arguments = ("bert", "--text", "text.txt", "--sentences", 4, "--round", 8, "--dtype", "bfloat16")
+    for checked, warned in (((), 0), (("--check",), 1)):
+        code, _, err = run(*arguments, *checked)
+        assert (code, err.count("is rounded to the weights' bfloat16")) == (0, warned)
+
+
 def test_a_prediction_of_a_large_change_comes_with_a_warning(run, models):
     arguments = ("bert", "--text", "text.txt", "--sentences", 4, "--trace-only")
     code, _, err = run(*arguments, "--noise", 3, "--json", "--output", "far.html")

@@ -276,5 +276,27 @@ def test_it_warms_up_on_one_sentence_on_all_and_on_what_a_batch_leaves_over(
     passed: list[int] = []
     monkeypatch.setattr(timing._Pass, "_pass", lambda _, batch, __: passed.append(len(batch)))
     config = of_layers(BERT, 1)
-    timing._Pass(config, MaskedTokens(), torch.float32, 8, 6, "cpu").warm_up(1 << 30)
-    assert passed == [1, 8 % 6, 64 % 6, 6]
+    for at_once in (6, 1):
+        timing._Pass(config, MaskedTokens(), torch.float32, 8, at_once, "cpu").warm_up(1 << 30)
+    assert passed == [1, 8 % 6, 64 % 6, 6, 1]
+
+
+def test_long_passes_are_timed_once_and_short_ones_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing._Pass, "warm_up", lambda *_: None)
+    of_few = timing._Pass(of_layers(BERT, 1), MaskedTokens(), torch.float32, 8, 1, "cpu")
+    for taken, least in (([3.0, 4.0], [3.0, 4.0]), ([0.3, 0.4, 0.2, 0.5, 0.6, 0.1], [0.2, 0.1])):
+        monkeypatch.setattr(timing._Pass, "seconds", lambda *_, taken=taken: taken.pop(0))
+        assert timing._fastest([of_few, of_few], 1 << 30) == least
+        assert taken == []
+
+
+def test_weights_to_time_are_drawn_once_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "TILE", 1000)
+    model = timing._Pass(of_layers(BERT, 1), MaskedTokens(), torch.float32, 8, 1, "cpu").model
+    words = model.get_input_embeddings().weight
+    assert words is model.get_output_embeddings().weight
+    drawn = words.detach().flatten()
+    usual = BERT.initializer_range
+    assert drawn[:1000].std() == pytest.approx(usual, rel=0.1)
+    assert torch.equal(drawn[1100:2000], drawn[100:1000])  # the padding's first 48 are zeros
+    assert model(torch.tensor([[1, 2, 3]])).logits.isfinite().all()

@@ -109,11 +109,18 @@ def sensitivity(options: SensitivityOptions) -> int:
     with starting("sensitivity"):
         from isoloss.command_line.sensitivity_table import Shown, print_json, print_tables, write_allocation
         from isoloss.device import usable_device
+        from isoloss.measurements.quantity import half_precision
         from isoloss.measurements.sensitivity import beyond_trust
 
     usable_device(options.device)
     models, batches, _ = models_on_text(options, [options.model])
     changes = _changes(options, models[options.model])
+    if options.check and (precision := half_precision(models[options.model])):
+        print(
+            f"warning: what --check changes is rounded to the weights' {precision}, in which small changes "
+            "are lost; give --dtype float32",
+            file=sys.stderr,
+        )
     found, best = _predicted(options, models, batches, *changes)
     if (doubt := beyond_trust(found)) is not None:
         print(f"warning: {doubt}", file=sys.stderr)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
 from isoloss.curvature.per_sentence.norms import norms_along
@@ -134,7 +135,8 @@ def _give_freed_memory_back() -> None:
 
 TOKENS_TIMED = 2048
 """About how many tokens the pass that is timed has at most: more are no faster each."""
-_TURNS = 3
+_TURNS, ENOUGH_SECONDS = 3, 5.0
+"""How often each pass is timed, unless once takes so long that noise is a small part of it."""
 _FEW_LAYERS = "a model of few layers"
 _LAYERS = ("num_hidden_layers", "num_decoder_layers", "decoder_layers")
 """What configurations call their number."""
@@ -197,7 +199,7 @@ class _Pass:
         sentences: int,
         device: str,
     ) -> None:
-        with quiet():
+        with quiet(), _DrawnInTiles():
             self.model = build_predicting(config, prediction, precision).to(device)
         self.objective = prediction.objective
         self.batch = random_batch(self.model, prediction, (length,) * sentences).to(torch.device(device))
@@ -208,7 +210,8 @@ class _Pass:
         By the sizes freed, the C library learns how much to keep rather than to return to the system.
         """
         at_once = len(self.batch)
-        for sentences in (1, FIRST_SENTENCES % at_once, SENTENCES_A_BATCH % at_once, at_once):
+        batches = (1, FIRST_SENTENCES % at_once, SENTENCES_A_BATCH % at_once, at_once)
+        for sentences in dict.fromkeys(batches):
             if sentences:
                 self._pass(self.batch.part(0, sentences), memory_bytes)
 
@@ -229,11 +232,40 @@ class _Pass:
             values.cpu()  # waits for the device
 
 
+class _DrawnInTiles(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Draws the first of a large tensor's random numbers and repeats them: passes take as long with these.
+
+    To draw all the weights of a large layer would take longer than several passes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        drawn = args[0] if func in _DRAWS else None
+        if drawn is None or drawn.numel() <= TILE or not drawn.is_contiguous():
+            return func(*args, **(kwargs or {}))
+        tile, *tiles = drawn.view(-1).split(TILE)
+        func(tile, *args[1:], **(kwargs or {}))
+        for each in tiles:
+            each.copy_(tile[: len(each)])
+        return drawn
+
+
+_DRAWS = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
+TILE = 1 << 20
+"""Numbers, 4 MB in float32: fewer tiles would be copied no faster."""
+
+
 def _fastest(passes: list[_Pass], memory_bytes: int) -> list[float]:
     """The shortest time of each, in turns."""
     for each in passes:
         each.warm_up(memory_bytes)
-    turns = [[each.seconds(memory_bytes) for each in passes] for _ in range(_TURNS)]
+    turns: list[list[float]] = []
+    while len(turns) < _TURNS and sum(map(sum, turns)) < ENOUGH_SECONDS:
+        turns.append([each.seconds(memory_bytes) for each in passes])
     return [min(spent) for spent in zip(*turns, strict=True)]
 
 

@@ -170,14 +170,23 @@ def rounding_of_steps(model: nn.Module) -> dict[str, Setting]:
     >>> rounding_of_steps(nn.Linear(1, 1)), list(rounding_of_steps(nn.Linear(1, 1).bfloat16()))
     ({}, ['warning'])
     """
-    for weight in trainable_parameters(model).values():
-        if weight.dtype.itemsize < torch.float32.itemsize:
-            precision = str(weight.dtype).removeprefix("torch.")
-            return {
-                "warning": f"the steps in which its loss rises are rounded to its weights' {precision}, in "
-                "which small ones are lost; measure it in float32"
-            }
-    return {}
+    if not (precision := half_precision(model)):
+        return {}
+    return {
+        "warning": f"the steps in which its loss rises are rounded to its weights' {precision}, in which "
+        "small ones are lost; measure it in float32"
+    }
+
+
+def half_precision(model: nn.Module) -> str | None:
+    """The precision below float32 of any weights that it has in one.
+
+    >>> half_precision(nn.Linear(1, 1)), half_precision(nn.Linear(1, 1).bfloat16())
+    (None, 'bfloat16')
+    """
+    dtypes = {weight.dtype for weight in trainable_parameters(model).values()}
+    names = [str(each).removeprefix("torch.") for each in dtypes if each.itemsize < torch.float32.itemsize]
+    return min(names, default=None)
 
 
 def takes(quantity: Quantity, source: type) -> bool:
