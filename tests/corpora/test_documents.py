@@ -36,6 +36,19 @@ def test_a_line_or_a_file_of_text_is_a_document(written):
     assert read(path, unit="file") == [("One é.\r\n \nTwo.", "")]
 
 
+def test_lines_that_end_in_carriage_returns_are_not_one_document(written):
+    for name, content in (("a.txt", "One.\rTwo.\r"), ("b.jsonl", '"One."\r"Two."')):
+        with pytest.raises(
+            BadInput, match="is a single line, in which carriage returns .* save it with line"
+        ):
+            read(written(name, content))
+    assert read(written("c.txt", "One.\rTwo.\r\nThree.\r\n")) == [
+        ("One.\rTwo.", ", line 1"),
+        ("Three.", ", line 2"),
+    ]
+    assert read(written("d.txt", "One.\r")) == [("One.", ", line 1")]
+
+
 def test_json_lines_are_objects_or_strings(written):
     lines = [
         json.dumps({"text": "One.\nMore.", "label": 1}),
