@@ -5,6 +5,7 @@ import pytest
 
 from isoloss.corpora.labelled_texts import LabelledTexts, Shares, linked_groups, split_by_hash
 from isoloss.corpora.task_file import read_task
+from isoloss.corpora.token_sentences import read_text_corpus
 from isoloss.errors import BadInput
 
 ROWS = [{"text": f"text {number}", "label": ("bad", "good")[number % 2]} for number in range(200)]
@@ -112,6 +113,14 @@ def test_examples_are_limited_by_their_hash_not_their_place(tmp_path):
     assert set(few.train.texts) == set(again.train.texts)
 
 
+def test_few_examples_of_one_class_are_no_task(tmp_path):
+    rare = [{"text": f"text {number}", "label": int(number % 20 == 1)} for number in range(400)]
+    path = write(tmp_path / "a.jsonl", rare)
+    with pytest.raises(BadInput, match=r"all 8 examples of .* have the label '0'; keep more than 8$"):
+        read_task(path, examples=8)
+    assert set(read_task(path, examples=100).task.train.labels) == {0, 1}
+
+
 def test_columns_may_be_named(tmp_path):
     rows = [{"id": 1, "review": row["text"], "stars": row["label"]} for row in ROWS]
     task = read_task(write(tmp_path / "a.csv", rows), columns=("review", "stars")).task
@@ -137,6 +146,12 @@ def test_numbers_are_classes_in_their_order(tmp_path):
         ("a.jsonl", '{"text": "a", "label": 1}\n[1]\n', "line 2: this is no JSON object"),
         ("a.jsonl", '{"text": "a", "label": 1}\n' + "[" * 100_000, "line 2: this is no JSON object"),
         ("a.jsonl", '{"text": "\\ud800", "label": 1}\n', "line 1: there is half a surrogate pair"),
+        (
+            "a.jsonl",
+            '{"text": ["a", "b"], "label": 1}\n',
+            "row 1: a list is under 'text'; write a row for each",
+        ),
+        ("a.jsonl", '{"text": "a", "label": {"b": 1}}\n', "row 1: an object is under 'label'"),
         ("a.jsonl", "", "has no examples"),
         ("a.csv", "text,label\n", "has no examples"),
         ("a.csv", "text,label\na,1\nb,1\n", "every example of .* has the label '1'"),
@@ -154,6 +169,13 @@ def test_what_is_no_task_is_one_sentence(name, content, sentence, tmp_path):
     with pytest.raises(BadInput, match=sentence) as refusal:
         read_task(tmp_path / name)
     assert "\n" not in str(refusal.value)
+
+
+def test_bytes_are_no_text(tmp_path):
+    path = write(tmp_path / "a.parquet", [{"text": b"a", "label": 0}, {"text": b"b", "label": 1}])
+    for read in (read_task, read_text_corpus):
+        with pytest.raises(BadInput, match="row 1: 'text' holds bytes; save it as a column of text"):
+            read(path)
 
 
 @pytest.mark.parametrize("columns", [("text", "text"), ("text", "text", "label"), ("label", "label")])

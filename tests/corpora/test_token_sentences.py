@@ -1,8 +1,9 @@
+import json
 from dataclasses import replace
 
 import pytest
 
-from isoloss.corpora.answered_texts import texts_with_classes, words_with_classes
+from isoloss.corpora.answered_texts import texts_with_classes, texts_with_labels, words_with_classes
 from isoloss.corpora.token_sentences import (
     CHARACTERS_A_TOKEN,
     TextCorpus,
@@ -96,6 +97,30 @@ def test_half_a_surrogate_pair_is_no_text(tmp_path, read, row):
         read(path)
     path.write_text(row.replace("\\ud800", "\\ud83d\\ude00").replace("\\udc00", "\\ud83d\\ude00"))
     read(path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "answers"),
+    [
+        ([[0], [1], [0, 1], [1, 0], []], [[1, 0], [0, 1], [1, 1], [1, 1], [0, 0]]),
+        ([[0, 1], [1, 0], [0, 0], [1, 1]], [[0, 1], [1, 0], [0, 0], [1, 1]]),
+        ([["bad"], ["good", "bad"], [], [0, 1]], [[1, 0], [1, 1], [0, 0], [0, 1]]),
+    ],
+)
+def test_lists_of_labels_are_numbers_of_classes_where_any_row_has_these(tmp_path, rows, answers):
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(json.dumps({"text": "a", "labels": row}) for row in rows))
+    assert texts_with_labels(path, {"0": 0, "1": 1, "bad": 0, "good": 1}).answers == answers
+
+
+@pytest.mark.parametrize("rows", [[[2], [0, 1, 1]], [[1, 2, 1]], [["2", 2]]])
+def test_a_class_that_is_named_twice_is_refused(tmp_path, rows):
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(json.dumps({"text": "a", "labels": row}) for row in rows))
+    with pytest.raises(
+        BadInput, match="a class is there twice; name the classes of each text, or give all 3 a 1"
+    ):
+        texts_with_labels(path, {"0": 0, "1": 1, "2": 2})
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,14 @@ import re
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import BertConfig, BertForMaskedLM
 
 from isoloss import lab
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
 from isoloss.lab.words import OneLine
 from isoloss.languages.pcfg import PCFG
+from isoloss.languages.random_hmm import random_hmm
 from isoloss.objectives.masked import MaskedObjective
 
 
@@ -108,6 +110,46 @@ def test_what_is_known_of_a_model_can_be_said_afterwards(run: lab.Run, language:
     again = lab.model(run.last, name="wide")
     assert (again.label, again.language, again.seeds) == ("wide, step 40", run.last.language, (1,))
     assert again.tokenizer is run.last.tokenizer
+
+
+def test_a_model_of_more_tokens_is_measured_on_a_language_before_and_after_it_is_trained(
+    language: PCFG,
+) -> None:
+    torch.manual_seed(0)
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    given = BertForMaskedLM(BertConfig(vocab_size=30, max_position_embeddings=12, **size))
+    before = lab.loss(given, on=language, sentences=20, seed=0, progress=lab.silent)
+    flat = lab.flatten(lab.model(given, language=language), steps=1, seed=1, progress=lab.silent)
+    along = lab.loss(flat, sentences=20, seed=0, progress=lab.silent)
+    assert along[0].estimate == before[0].estimate
+    assert not hasattr(given.config, "language_words")
+    assert before.kl is not None
+    # Its scores are nearly those of fresh weights: all 30 tokens are about equally probable.
+    assert before[0].estimate.value == pytest.approx(math.log(30), abs=0.1)
+    wider = random_hmm(words=27, states=4, blocks=1, length=8, seed=0)  # takes all tokens of the same model
+    lab.loss(flat, on=wider, sentences=5, seed=0, progress=lab.silent)
+
+
+def test_a_torch_module_shows_that_it_reads_a_language_in_little_memory_and_is_left_as_it_was() -> None:
+    language = random_hmm(words=500, states=4, blocks=1, length=8, seed=0)
+
+    class Normalised(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.read: list[Tensor] = []
+            self.words, self.norm = nn.Embedding(503, 4), nn.BatchNorm1d(4)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            self.read.append(ids)
+            return self.norm(self.words(ids).flatten(0, 1)).view(*ids.shape, 4) @ self.words.weight.T
+
+    module = Normalised()
+    lab.model(module, language=language)
+    assert set(torch.cat(module.read).flatten().tolist()) == set(range(503))
+    assert {ids.shape[1] for ids in module.read} == {9}
+    assert max(ids.numel() for ids in module.read) < 100  # places, each of which has 503 scores
+    assert module.training
+    assert module.norm.num_batches_tracked == 0
 
 
 def test_a_chart_shows_the_range_of_the_loss(run: lab.Run) -> None:

@@ -13,7 +13,7 @@ from isoloss.corpora.token_sentences import (
     TextCorpus,
     TokenSentence,
     is_filled,
-    refuse_several_in_a_cell,
+    refuse_cells_of_no_text,
     texts_of_table,
 )
 from isoloss.errors import BadInput
@@ -141,19 +141,29 @@ def texts_with_classes(path: Path, numbers: Mapping[str, int]) -> AnsweredCorpus
 def texts_with_labels(path: Path, numbers: Mapping[str, int]) -> AnsweredCorpus:
     """Rows of a text, or of two, and a list of `labels`: the classes, or a 1 or a 0 for every class.
 
-    Raises BadInput as `texts_with_classes` does, and for labels that are no lists.
+    Where a row numbers its classes, as [1] does, all rows do: of two classes, [0, 1] is then both, and
+    elsewhere the second alone. Raises BadInput as `texts_with_classes` does, for labels that are no lists,
+    and for a class that a row names twice.
     """
     texts, cells = _texts_and_labels(path)
     classes = 1 + max(numbers.values())
-    answers = []
-    for row in texts.lines:
-        cell = cells[row - 1]
+    lists = {row: cells[row - 1] for row in texts.lines}
+    for row, cell in lists.items():
         if not isinstance(cell, list):
             raise BadInput(f"{path}, row {row}: the labels are no list; give the list of a text's classes")
-        if len(cell) == classes and all(each in (0, 1) for each in cell):
+    told = {row: len(cell) == classes and all(each in (0, 1) for each in cell) for row, cell in lists.items()}
+    numbered = any(isinstance(each, int) for row, cell in lists.items() if not told[row] for each in cell)
+    answers = []
+    for row, cell in lists.items():
+        if told[row] and not numbered:
             answers.append([int(each) for each in cell])
             continue
-        labels = {_class(each, numbers, path, row) for each in cell}
+        labels = [_class(each, numbers, path, row) for each in cell]
+        if len(set(labels)) < len(labels):
+            raise BadInput(
+                f"{path}, row {row}: a class is there twice; name the classes of each text, or give all "
+                f"{classes} a 1 or a 0 in every row"
+            )
         answers.append([int(number in labels) for number in range(classes)])
     return AnsweredCorpus(texts, answers)
 
@@ -177,7 +187,7 @@ def _rows(path: Path, table: pl.DataFrame, names: Sequence[str]) -> Iterable[tup
     """The columns of texts of these names, row by row. Raises BadInput for a list in place of a text."""
     columns = [table[name].to_list() for name in names]
     for name, cells in zip(names, columns, strict=True):
-        refuse_several_in_a_cell(path, name, cells)
+        refuse_cells_of_no_text(path, name, cells)
     return zip(*columns, strict=True)
 
 

@@ -22,6 +22,7 @@ from isoloss.corpora.labelled_texts import (
     sharing_no_text,
     split_by_hash,
 )
+from isoloss.corpora.token_sentences import refuse_cells_of_no_text
 from isoloss.errors import BadInput, first_line
 from isoloss.files import read_text
 
@@ -66,9 +67,9 @@ def read_task(
     others, and those that share a text with the test set are left out. `examples` keeps at most that many for
     each of training and test (half for validation), by the same hash.
 
-    Raises BadInput, naming the file and the row, for a missing text or label, for fewer than two classes, for
-    labels that are nearly all different, for a class that occurs only in the test set, and for a part that is
-    too small.
+    Raises BadInput, naming the file and the row, for a missing text or label, or a list in its place, for
+    fewer than two classes, or one in the training examples kept, for labels that are nearly all different,
+    for a class that occurs only in the `test` file, and for a part that is too small.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "reviews.jsonl"
@@ -97,14 +98,21 @@ def read_task(
         divided = split_by_hash(path.stem, classes, kept, replace(SHARES, test=0), linked_groups(kept))
         task = replace(divided, test=tested)
     _check(task, path, test)
-    sizes = TaskSizes(examples, examples and examples // 2, examples)
-    return ReadTask(sizes.of(task), notes)
+    kept_of_each = TaskSizes(examples, examples and examples // 2, examples).of(task)
+    if len(learnt := set(kept_of_each.train.labels)) < 2:
+        raise BadInput(
+            f"all {len(kept_of_each.train)} examples of {path} that are kept to learn from have the label "
+            f"'{classes[min(learnt)]}'; keep more than {examples}"
+        )
+    return ReadTask(kept_of_each, notes)
 
 
 def _read(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
     """The text or texts of each row, and its label."""
     table = read_table(path, KIND)
     *texts, label = _columns(table, columns, path)
+    for name in (*texts, label):
+        refuse_cells_of_no_text(path, name, table[name].to_list())
     examples: list[tuple[str, ...]] = []
     for number, row in enumerate(table.select(*texts, label).iter_rows(), start=1):
         *row_texts, named = (_spelled(value) for value in row)

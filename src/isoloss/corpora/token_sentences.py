@@ -193,7 +193,7 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
         raise BadInput(
             f"{path} has no column 'text' or 'sentence', but {there}; rename the one to measure on"
         )
-    refuse_several_in_a_cell(path, named[0], cells[named[0]])
+    refuse_cells_of_no_text(path, named[0], cells[named[0]])
     return [(row, str(cell)) for row, cell in enumerate(cells[named[0]], start=1) if is_filled(cell)]
 
 
@@ -212,9 +212,11 @@ def is_filled(cell: object) -> bool:
     return cell is not None and cell == cell and bool(str(cell).strip())
 
 
-def refuse_several_in_a_cell(path: Path, column: str, cells: Iterable[object]) -> None:
-    """Raise BadInput for a list or an object where a column should hold a text."""
+def refuse_cells_of_no_text(path: Path, column: str, cells: Iterable[object]) -> None:
+    """Raise BadInput for a list, an object or bytes where a column should hold a text."""
     for row, cell in enumerate(cells, start=1):
+        if isinstance(cell, bytes):
+            raise BadInput(f"{path}, row {row}: '{column}' holds bytes; save it as a column of text")
         if isinstance(cell, list | dict):
             kind = "a list" if isinstance(cell, list) else "an object"
             raise BadInput(f"{path}, row {row}: {kind} is under '{column}'; write a row for each text")

@@ -13,7 +13,7 @@ from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus
 from isoloss.curvature.fisher_trace import TRACE_UNIT, fisher_trace
 from isoloss.errors import BadInput
 from isoloss.lab.measured import Measured, Row
-from isoloss.lab.models import Model, Models, in_one_sentence, is_causal, models_of, refuse_misfit
+from isoloss.lab.models import Model, Models, in_one_sentence, is_causal, models_of, reader_of
 from isoloss.lab.words import OneLine, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import named_task
@@ -52,7 +52,7 @@ def loss(
     """
     every, progress = models_of(models), progress or OneLine()
     sentences, seed = whole_number("the number of sentences", sentences), usable_seed(seed)
-    source = _source(every, on)
+    every, source = _readers(every, on)
     with in_one_sentence("the loss"):
         if not isinstance(source, Language):
             batches, on_text = _batches(every, source, sentences, seed)
@@ -84,7 +84,7 @@ def trace(
     """
     every, progress = models_of(models), progress or OneLine()
     sentences, seed = whole_number("the number of sentences", sentences), usable_seed(seed)
-    source = _source(every, on)
+    every, source = _readers(every, on)
     with in_one_sentence("the trace"):
         batches, objective = _batches(every, source, sentences, seed)
         rows = _rows("trace", every, lambda each: _traces(each, batches, objective, seed), progress)
@@ -108,7 +108,7 @@ def probe(
     """
     every, progress = models_of(models), progress or OneLine()
     examples, seed = whole_number("the number of examples", examples), usable_seed(seed)
-    language = _source(every, on)
+    every, language = _readers(every, on)
     if not isinstance(language, Language):
         raise BadInput("a probe's labels are those of a language's task; give a language")
     if not isinstance(task, str):
@@ -174,8 +174,8 @@ def _of_text(found: Model, text: TextCorpus, seed: int) -> SampledBatches:
     return SampledBatches(text, MaskedTokens(), seed, SpecialTokens(pad, int(mask)))
 
 
-def _source(every: Sequence[Model], on: Language | Text | None) -> Language | TextCorpus:
-    """What to measure on, which all models can read and predict alike."""
+def _readers(every: list[Model], on: Language | Text | None) -> tuple[list[Model], Language | TextCorpus]:
+    """The models as readers of what to measure on, which all can read and predict alike, and that."""
     if len({is_causal(each.module) for each in every}) > 1:
         raise BadInput("some models predict masked words and some the next one; measure these apart")
     if on is None:
@@ -187,10 +187,8 @@ def _source(every: Sequence[Model], on: Language | Text | None) -> Language | Te
             )
         (on,) = known.values()
     if isinstance(on, Language):
-        for each in every:
-            refuse_misfit(each, on)
-        return on
-    return _text(every, on)
+        return [reader_of(each, on) for each in every], on
+    return every, _text(every, on)
 
 
 def _text(every: Sequence[Model], on: Text) -> TextCorpus:

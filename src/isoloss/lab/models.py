@@ -1,5 +1,6 @@
 """The models of the laboratory: trained here, read from folders, or handed over; and a folder's language."""
 
+import copy
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -154,7 +155,7 @@ def model(
         raise _no_model(given)
     if language is not None:
         refuse_no_language(language)
-        refuse_misfit(found, language)
+        return reader_of(found, language)
     return found
 
 
@@ -181,7 +182,25 @@ def _no_model(given: object) -> BadInput:
     )
 
 
-def refuse_misfit(found: Model, language: Language) -> None:
+def reader_of(found: Model, language: Language) -> Model:
+    """The model as one that reads the language: of more tokens, it knows which of them are the words.
+
+    It has the same weights; the module that was given is left as it is. Raises BadInput if it cannot read the
+    language.
+    """
+    _refuse_misfit(found, language)
+    words = len(language.vocabulary)
+    if isinstance(found.module, TorchModel):
+        return found
+    if words == getattr(found.module.config, "language_words", number_of_tokens(found.module) - FIRST_WORD):
+        return found
+    module = copy.copy(found.module)
+    module.config = copy.deepcopy(module.config)
+    module.config.language_words = words
+    return replace(found, module=module)
+
+
+def _refuse_misfit(found: Model, language: Language) -> None:
     """Raise BadInput if the model cannot read the sentences of the language."""
     tokens, longest = len(language.vocabulary) + FIRST_WORD, language.maximum_length
     if isinstance(found.module, TorchModel):

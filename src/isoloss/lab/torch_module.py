@@ -1,6 +1,7 @@
 """Any torch module as a model of the laboratory, called as a Hugging Face model is."""
 
 import inspect
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,11 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from isoloss.errors import BadInput, first_line
+from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.objectives.tokens import FIRST_WORD
+
+ROWS_AT_ONCE = 8
+"""Of which a module shows that it reads a language: all at once would score every token squared."""
 
 
 @dataclass
@@ -70,12 +75,17 @@ class TorchModel(PreTrainedModel):
         return Scored(scores, last[-1] if fits else None)
 
     def refuse_misfit(self, tokens: int, longest: int) -> None:
-        """Raise BadInput unless it gives the scores of so many tokens, for sentences of `longest` words."""
-        rows = torch.arange(tokens)[:, None].expand(tokens, longest + 1)
+        """Raise BadInput unless it gives the scores of so many tokens, for sentences of `longest` words.
+
+        Every token is read at some place, a few rows at once; the module is left as it was.
+        """
+        places = longest + 1
+        numbers = torch.arange(places * math.ceil(tokens / places), device=device_of(self)) % tokens
         name = type(self.module).__name__
         try:
-            with torch.no_grad():
-                scores = self(rows, torch.ones_like(rows).bool()).logits
+            with torch.no_grad(), evaluation_mode(self):
+                for rows in torch.split(numbers.view(-1, places), ROWS_AT_ONCE):
+                    scores = self(rows, torch.ones_like(rows).bool()).logits
         except BadInput:
             raise
         except Exception as error:

@@ -23,19 +23,16 @@ from isoloss.lab.models import (
     in_one_sentence,
     model,
     models_of,
-    refuse_misfit,
+    reader_of,
     refuse_no_language,
 )
-from isoloss.lab.torch_module import TorchModel
 from isoloss.lab.words import OneLine, folder_from, number_from, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.models.loading import number_of_tokens
 from isoloss.models.tokenizer import tokenizer_of
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
-from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.polishing import Polished
@@ -66,11 +63,8 @@ class GivenModel:
         return GivenModel(digest_of_weights(module), module)
 
     def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
-        """A copy that knows how many of its tokens are the language's words; see `Architecture.build`."""
-        module = copy.deepcopy(self.module).requires_grad_(True)
-        if not isinstance(module, TorchModel) and number_of_tokens(module) > words + FIRST_WORD:
-            module.config.language_words = words
-        return module
+        """A copy; see `Architecture.build`."""
+        return copy.deepcopy(self.module).requires_grad_(True)
 
 
 def train(
@@ -273,12 +267,11 @@ def _with_language(of: OneModel, language: Language | None) -> tuple[Model, Lang
     if known is None:
         raise BadInput(f"nobody knows the language of {start.label}; say it: language=...")
     refuse_no_language(known)
-    return replace(start, language=known), known
+    return replace(reader_of(start, known), language=known), known
 
 
 def _ready(of: OneModel, language: Language, seed: int) -> Model:
-    start = model(of)
-    refuse_misfit(start, language)
+    start = reader_of(model(of), language)
     if seed in start.seeds:
         raise BadInput(
             f"{start.label} was trained with seed {seed} on the sentences that would be drawn; give another"
