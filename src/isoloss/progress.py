@@ -35,9 +35,14 @@ def part_of(progress: Progress, done: int, parts: int) -> Progress:
 
     >>> part_of(lambda task, completed, total, message="": print(task, completed, total), 1, 4)("fit", 3, 6)
     fit 1.5 4
+
+    A part that consists of nothing is done.
+
+    >>> part_of(lambda task, completed, total, message="": print(task, completed, total), 1, 4)("fit", 0, 0)
+    fit 2 4
     """
 
     def report(task: str, completed: float, total: float, message: str = "") -> None:
-        progress(task, done + completed / total, parts, message)
+        progress(task, done + (completed / total if total else 1), parts, message)
 
     return report

@@ -1,5 +1,6 @@
 """Soft labels against the definition: the expectation over the exact distribution of what a word gives."""
 
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from isoloss.languages.language import Language
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
+from isoloss.languages.sentences import Sentences
 from isoloss.models.lookup_table import LookupTable
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_of
@@ -81,6 +83,30 @@ def test_the_lookup_table_has_the_entropy_as_its_loss(language: Language) -> Non
     entropy = -(distribution.exp() * distribution.clamp(min=-1e9)).sum(1).mean()
     loss = sentence_averaged_loss(MaskedObjective().logits(LookupTable(language), batch), batch)
     assert float(loss) == pytest.approx(float(entropy), abs=1e-5)
+
+
+@pytest.mark.parametrize("sentences_at_once", [1, 3])
+def test_distributions_are_the_same_of_some_sentences_at_a_time(
+    sentences_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    language = LANGUAGES["hmm"]
+    sentences = language.sample(10, torch.Generator().manual_seed(5))
+    generators = (torch.Generator().manual_seed(6) for _ in range(2))
+    whole = SoftLabels().draw_from(language, sentences, next(generators))
+    asked: list[int] = []
+
+    def of_some(some: Sentences) -> torch.Tensor:
+        asked.append(len(some))
+        return type(language).masked_log_probabilities(language, some)
+
+    patched = copy(language)
+    object.__setattr__(patched, "masked_log_probabilities", of_some)
+    bytes_a_sentence = 8 * sentences.ids.shape[1] * len(language.vocabulary)
+    monkeypatch.setattr("isoloss.languages.language.SENTENCES_BYTES", sentences_at_once * bytes_a_sentence)
+    parts = SoftLabels().draw_from(patched, sentences, next(generators))
+    assert max(asked) == sentences_at_once
+    assert sum(asked) == 10
+    assert torch.allclose(parts.soft_targets, whole.soft_targets, rtol=0, atol=1e-7)
 
 
 def test_the_end_of_a_sentence_has_its_probability() -> None:

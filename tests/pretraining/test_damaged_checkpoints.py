@@ -19,7 +19,8 @@ from isoloss.models.tokenizer import load_tokenizer
 from isoloss.pretraining.checkpoint_writing import restore
 from isoloss.pretraining.specification import claim, settings_as_json
 from isoloss.results.checkpoint import latest_checkpoint, read_checkpoint, refuse_damaged, state_name
-from isoloss.results.store import json_digest, write_sealed
+from isoloss.results.run_folder import PLAN_FILE, read_run_folder
+from isoloss.results.store import json_digest, read_sealed, write_sealed
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", TRAINING_STATE])
@@ -128,6 +129,18 @@ def test_a_foreign_training_state_is_refused_in_a_sentence_and_not_run(state: ob
     (checkpoint.folder / STATE_DIGEST).write_text(f"{digest} {json_digest([name, digest])}")
     with pytest.raises(IsolossError, match=r"training_state\.pt is damaged or foreign: it holds no training"):
         restore(read_checkpoint(checkpoint.folder), *trained(1))
+
+
+def test_a_record_of_a_run_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    run, other = tmp_path / "0123456789abcdef", "f" * 64
+    folder = write(run, 5).folder
+    record = read_sealed(folder / RECORD, RECORD)
+    write_sealed(folder / RECORD, record | {"specification_digest": 1}, RECORD)
+    write_sealed(run / PLAN_FILE, {"digest": other}, PLAN_FILE)
+    for reads in (read_checkpoint, refuse_damaged):
+        with pytest.raises(Damaged):
+            reads(folder)
+    assert read_run_folder(run).damage == {"": "holds another run: rename it to ffffffffffffffff"}
 
 
 LOADERS = {

@@ -130,6 +130,12 @@ def test_a_measurement_from_another_run_step_or_place_is_refused(tmp_path):
         at("a", 8).records("0123")
 
 
+def test_a_folder_in_the_place_of_a_file_is_damage(path):
+    path.mkdir(parents=True)
+    with pytest.raises(Damaged, match="delete it to measure again"):
+        read_records(path, "a name")
+
+
 def test_no_file_holds_no_records(path):
     assert read_records(path, path.name) == []
 

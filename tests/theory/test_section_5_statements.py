@@ -92,10 +92,17 @@ def test_a_counterexample_that_is_none_fails():
     assert counterexample_findings(far, strings)[0].verdict == Verdict.NOT_SUPPORTED
 
 
+NAMES = ("two neurons", "split neurons")
+
+
 def test_traces_beside_kinks_of_another_size_fail():
-    rows = [("two neurons", True, 1.01), ("split neurons", True, 1.0)]
-    table = pl.DataFrame(rows, schema=["solution", "nudged", "ratio"], orient="row")
-    assert set(verdicts(nudged_findings(table, 1e-3)).values()) == {Verdict.NOT_SUPPORTED}
+    right = [("two neurons", True, 1.0), ("split neurons", True, 1.5), ("two neurons", False, 7.0)]
+    # One nudge of several, to a smaller or a larger trace.
+    for off in ([], [(1.01, 1.0)], [(0.99, 1.6)]):
+        rows = right + [(name, True, ratio) for each in off for name, ratio in zip(NAMES, each, strict=True)]
+        table = pl.DataFrame(rows, schema=["solution", "nudged", "ratio"], orient="row")
+        found = set(verdicts(nudged_findings(table, 1e-3)).values())
+        assert found == {Verdict.NOT_SUPPORTED if off else Verdict.SUPPORTED}
 
 
 def test_the_papers_half_of_the_second_derivative_fails():

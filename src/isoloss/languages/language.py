@@ -84,6 +84,33 @@ class DistributionsAtPositions(Protocol):
         ...
 
 
+SENTENCES_BYTES = 64 << 20
+"""Of the distributions of several sentences at once, at every position of theirs."""
+
+
+def masked_log_probabilities_at(
+    language: Language, sentences: Sentences, rows: Int[Tensor, " m"], positions: Int[Tensor, " m"]
+) -> Float[Tensor, "m c"]:
+    """log Pr(x_t = w | x_{-t}) for t = positions[j] (from 0) of sentence rows[j], float64, in any language.
+
+    Of one that computes every position of a sentence, at most `SENTENCES_BYTES` are kept beside the result,
+    or one sentence's.
+    """
+    if isinstance(language, DistributionsAtPositions):
+        return language.masked_log_probabilities_at(sentences, rows, positions)
+    n, length = sentences.ids.shape
+    words = len(language.vocabulary)
+    at_once = max(1, SENTENCES_BYTES // max(1, 8 * length * words))
+    if n <= at_once:
+        return language.masked_log_probabilities(sentences)[rows, positions]
+    found = torch.empty(len(rows), words, dtype=torch.float64)
+    for start in range(0, n, at_once):
+        inside = ((start <= rows) & (rows < start + at_once)).nonzero().flatten()
+        of_some = language.masked_log_probabilities(sentences[start : start + at_once])
+        found[inside] = of_some[rows[inside] - start, positions[inside]]
+    return found
+
+
 @runtime_checkable
 class Described(Protocol):
     """Additional interface of languages, and of models behind them, that say of themselves what they are."""

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
-from isoloss.languages.language import DistributionsAtPositions, Language
+from isoloss.languages.language import Language, masked_log_probabilities_at
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch, PretrainingObjective, ScoresBatches
 from isoloss.objectives.evaluation import masked_logits
@@ -151,9 +151,7 @@ class OneMaskedWord:
     ) -> Float[Tensor, "m k"]:
         """See `ExactObjective.log_probabilities`; computes only these if the language can."""
         rows, places = torch.arange(len(sentences)), self.places(sentences, first)
-        if isinstance(language, DistributionsAtPositions):
-            return language.masked_log_probabilities_at(sentences, rows, places)
-        return language.masked_log_probabilities(sentences)[rows, places]
+        return masked_log_probabilities_at(language, sentences, rows, places)
 
     def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
         """See `ExactObjective.outcomes`: the words."""

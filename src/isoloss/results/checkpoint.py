@@ -119,7 +119,8 @@ def specification_digests(run: Path) -> Iterator[str | None]:
     """Of each of the run's checkpoints whose record can be read, the digest of its specification."""
     for checkpoint in checkpoint_folders(run):
         with suppress(Damaged):
-            yield read_sealed(checkpoint / RECORD_FILE, RECORD_FILE).get("specification_digest")
+            digest = read_sealed(checkpoint / RECORD_FILE, RECORD_FILE).get("specification_digest")
+            yield digest if isinstance(digest, str) else None
 
 
 def planned_digest(run: Path) -> str | None:

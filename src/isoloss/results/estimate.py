@@ -84,7 +84,7 @@ class Estimate:
         from scipy.special import stdtrit  # many who estimate ask for no interval
 
         reach = -float(stdtrit(self.degrees_of_freedom, level / 2)) * self.standard_error
-        return max(lowest, self.value - reach), self.value + reach
+        return max(lowest, self.value - reach), max(lowest, self.value + reach)
 
     def p_value(self, bound: float, limit: float = math.inf, lowest: float = -math.inf) -> float:
         """Two-sided, for an expectation of `bound`; 1 if nothing is known.

@@ -93,7 +93,11 @@ def _verified(path: Path, name: str) -> tuple[list[Record], bool]:
     """The records of the file, and whether there are values beside them."""
     if not path.exists():
         return [], False
-    lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.stat().st_size else []
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read ({error.strerror}); delete it to measure again") from error
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
     found = [_parse(line, number, path) for number, line in enumerate(lines, start=1)]
     records, marked = [record for record, _ in found], {marks for _, marks in found}
     beside: dict[str, Setting] = {}

@@ -155,7 +155,7 @@ Json = dict[str, Any]
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "files": dict, "versions": dict, "readings": dict, "labels": dict, "measured": list, "steps": int,
-    "training_loss": (int, float, type(None)),
+    "training_loss": (int, float, type(None)), "specification_digest": (str, type(None)),
 }  # fmt: skip
 """The types of the values whose contents readers access: whoever can write a file can compute its digest."""
 

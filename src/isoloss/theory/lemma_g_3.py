@@ -134,9 +134,14 @@ def rank_finding(length: int) -> Finding:
 
 
 def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, ...]:
-    """Traces over the bound right next to both solutions: columns `solution`, `nudged`, `ratio`."""
-    beside = nudged.filter("nudged").group_by("solution").agg(low=pl.col("ratio").min(), n=pl.len())
-    rows = {row["solution"]: row for row in beside.to_dicts()}
+    """Traces over the bound right next to both solutions: columns `solution`, `nudged`, `ratio`.
+
+    What is told of each is the ratio that is furthest from the one predicted.
+    """
+    ratios = {
+        solution: nudged.filter("nudged", solution=solution)["ratio"].to_numpy()
+        for solution in ("two neurons", "split neurons")
+    }
     two = "Next to the two-neuron solution, which has no kinks, the trace equals the bound (ratio)."
     split = (
         "Next to the split solution, whose flatness comes from kinks, the trace is 3/2 of the bound (ratio)."
@@ -146,10 +151,10 @@ def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, ..
             f"trace_beside_{solution.replace(' ', '_')}",
             sentence,
             SOURCE,
-            rows[solution]["low"],
+            float(ratios[solution][np.abs(ratios[solution] - predicted).argmax()]),
             "equal to",
             predicted,
-            n=rows[solution]["n"],
+            n=len(ratios[solution]),
             tolerance=tolerance,
         )
         for solution, sentence, predicted in (("two neurons", two, 1.0), ("split neurons", split, 1.5))
