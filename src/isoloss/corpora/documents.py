@@ -151,8 +151,8 @@ def _lines(path: Path) -> Iterator[Document]:
                 raise _no_text(path, number) from error
             if number == 1 and "\r" in text.rstrip("\r\n") and not text.endswith("\n"):
                 raise BadInput(
-                    f"{path} is a single line, in which carriage returns are where lines may have ended; save it "
-                    "with line ends of Unix or of Windows"
+                    f"{path} is a single line, in which carriage returns are where lines may have ended; "
+                    "save it with line ends of Unix or of Windows"
                 )
             yield Document(text.rstrip("\r\n"), f"{path}, line {number}")
 
