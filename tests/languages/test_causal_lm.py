@@ -165,7 +165,7 @@ def test_sentences_of_other_lengths():
     probabilities = language.log_probability(wider)
     assert probabilities[0].isneginf()
     assert probabilities[1].isfinite()
-    with pytest.raises(BadInput, match="sentence 1 has 2 words, but every sentence of the language has 4"):
+    with pytest.raises(BadInput, match="sentence 1 has 2 words, the language's have 4"):
         language.masked_log_probabilities(sentences)
     with pytest.raises(BadInput, match="sentence 1 has 5 words, but those of the language have 4"):
         language.next_log_probabilities(Sentences.from_lists([[0] * 5]))

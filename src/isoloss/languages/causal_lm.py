@@ -25,7 +25,7 @@ from isoloss.inference.causal_model import (
 from isoloss.languages.language import Described, Facts
 from isoloss.languages.rule_tables import Bits
 from isoloss.languages.sampling import sentence_keys
-from isoloss.languages.sentences import Sentences, refuse_unknown_words
+from isoloss.languages.sentences import Sentences, refuse_other_lengths, refuse_unknown_words
 from isoloss.languages.task import Task, opening_tasks
 from isoloss.progress import Progress, silent
 from isoloss.seeds import next_shares
@@ -144,13 +144,7 @@ class CausalLM:
         BadInput for an unknown word, a sentence of another length, and a position out of range.
         """
         self._check(sentences)
-        wrong = (sentences.lengths != self.length).nonzero()
-        if len(wrong):
-            row = int(wrong[0])
-            raise BadInput(
-                f"sentence {row + 1} has {int(sentences.lengths[row])} words, but every sentence of the "
-                f"language has {self.length}; give whole sentences"
-            )
+        refuse_other_lengths(sentences, self.length)
         if len(positions) and not 0 <= int(positions.min()) <= int(positions.max()) < self.length:
             raise BadInput(
                 f"positions count from 0 to {self.length - 1}, not {int(positions.min())} to "
