@@ -89,6 +89,7 @@ HUB = {
         PARQUET: {
             "tales/partial-train/0000.parquet": WHOLE,
             "songs/train/0000.parquet": parquet(text=["a song"]),
+            "songs-and-tales/partial-train/0000.parquet": WHOLE,
         },
     },
     "someone/torn": {

@@ -3,7 +3,12 @@ from dataclasses import replace
 
 import pytest
 
-from isoloss.corpora.answered_texts import texts_with_classes, texts_with_labels, words_with_classes
+from isoloss.corpora.answered_texts import (
+    AnsweredCorpus,
+    texts_with_classes,
+    texts_with_labels,
+    words_with_classes,
+)
 from isoloss.corpora.token_sentences import (
     CHARACTERS_A_TOKEN,
     TextCorpus,
@@ -121,6 +126,15 @@ def test_a_class_that_is_named_twice_is_refused(tmp_path, rows):
         BadInput, match="a class is there twice; name the classes of each text, or give all 3 a 1"
     ):
         texts_with_labels(path, {"0": 0, "1": 1, "2": 2})
+
+
+def test_a_target_that_is_cut_counts_as_cut():
+    tokenizer = word_tokenizer(["a", "b"], maximum_length=50)
+    corpus = AnsweredCorpus(TextCorpus(["a b", "a " * 30, "b"], [1, 2, 3]), ["b " * 40, "b", "a " * 6])
+    found = corpus.read_by(tokenizer, 8).sentences([0, 1, 2])
+    assert [sentence.cut for sentence in found] == [True, True, False]
+    assert [len(sentence.answer) for sentence in found] == [8, 2, 7]
+    assert not any(sentence.cut for sentence in corpus.read_by(tokenizer, None).sentences([0, 1, 2]))
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 """Models as folders with cards, and on a hub."""
 
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub.constants
 import pytest
 import torch
 from receiving_hub import receiving_hub
 from torch import nn
+from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
 from isoloss import lab
 from isoloss.errors import BadInput, IsolossError
@@ -84,6 +86,18 @@ def test_a_card_has_no_number_of_another_model_of_the_same_name(
     ]
     again = lab.save(run.last, tmp_path / "saved")
     assert f"| {measured[0].estimate} |" in model_card(lab.model(again), [measured])
+
+
+@pytest.mark.parametrize("kind", [(BertForMaskedLM, BertConfig), (GPT2LMHeadModel, GPT2Config)])
+def test_a_saved_model_is_known_by_what_was_measured_before(
+    language: PCFG, tmp_path: Path, kind: tuple[Any, Any]
+) -> None:
+    of, configuration = kind
+    given = of(configuration(vocab_size=20, hidden_size=16, num_hidden_layers=1, num_attention_heads=2))
+    measured = lab.trace(given, on=language, sentences=5, seed=0, progress=lab.silent)
+    again = lab.model(lab.save(lab.model(given), tmp_path / "saved"))
+    for model in (lab.model(given), lab.model(given, language=language), again):
+        assert f"| {measured[0].estimate} |" in model_card(model, [measured])
 
 
 def test_what_cannot_be_saved_is_said(run: lab.Run, tmp_path: Path) -> None:

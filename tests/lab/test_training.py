@@ -15,6 +15,7 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 from isoloss import lab
 from isoloss.errors import BadInput, IsolossError
 from isoloss.lab.models import refuse_no_language
+from isoloss.lab.network import digest_of_network
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.loading import load_masked_language_model
@@ -82,6 +83,47 @@ def test_whole_numbers_of_numpy_are_those_of_python(language: PCFG) -> None:
     assert lab.loss(run, sentences=batch, seed=one)[0].estimate.n == 8
     assert lab.probe(run, "prefix-8", examples=np.int16(50), seed=one)[0].estimate.n == 50
     assert list(lab.sentences(language, steps[1], seed=one)) == list(lab.sentences(language, 3, seed=1))
+
+
+def of_equal_weights(make: Callable[[], nn.Module]) -> nn.Module:
+    torch.manual_seed(0)
+    return make()
+
+
+class Scaled(Layered):
+    """The same weights, and another network for each scale and activation."""
+
+    def __init__(self, scale: float, activation: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.scale, self.activation = scale, activation
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.activation(self.scale * self.words(ids)))
+
+
+def test_another_network_of_equal_weights_is_another_run(language: PCFG, tmp_path: Path) -> None:
+    networks = [
+        of_equal_weights(make)
+        for make in (
+            Layered,
+            lambda: Scaled(1.0, torch.tanh),
+            lambda: Scaled(2.0, torch.tanh),
+            lambda: Scaled(2.0, torch.sigmoid),
+            lambda: nn.Sequential(nn.Embedding(9, 8), nn.ReLU(), nn.Linear(8, 9)),
+            lambda: nn.Sequential(nn.Embedding(9, 8), nn.Tanh(), nn.Linear(8, 9)),
+            bert,
+            lambda: bert(num_attention_heads=4),
+        )
+    ]
+    for number, network in enumerate(networks):
+        for other in networks[number + 1 :]:
+            assert digest_of_network(network) != digest_of_network(other)
+    first, last = networks[4:6]
+    run = lab.train(language, first, steps=2, seed=1, folder=tmp_path / "run", progress=lab.silent)
+    again = lab.train(language, first, steps=2, seed=1, folder=tmp_path / "run", progress=lab.silent)
+    assert same_weights(again.last.module, run.last.module)
+    with pytest.raises(BadInput, match=r"holds another run: its architecture\.network is"):
+        lab.train(language, last, steps=2, seed=1, folder=tmp_path / "run", progress=lab.silent)
 
 
 @pytest.mark.parametrize("module", [Layered, bert, lambda: bert(vocab_size=30)])

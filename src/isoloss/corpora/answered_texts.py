@@ -57,20 +57,24 @@ class AnsweredCorpus:
         return replace(self, texts=self.texts.read_by(tokenizer, longest))
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
+        """See `Corpus.sentences`; one is cut too if its answer was longer."""
         answers = (self._in_numbers(self.answers[number]) for number in numbers)
-        found = zip(self.texts.sentences(numbers), answers, strict=True)
-        return [replace(sentence, answer=answer) for sentence, answer in found]
+        return [
+            replace(sentence, answer=answer, cut=sentence.cut or cut)
+            for sentence, (answer, cut) in zip(self.texts.sentences(numbers), answers, strict=True)
+        ]
 
-    def _in_numbers(self, answer: int | Sequence[int] | str) -> Sequence[int]:
+    def _in_numbers(self, answer: int | Sequence[int] | str) -> tuple[Sequence[int], bool]:
+        """The answer in numbers, and whether it was longer."""
         if isinstance(answer, int):
-            return (answer,)
+            return (answer,), False
         if not isinstance(answer, str):
-            return answer
-        longest = self.texts.longest
-        ids: list[int] = self.texts.tokenizer(
-            text_target=answer, truncation=longest is not None, max_length=longest
-        )["input_ids"]
-        return ids
+            return answer, False
+        tokenizer, longest = self.texts.tokenizer, self.texts.longest
+        whole: list[int] = tokenizer(text_target=answer, verbose=False)["input_ids"]
+        if longest is None or len(whole) <= longest:
+            return whole, False
+        return tokenizer(text_target=answer, truncation=True, max_length=longest)["input_ids"], True
 
 
 @dataclass(frozen=True, eq=False)

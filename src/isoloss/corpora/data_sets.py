@@ -206,8 +206,9 @@ class HubDataSet:
         """Whether of these rows the hub has made Parquet files of the first gigabytes alone."""
         path, _, configuration = self.name.partition(":")
         files = _files_at(path, PARQUET) if self._version == PARQUET else []
+        beginning = f"{configuration}/" if configuration else ""
         mark = f"/partial-{self.split}/"
-        return any(file.startswith(configuration) and mark in file for file in files)
+        return any(file.startswith(beginning) and mark in file for file in files)
 
     @cached_property
     def digest(self) -> str:

@@ -1,4 +1,4 @@
-"""Labelled texts: a downstream task on real text, and its parts, of which no two share a text."""
+"""Labelled texts: a downstream task on real text, and its parts, of which no two share an example."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -55,9 +55,11 @@ class LabelledTexts:
 
 @dataclass(frozen=True)
 class TextTask:
-    """Classification of real text: the names of its classes, and examples of which no two parts share a text.
+    """Classification of real text: the names of its classes, and examples, each of which is in one part.
 
-    `validation` chooses a fine-tuned model's settings; `test` is used only once.
+    Whether two parts may share one text of a pair is up to the source: a file of a user's shares none
+    (`linked_groups`), while GLUE's own parts do, as do claims about several pages. `validation` chooses a
+    fine-tuned model's settings; `test` is used only once.
     """
 
     name: str

@@ -1,7 +1,6 @@
 """The models of the laboratory: trained here, read from folders, or handed over; and a folder's language."""
 
 import copy
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput, IsolossError, first_line
+from isoloss.lab.network import digest_of_network, digest_of_weights
 from isoloss.lab.torch_module import TorchModel
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import read_language
@@ -57,8 +57,8 @@ class Model:
 
     @property
     def digest(self) -> str:
-        """A digest of its weights, which names may not tell from others."""
-        return digest_of_weights(self.module)
+        """A digest of its weights and of its network: models of one name may be different ones."""
+        return f"{digest_of_weights(self.module)}-{digest_of_network(self.module)}"
 
     @property
     def label(self) -> str:
@@ -226,15 +226,6 @@ def refuse_no_language(language: object) -> None:
             f"{language!r:.60} is no language; give one, such as isoloss.headline_grammar() or "
             "isoloss.read_pcfg(file)"
         )
-
-
-def digest_of_weights(module: nn.Module) -> str:
-    """A hexadecimal digest of the names and values of a module's weights, and of its buffers."""
-    digest = hashlib.sha256()
-    for name, weight in module.state_dict().items():
-        digest.update(name.encode())
-        digest.update(weight.detach().cpu().float().numpy().tobytes())
-    return digest.hexdigest()
 
 
 def is_causal(module: nn.Module) -> bool:

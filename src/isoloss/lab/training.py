@@ -19,13 +19,13 @@ from isoloss.lab.models import (
     Models,
     OneModel,
     Run,
-    digest_of_weights,
     in_one_sentence,
     model,
     models_of,
     reader_of,
     refuse_no_language,
 )
+from isoloss.lab.network import digest_of_network, digest_of_weights
 from isoloss.lab.words import OneLine, folder_from, number_from, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -52,15 +52,19 @@ FAR = 1.5
 
 @dataclass(frozen=True)
 class GivenModel:
-    """An `Architecture` that is a model already there; `weights` is a digest of what it starts from."""
+    """An `Architecture` that is a model already there.
+
+    `weights` is a digest of what it starts from, and `network` one of what it computes from its weights.
+    """
 
     weights: str
+    network: str
     module: PreTrainedModel = field(compare=False, repr=False)
 
     @staticmethod
     def of(module: PreTrainedModel) -> "GivenModel":
         """The architecture that is this model."""
-        return GivenModel(digest_of_weights(module), module)
+        return GivenModel(digest_of_weights(module), digest_of_network(module), module)
 
     def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
         """A copy; see `Architecture.build`."""

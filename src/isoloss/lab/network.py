@@ -1,0 +1,80 @@
+"""Digests of a model: of its weights, and of what its network computes from them."""
+
+import hashlib
+import inspect
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+
+LIBRARIES = ("torch", "transformers", "isoloss")
+"""Whose modules are told by their names and settings; of others the code is looked at too."""
+OF_NO_NETWORK = ("architectures", "dtype", "torch_dtype", "transformers_version", "language_words")
+"""Settings of a configuration that tell how it was written, and of which tokens a language is."""
+
+
+def digest_of_weights(module: nn.Module) -> str:
+    """A hexadecimal digest of the names and values of a module's weights, and of its buffers."""
+    digest = hashlib.sha256()
+    for name, weight in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(weight.detach().cpu().float().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def digest_of_network(module: nn.Module) -> str:
+    """A hexadecimal digest of what a module computes from its weights: its layers, settings and code.
+
+    Functions that its classes' methods call elsewhere are not looked at.
+
+    >>> digest_of_network(nn.Sequential(nn.ReLU())) == digest_of_network(nn.Sequential(nn.Tanh()))
+    False
+    >>> digest_of_network(nn.Dropout(0.1)) == digest_of_network(nn.Dropout(0.1))
+    True
+    """
+    told = [repr(module)]
+    if isinstance(module, PreTrainedModel):
+        settings = module.config.to_dict()
+        told += [f"{name}: {settings[name]!r}" for name in sorted(settings) if _is_told(name)]
+    kinds = {type(each): None for each in module.modules()}
+    told += [setting for each in module.modules() for setting in _settings(each)]
+    told += [_code(each) for kind in kinds for base in kind.__mro__ for each in _own_methods(base)]
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+
+def _settings(module: nn.Module) -> Iterator[str]:
+    """Numbers, texts and functions that a module keeps, those of transformers in their configuration."""
+    library = _library(type(module))
+    for name, value in sorted(vars(module).items()):
+        if name == "training" or library == "transformers" or (library in LIBRARIES and name.startswith("_")):
+            continue
+        if isinstance(value, int | float | str):
+            yield f"{name}: {value!r}"
+        elif callable(value):
+            yield f"{name}: {_code(value)}"
+
+
+def _is_told(name: str) -> bool:
+    return name not in OF_NO_NETWORK and not name.startswith("_")
+
+
+def _own_methods(kind: type) -> list[FunctionType]:
+    if kind is object or _library(kind) in LIBRARIES:
+        return []
+    return [each for each in vars(kind).values() if isinstance(each, FunctionType)]
+
+
+def _library(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
+def _code(function: Any) -> str:
+    """The source of a function; where there is none, what Python made of it, or its name."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        code = getattr(function, "__code__", None)
+        name = getattr(function, "__qualname__", type(function).__name__)
+        return name if code is None else repr((code.co_code, code.co_names, code.co_varnames))
