@@ -32,8 +32,9 @@ class Polished:
     `held_out` sentences, fixed ones of the run's language, their own KL decides, asked for every
     `asked_every` steps where a batch's is at most `asked_below` times the divergence; the weights are then
     those on the straight way from the look before, where it was still above, at which it is `divergence`, or
-    those of the first look if it is below already: a model whose KL falls fast needs a larger `asked_below`.
-    Without any, the average decides.
+    those of the first look if it is below already: a model whose KL falls fast needs a larger `asked_below`,
+    or `goes_back`, by which weights are kept every `asked_every` steps to go back to, and the first ones too,
+    whether they are looked at or not. Without any, the average decides.
 
     Steps before `least_steps` are made in any case: a model that is below `divergence` from the outset first
     moves away, as others do, and then comes back to it. A run that ends first says so by its exact loss.
@@ -52,6 +53,7 @@ class Polished:
     asked_every: int = field(default=10, metadata=ONLY_WHEN_CHANGED)
     cycles: int = field(default=1, metadata=ONLY_WHEN_CHANGED)
     asked_below: float = field(default=2.0, metadata=ONLY_WHEN_CHANGED)
+    goes_back: bool = field(default=False, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.divergence) and self.divergence > 0):
@@ -87,7 +89,7 @@ class PolishingRule:
         self.weight, self.average, self.steps = 0.0, 0.0, 0
         self.is_polished = False
         self.before: list[Tensor] = []
-        """Weights at the last look at the held-out sentences."""
+        """Weights to go back to, most often those at the last look at the held-out sentences."""
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
         """See `UpdateRule.step`; once polished, the loss of the batch without an update."""
@@ -114,12 +116,13 @@ class PolishingRule:
             return False
         if not self.settings.held_out:
             return self.divergence <= wanted
-        if of_batch > self.settings.asked_below * wanted or self.steps % self.settings.asked_every:
-            return False
-        if mean_divergence(self.training, self._held_out) <= wanted:
+        is_due = self.steps % self.settings.asked_every == 0
+        is_asked = is_due and of_batch <= self.settings.asked_below * wanted
+        if is_asked and mean_divergence(self.training, self._held_out) <= wanted:
             self._go_back_to(wanted)
             return True
-        self.before = [weight.detach().clone() for weight in self.training.model.parameters()]
+        if is_asked or (self.settings.goes_back and (is_due or self.steps == 1)):
+            self.before = [weight.detach().clone() for weight in self.training.model.parameters()]
         return False
 
     def _go_back_to(self, wanted: float) -> None:
