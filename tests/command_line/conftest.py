@@ -25,6 +25,29 @@ def flatness(models, monkeypatch, capsys):
     return partial(answer, capsys, "flatness")
 
 
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """The folder of `save_compared`."""
+    from compared_folders import save_compared
+
+    folder = tmp_path_factory.mktemp("models")
+    save_compared(folder)
+    return folder
+
+
+@pytest.fixture
+def compare(compared, monkeypatch, capsys, tmp_path):
+    """`isoloss compare` in that folder, called with its arguments, and a page in `tmp_path` if no other."""
+    from called import answer
+
+    monkeypatch.chdir(compared)
+
+    def command(*arguments, output=tmp_path / "report.html"):
+        return answer(capsys, "compare", *arguments, "--output", output)
+
+    return command
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder of three runs written by hand: two of one language, and one of another that is unfinished."""

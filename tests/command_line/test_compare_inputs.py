@@ -1,0 +1,105 @@
+"""`isoloss compare`: models, texts and settings that it refuses, in a sentence each."""
+
+import re
+
+import pytest
+import torch
+from compared_folders import TASK, TEXT, save
+from transformers import AutoModelForMaskedLM
+
+import isoloss.measurements.compared_checkpoints as compared_module
+from isoloss.models.transformers import GPT2Transformer, Shape
+
+
+@pytest.mark.parametrize("wrong", ["none/of/these", "mute", "maskless"])
+def test_a_mistake_in_the_last_name_is_told_before_the_first_weights_are_read(wrong, compare, monkeypatch):
+    def read(*_):
+        raise AssertionError("weights were read")
+
+    monkeypatch.setattr(compared_module.Models, "load", read)
+    code, _, told = compare("a", "b", wrong, *TASK)
+    assert (code, told.count("\n")) == (2, 1)
+    assert wrong in told
+
+
+@pytest.mark.usefixtures("_nothing_painted")
+def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(compare, compared, tmp_path):
+    model = AutoModelForMaskedLM.from_pretrained(compared / "b")
+    with torch.no_grad():
+        model.cls.predictions.bias[:] = float("nan")
+    save(model, tmp_path / "diverged")
+    code, _, told = compare("a", str(tmp_path / "diverged"), *TEXT)
+    assert code == 2
+    assert told.count("\n") == 1
+    assert re.search(r"scores for \S*diverged, the sentence of line \d+, are not finite", told)
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["a", *TASK], "name two checkpoints or more"),
+        (["a", "b"], "say what to compare on"),
+        (["a", "./a", *TASK], "a and ./a are one checkpoint"),
+        (["a", "copy-of-a", *TASK], "a and copy-of-a hold the same weights"),
+        (["a", "mute", *TASK], "mute has no trained language head"),
+        (["a", "none/of/these", *TASK], "there is no folder none/of/these"),
+        (["a", "text.txt", *TASK], "text.txt is a file"),
+        (["a", "maskless", *TASK], "the tokenizer of maskless has no mask token"),
+        (["a", "b", "--text", "blank.txt"], "blank.txt is empty"),
+        (["a", "b", "--text", "one.txt"], "has a single sentence"),
+        (["a", "b", "--text", "none.txt"], "there is no file none.txt"),
+        (["a", "b", "--text", "text.txt", "--dataset", "x"], "--text or --dataset"),
+        (["a", "b", "--task", "unlabelled.jsonl"], "has no column 'label'"),
+        (["a", "b", "--task", "single.jsonl"], "every example of single.jsonl has the label 'early'"),
+        (["a", "b", "--text", "text.txt", "--fine-tune"], "there is no task"),
+        (["a", "b", "--text", "text.txt", "--task-examples", "8"], "there is no task"),
+        (["a", "b", "--text", "text.txt", "--task-length", "64"], "there is no task"),
+        (["a", "b", *TASK, "--task-length", "7"], "--task-length must leave at least 8 tokens"),
+        (["a", "b", *TASK, "--sentences", "9"], "there is no text to measure on: give --text FILE"),
+        (["a", "b", *TASK, "--quantity", "unit_trace"], "there is no text to measure on"),
+        (["a", "b", *TASK, "--seed", "-1"], "--seed must be"),
+        (["a", "b", *TEXT, "--mask-rate", "0"], "mask rate must be above 0"),
+        (["a", "b", *TEXT, "--same-loss", "2"], "share of the loss"),
+        (["a", "b", *TEXT, "--seconds", "0"], "--seconds must be above 0"),
+    ],
+)
+def test_mistakes_are_one_sentence_each_before_any_work(arguments, sentence, compare, tmp_path):
+    code, written, told = compare(*arguments)
+    assert (code, written) == (2, "")
+    assert sentence in told
+    assert told.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_report_is_html_that_can_be_written(compare, tmp_path):
+    assert "names an HTML file" in compare("a", "b", *TASK, output=tmp_path / "report")[2]
+    (tmp_path / "file").write_text("")
+    assert (
+        "is a file, where a folder is needed"
+        in compare("a", "b", *TASK, output=tmp_path / "file" / "report.html")[2]
+    )
+
+
+def test_a_text_of_the_name_of_the_records_is_not_replaced(compare, tmp_path):
+    text = tmp_path / "report.jsonl"
+    text.write_text('{"text": "a b"}\n{"text": "c d"}\n')
+    code, written, told = compare("a", "b", "--text", text)
+    assert (code, written, told.count("\n")) == (2, "", 1)
+    assert "report.jsonl would be replaced by the page's records, and is no whole file of records" in told
+    assert text.read_text() == '{"text": "a b"}\n{"text": "c d"}\n'
+
+
+def test_words_that_a_tokenizer_does_not_know_are_named(compare, compared, tmp_path):
+    """Only a language's own words: its tokenizer replaces none."""
+    from isoloss.models.tokenizer import word_tokenizer
+
+    folders = []
+    for seed in (0, 1):
+        folders.append(str(tmp_path / f"language-{seed}"))
+        GPT2Transformer(Shape(8, 2, 1, 8)).build(4, 8, seed).save_pretrained(folders[-1])
+        word_tokenizer(list("wxyz"), 8).save_pretrained(folders[-1])
+    code, _, told = compare(*folders, *TASK)
+    assert code == 2
+    assert "cannot encode" in told
+    assert told.count("\n") == 1
