@@ -42,7 +42,7 @@ def show(options: ShowOptions) -> int:
 
     found = find_run(options.run, options.results)
     refuse_without_specification(found)
-    code = report_damage([found])
+    code = max(report_damage([found]), _report_damaged_files(found))
     if options.json:
         print(json.dumps(whole_run_as_json(found), ensure_ascii=False))
         return code
@@ -51,6 +51,22 @@ def show(options: ShowOptions) -> int:
         print(f"\n{_checkpoint_line(checkpoint)}")
         if checkpoint.records:
             table_console().print(_table(checkpoint))
+    return code
+
+
+def _report_damaged_files(run: "StoredRun") -> int:
+    """Name on stderr the files that are damaged beside a checkpoint's whole record; 1 if any is, else 0."""
+    from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
+
+    whole = {checkpoint.step for checkpoint in run.checkpoints if checkpoint.content}
+    code = 0
+    for folder in checkpoint_folders(run.folder):
+        try:
+            if int(folder.name) in whole:
+                read_checkpoint(folder)
+        except Damaged as error:
+            print(error, file=sys.stderr)
+            code = 1
     return code
 
 

@@ -147,23 +147,24 @@ def polish(
 
     Models polished to equal KL have as much left to learn, and may differ in flatness. AdamW at `rate` with a
     cosine decay over at most `steps` steps; KL is that on held-out sentences, the same for equal seeds. A
-    model that does not get there is returned with a warning. Raises BadInput as `flatten` does.
+    model that does not get there, or was there already, is returned with a warning. Raises BadInput as
+    `flatten` does.
     """
     start, known = _with_language(of, language)
     to, rate = number_from("the divergence to polish to", to), number_from("the rate", rate)
     called = name or f"{start.name}, polished"
     lasting = replace(_lasting(steps, batch, seed, [steps]), horizon=None)
     descent = AdamW(rate, warm_up_steps=max(1, lasting.steps // 40), weight_decay=0.0, decay="cosine")
-    rule = Polished(to, descent, held_out=HELD_OUT)
+    rule = Polished(to, descent, held_out=HELD_OUT, goes_back=True)
     ready = _ready(start, known, lasting.seed)
     polished = _run(ready, known, True, rule, lasting, called, None, progress).last
     evaluation = EvaluationSet.draw(known, HELD_OUT, lasting.seed, objective=polished.objective)
     reached = float(exact_loss(polished.module, polished.objective, evaluation).kl.mean())
-    if reached > FAR * to:
-        warnings.warn(
-            f"{called} came to {reached:.2g} nats of KL, not {to:.2g}, in {lasting.steps:,} steps; give more",
-            stacklevel=2,
+    if not to / FAR <= reached <= FAR * to:
+        what_to_do = (
+            f"in {lasting.steps:,} steps; give more" if reached > to else "to begin with; polish to less"
         )
+        warnings.warn(f"{called} came to {reached:.2g} nats of KL, not {to:.2g}, {what_to_do}", stacklevel=2)
     return replace(polished, step=None)
 
 

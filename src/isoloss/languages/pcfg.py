@@ -70,7 +70,7 @@ class PCFG:
         if self.longest is None:
             raise BadInput(
                 f"{self.grammar.source}: the grammar is recursive and its sentences have no longest; "
-                "give a maximum length"
+                "give a maximum length (--maximum-length, or `maximum_length` in Python)"
             )
         return self.longest
 

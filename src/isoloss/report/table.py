@@ -208,7 +208,7 @@ def tree_picture(root: TreeNode) -> Markup:
     ... class Leaf:
     ...     label: str
     ...     children: tuple = ()
-    >>> tree_picture(Leaf("S", (Leaf("a"), Leaf("b")))).count("<line")
+    >>> tree_picture(Leaf("S", (Leaf("a"), Leaf("b")))).count("<path")
     2
     """
     nodes = _top_down(root)
@@ -248,7 +248,10 @@ def _top_down(root: TreeNode) -> list[_Node]:
 
 
 def _lines_and_labels(nodes: Sequence[_Node], depth: int) -> Iterator[str]:
-    """SVG elements: words side by side at the bottom, every other node over the middle of its children."""
+    """SVG elements: words side by side at the bottom, every other node over the middle of its children.
+
+    An edge to a word goes straight down from beside the word's siblings, so that it crosses no other.
+    """
     words = (TREE_MARGIN + (place + 0.5) * WORD_WIDTH for place in count())
     for node in nodes:
         if node.last is None:
@@ -260,8 +263,12 @@ def _lines_and_labels(nodes: Sequence[_Node], depth: int) -> Iterator[str]:
         y = TREE_MARGIN + (depth if node.last is None else node.level) * LEVEL_HEIGHT
         if node.parent is not None:
             above = TREE_MARGIN + node.parent.level * LEVEL_HEIGHT
+            beside = (
+                TREE_MARGIN + node.level * LEVEL_HEIGHT - 13
+            )  # of which no other part of the tree is below
+            down = f" V{y - 13:g}" if beside < y - 13 else ""
             yield (
-                f'<line x1="{node.parent.x:g}" y1="{above + 7:g}" x2="{node.x:g}" y2="{y - 13:g}" '
+                f'<path d="M{node.parent.x:g} {above + 7:g} L{node.x:g} {beside:g}{down}" fill="none" '
                 'stroke="currentColor" stroke-width="1" opacity="0.55"/>'
             )
         style = 'font-style="italic"' if node.last is None else 'font-weight="600"'
