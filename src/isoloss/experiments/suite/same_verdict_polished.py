@@ -8,7 +8,7 @@ from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.suite.flatten_polish import ON_FEW_SEEDS, SEEDS, flatten_polish
 from isoloss.experiments.suite.same_verdict import OnSetsOfSeeds
 
-NIGHT_SEEDS = (*range(81, 91), *range(273, 281), *range(351, 361), 626, 627)
+NIGHT_SEEDS = (*range(641, 651), 689, 690, *range(726, 734), *range(801, 811))
 ON_SETS = OnSetsOfSeeds(ON_FEW_SEEDS, len(SEEDS["laptop"]))
 
 
@@ -38,6 +38,7 @@ EXPERIMENT = Design(
             (*range(126, 131), *range(136, 141), *range(166, 171), *range(436, 441), *range(496, 501)),
             tuple(range(56, 81)),
             (*range(3, 11), *range(251, 273)),
+            (*range(81, 91), *range(273, 281), *range(351, 361), 626, 627),
         )
     },
     findings=ON_SETS.findings,
