@@ -7,12 +7,13 @@ from functools import partial
 
 import pytest
 from called import output_of
-from compared_folders import TASK, TEXT
+from compared_folders import TASK, TEXT, save
 
 import isoloss.measurements.comparison_plan as plan_module
 import isoloss.measurements.on_sentences.local_learning_coefficient as llc_module
 from isoloss.cli import main
 from isoloss.results.record import read_records
+from tiny_text_models import text_model
 
 
 def records(written):
@@ -63,6 +64,44 @@ def test_everything_is_measured_side_by_side_in_one_file(compare, capsys, tmp_pa
     assert outside == {"data:"}
     assert "isoloss compare a b --text text.txt --task task.jsonl --fine-tune" in html
     assert "Not everything" not in html
+
+
+def loss_of_first(written):
+    return records(written)["pretraining_loss", "a"]["value"]
+
+
+def examples_cut(written):
+    return records(written)["linear_probe_accuracy", "a"]["settings"]["cut"]
+
+
+def same_loss(written):
+    return answers(written)["loss", "a", "b"]
+
+
+@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.parametrize(
+    ("option", "value", "measured_on", "told"),
+    [
+        ("--mask-rate", "0.6", TEXT, loss_of_first),
+        ("--seed", "7", TEXT, loss_of_first),
+        ("--task-length", "8", TASK, examples_cut),
+        ("--same-loss", "0.9", TEXT, same_loss),
+    ],
+)
+def test_an_option_changes_what_is_measured_or_told(option, value, measured_on, told, compare):
+    usual, other = (
+        output_of(compare("a", "b", *measured_on, *more, "--json")) for more in ((), (option, value))
+    )
+    assert told(usual) != told(other)
+
+
+@pytest.mark.usefixtures("_nothing_painted")
+def test_models_of_different_lengths_read_what_the_shortest_can(compare, tmp_path):
+    short = str(tmp_path / "short")
+    save(text_model(positions=8), short)
+    found = records(output_of(compare("a", short, *TEXT, "--json")))
+    cut = [found["pretraining_loss", name]["settings"]["cut"] for name in ("a", short)]
+    assert cut[0] == cut[1] > 0
 
 
 @pytest.mark.usefixtures("_nothing_painted")

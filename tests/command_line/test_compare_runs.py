@@ -82,6 +82,21 @@ def test_the_conclusion_says_at_which_step_each_number_is(tmp_path: Path, capsys
     assert "a higher trace (1 ± 0 nats, at step 10)." in shown
 
 
+@pytest.mark.parametrize(
+    ("traces", "told"),
+    [
+        ([5.5, 7.5], "no clear difference in trace (1.5 ± 1.0 nats)"),
+        ([6.5, 8.5], "a higher trace (2.5 ± 1.0 nats)"),
+    ],
+)
+def test_a_difference_within_two_errors_is_not_clear(
+    traces: list[float], told: str, tmp_path: Path, capsys: Capture
+) -> None:
+    write_run(tmp_path, "aaaa1111", trace={40: [5.0, 5.0]})
+    write_run(tmp_path, "aabb2222", trace={40: traces})
+    assert told in output_of(answer(capsys, "compare-runs", "aaaa", "aabb", "--results", tmp_path))
+
+
 def test_a_later_trace_of_the_enlarged_models_is_not_taken_for_the_runs(
     tmp_path: Path, capsys: Capture
 ) -> None:

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 from called import output_of, refused
-from flatness_folders import WORDS, save
+from flatness_folders import WORDS, records, save
 from safetensors.torch import load_file, save_file
 
 from isoloss.command_line.options import GIBIBYTE, memory_bytes
@@ -20,6 +20,14 @@ def models(models):
     (models / "one.jsonl").write_text("[3, 4]\n")
     (models / "table.jsonl").write_text('{"first": "a b", "second": "c"}\n' * 9)
     return models
+
+
+@pytest.mark.parametrize(("option", "value"), [("--mask-rate", "0.6"), ("--seed", "7")])
+def test_another_choice_of_masks_changes_the_trace(option, value, flatness):
+    asked = ("bert", "--text", "text.txt", "--sentences", "20", "--json")
+    usual, other = (records(output_of(flatness(*asked, *more))) for more in ((), (option, value)))
+    trace = "fisher_trace", "bert", None
+    assert usual[trace]["value"] != other[trace]["value"]
 
 
 def test_lines_too_long_are_cut_and_said(flatness, models):

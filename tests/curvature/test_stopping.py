@@ -10,7 +10,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.results.estimate import sample_mean
+from isoloss.results.estimate import Estimate, sample_mean
 from tiny_models import ARCHITECTURES, tiny_model
 
 BATCH = ragged_batches.one_mask()
@@ -44,6 +44,11 @@ def test_it_stops_at_the_relative_error_and_never_before_the_fewest():
     assert 625 <= sentences <= 631
     equal = torch.ones(1200)
     assert measured(equal, Stopping(relative_error=0.02))[1] == -(-FEWEST // 6) * 6
+
+
+def test_the_fewest_are_enough_and_one_less_is_not():
+    reasons = [Stopping(0.1).reason([Estimate(1.0, 0.01, n)], n, 0.0) for n in (FEWEST - 1, FEWEST)]
+    assert reasons == [None, "the requested relative error was reached"]
 
 
 def test_budgets():

@@ -100,6 +100,18 @@ def test_the_models_hessian_against_a_dense_one(architecture, basis_bytes):
     assert found.estimate.standard_error == pytest.approx(float(forms.std() / 6**0.5), rel=1e-4)
 
 
+@pytest.mark.parametrize(("share", "converged"), [(0.5, False), (2.0, True)])
+def test_it_has_converged_where_the_residual_is_within_the_tolerance(share, converged):
+    measure = partial(
+        hessian_top_eigenvalue,
+        *(partly_frozen(ARCHITECTURES[0]), [ragged_batches.several_masks()], OBJECTIVE),
+        most_products=4,
+    )
+    few = measure(tolerance=1e-9)
+    found = measure(tolerance=share * few.residual / few.estimate.value)
+    assert (found.residual, found.converged) == (few.residual, converged)
+
+
 def test_tolerances_that_make_no_sense_are_refused():
     model = tiny_model(ARCHITECTURES[0], ragged_batches.WORDS, ragged_batches.LENGTH)
     with pytest.raises(BadInput, match="tolerance must be above 0 and below 1, not 0"):

@@ -161,6 +161,8 @@ def test_pruning_removes_the_smallest():
     assert kept[kept != 0].abs().min() >= model.weight[kept == 0].abs().max()
     assert torch.equal(kept[kept != 0], model.weight[kept != 0])
     assert not differences(model, Pruning(0.01))
+    of_a_quarter = model.weight + differences(model, Pruning(0.25))["weight"]
+    assert int((of_a_quarter == 0).sum()) == 9  # of 8.75
 
 
 def test_noise_has_the_deviation_that_it_says():

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, combinations
 
 import numpy as np
@@ -183,6 +184,15 @@ def test_premises_use_up_nothing_of_the_effects_confidence() -> None:
     assert [among[0].confidence, among[2].confidence] == [CONFIDENCE, CONFIDENCE]
 
 
+def test_what_is_withdrawn_uses_up_nothing_of_the_effects_confidence() -> None:
+    runs = runs_changing_by([-2.0, -1.9, -2.1, -2.0, -1.8])
+    alone = judge([falling()], runs)
+    effect, withdrawn = judge([falling(), replace(falling(), withdrawn="Nothing would decide it.")], runs)
+    assert [effect] == alone
+    assert (withdrawn.family, withdrawn.confidence) == (1, CONFIDENCE)
+    assert decided_in_one_family([withdrawn, effect]) == 1
+
+
 def test_an_equivalence_is_decided_by_the_bound_that_is_nearest() -> None:
     (judgement,) = judge([falling(within(1.0))], runs_changing_by([0.6, 0.4, 0.7, 0.2, 0.5]))
     (of_nearest,) = judge([falling(below(1.0))], runs_changing_by([0.6, 0.4, 0.7, 0.2, 0.5]))
@@ -202,6 +212,14 @@ def test_an_open_claim_says_how_many_seeds_would_decide_it() -> None:
     (hopeless,) = judge([falling()], runs_changing_by([1.0, -1.0]))
     (undefined,) = judge([falling()], runs_changing_by([-1.0, float("nan")]))
     assert [each.seeds_needed for each in (decided, hopeless, undefined)] == [None] * 3
+
+
+def test_among_others_an_open_claim_needs_the_seeds_that_decide_it_at_its_own_level() -> None:
+    runs = runs_changing_by([-2.0, 1.0, -1.5, 0.4, -0.6])
+    (alone,), (among_three, *_) = judge([falling()], runs), judge([falling()] * 3, runs)
+    assert alone.seeds_needed is not None
+    assert among_three.seeds_needed is not None
+    assert among_three.seeds_needed > alone.seeds_needed
 
 
 def mean_of_those_known(runs: Sequence[pl.DataFrame]) -> float:

@@ -104,6 +104,12 @@ def test_accuracy_and_excess_loss_are_read_off() -> None:
     assert excess_loss(found) == pytest.approx(1.0)
 
 
+def test_what_the_control_gains_is_no_gain_of_the_drift() -> None:
+    gained = pl.col("accuracy") + pl.when(pl.col("drift") == "control").then(0.1).otherwise(0.0)
+    found = [run.with_columns(accuracy=gained) for run in runs(by_tau, points=3.0)]
+    assert points_per_halving(found) == pytest.approx(3.0)
+
+
 def test_a_change_of_loss_counts_wherever_it_is_largest() -> None:
     found = runs(by_tau)
     worse = [

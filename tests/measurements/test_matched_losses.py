@@ -79,19 +79,29 @@ def test_at_a_checkpoint_the_error_takes_the_slope_before_it_as_that_of_its_step
     assert first.standard_error == pytest.approx(found.standard_error)
 
 
+@pytest.mark.parametrize("counts", [(50, 20), (20, 50)])
+def test_between_checkpoints_the_fewer_sentences_count(counts: tuple[int, int]) -> None:
+    estimates = tuple(Estimate(value, 0.1, n) for value, n in zip((3.0, 2.0), counts, strict=True))
+    assert StepCurve("run", (100, 200), estimates).at(150).n == 20
+
+
 @pytest.mark.parametrize(
-    ("error", "threshold", "verdict"),
+    ("errors", "threshold", "verdict"),
     [
-        (0.001, 0.05, Verdict.SUPPORTED),
-        (0.001, 0.02, Verdict.NOT_SUPPORTED),
-        (0.02, 0.04, Verdict.INCONCLUSIVE),
+        ((0.001, 0.001), 0.05, Verdict.SUPPORTED),
+        ((0.001, 0.001), 0.02, Verdict.NOT_SUPPORTED),
+        ((0.02, 0.02), 0.04, Verdict.INCONCLUSIVE),
+        ((0.001, 0.02), 0.05, Verdict.INCONCLUSIVE),
+        ((0.02, 0.001), 0.05, Verdict.INCONCLUSIVE),
+        ((0.01, 0.01), 0.055, Verdict.INCONCLUSIVE),  # which either error alone would decide
     ],
 )
 def test_the_verdict_takes_the_error_of_the_spread_into_account(
-    error: float, threshold: float, verdict: Verdict
+    errors: tuple[float, float], threshold: float, verdict: Verdict
 ) -> None:
     points = tuple(
-        MatchedCheckpoint(run, 100, Estimate(loss, error, 50)) for run, loss in (("a", 1.0), ("b", 1.03))
+        MatchedCheckpoint(run, 100, Estimate(loss, error, 50))
+        for run, loss, error in zip("ab", (1.0, 1.03), errors, strict=True)
     )
     assert MatchedLosses(points, threshold).verdict is verdict
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from hand_made_runs import write_measurement, write_run
 from isoloss.errors import BadInput
+from isoloss.results.estimate import jackknifed
 from isoloss.results.record import STRENGTHS, Record
 from isoloss.results.run_folder import measurements_at
 from isoloss.stored_runs.run_comparison import differences_at_loss, differences_at_steps, different_settings
@@ -140,11 +142,16 @@ def test_the_error_at_one_loss_is_the_spread_over_repetitions(tmp_path: Path) ->
     assert errors.mean(axis=1) == pytest.approx(spread, rel=0.3)
 
 
-@pytest.mark.parametrize(("loss", "expected"), [(1.6, 0.8), (None, 1.0)])
+@pytest.mark.parametrize(
+    ("loss", "expected", "seed"),
+    [(1.6, 0.8, 0), (None, 1.0, 0), (None, 1.0, 4)],
+    ids=["a loss given", "the second's lowest", "the first's lowest"],
+)
 def test_at_one_loss_errors_are_of_the_same_sentences(
-    loss: float | None, expected: float, tmp_path: Path
+    loss: float | None, expected: float, seed: int, tmp_path: Path
 ) -> None:
-    drawn = draw(np.random.default_rng(2))
+    """Against the jackknife over the sentences of either set."""
+    drawn = draw(np.random.default_rng(seed))
     runs = [stored_run(write_run(tmp_path, name, **drawn[name])) for name in ("first", "second")]
     matched, (trace,) = differences_at_loss(*runs, loss)
     assert trace.paired
@@ -152,7 +159,26 @@ def test_at_one_loss_errors_are_of_the_same_sentences(
     assert trace.difference.n == N
     error = trace.difference.standard_error
     assert abs(trace.difference.value - expected) < 4 * error
-    assert 0 < error < 0.1 * 1.5 * 4 / N**0.5  # deviations by the slope of the trace in the loss
+    losses, traces = (
+        np.array([[run[what][step] for step in STEPS] for run in drawn.values()])
+        for what in ("loss", "trace")
+    )
+    of_losses = [trace_difference(np.delete(losses, one, axis=2), traces, loss) for one in range(N)]
+    of_traces = [trace_difference(losses, np.delete(traces, one, axis=2), loss) for one in range(N)]
+    parts = (jackknifed(0.0, torch.tensor(each)).standard_error for each in (of_losses, of_traces))
+    assert error == pytest.approx(math.hypot(*parts), rel=1e-3)
+
+
+def trace_difference(losses: np.ndarray, traces: np.ndarray, loss: float | None) -> float:
+    """Of two runs where their mean losses fall to `loss`; both (run, step, sentence)."""
+    curves, log_steps = losses.mean(axis=2), np.log(STEPS)
+    wanted = curves.min(axis=1).max() if loss is None else loss
+    there = [np.interp(-wanted, -curve, log_steps) for curve in curves]
+    first, second = (
+        np.interp(log_step, log_steps, values.mean(axis=1))
+        for log_step, values in zip(there, traces, strict=True)
+    )
+    return float(second - first)
 
 
 def test_at_one_loss_without_kept_values(tmp_path: Path) -> None:

@@ -162,6 +162,13 @@ def test_conditions(results: Path, conditions: list[str], found: list[str]) -> N
     assert names(runs_where(runs_in(results), [condition(text) for text in conditions])) == found
 
 
+@pytest.mark.parametrize(
+    ("text", "holds"), [("tied=true", True), ("tied!=true", False), ("tied=1", False), ("tied>0", False)]
+)
+def test_yes_and_no_are_no_numbers(text: str, holds: bool) -> None:
+    assert condition(text).holds([True]) == holds
+
+
 def test_conditions_that_are_none() -> None:
     assert condition("learning_rate <= 1e-3") == Condition("learning_rate", "<=", "1e-3")
     for text in ("width", "=3", "width>", "", "width==3", "width=>3", "width<>3"):

@@ -78,6 +78,7 @@ def test_the_last_doubling_begins_between_two_checkpoints() -> None:
     assert LastDoubling("kl", "loss")([run]) == pytest.approx(0.1 / 1.1)  # step 6 is half way from 3 to 12
     assert LastDoubling("kl")([run]) == pytest.approx(0.5)
     assert math.isnan(LastDoubling("kl")([run.tail(1)]))
+    assert math.isnan(LastDoubling("kl")([run.tail(2).with_columns(step=pl.Series([8, 10]))]))
 
 
 def test_parts_of_the_runs() -> None:

@@ -205,9 +205,12 @@ def test_it_agrees_with_the_regression_of_another_library() -> None:
 
 
 def test_only_checkpoints_near_the_groups_lowest_loss_count() -> None:
-    """Far from it everything is different: there accuracy rises with the trace."""
+    """Far from it everything is different: there accuracy rises with the trace.
+
+    Their losses are all within 2 % of 1.402, and 1.45 is not, though it is within 2 % of the mean of all.
+    """
     runs = made_up(-2.0, -1.0)
-    far = [run.with_columns(loss=pl.lit(3.0), accuracy=pl.col("trace") / 100) for run in runs]
+    far = [run.with_columns(loss=pl.lit(1.45), accuracy=pl.col("trace") / 100) for run in runs]
     mixed = [pl.concat(pair) for pair in zip(runs, far, strict=True)]
     assert PartialSlope("seed", window=0.02)(mixed) == PartialSlope("seed", window=0.02)(runs)
     assert PartialSlope("seed")(mixed) != pytest.approx(PartialSlope("seed")(runs), abs=0.1)

@@ -19,9 +19,9 @@ from isoloss.experiments.statistics.same_loss import (
 def run_of(
     rule: str, seed: int, losses: list[float], traces: list[float], accuracies: list[float] | None = None
 ) -> pl.DataFrame:
-    """Checkpoints at steps that double."""
+    """Checkpoints at steps that double; the loss's own error, also that of the entropy, is not to be used."""
     columns = {"loss": losses, "trace": traces, "accuracy": accuracies or [0.5] * len(losses)}
-    errors = {"kl_error": 0.001, "trace_error": 1.0, "accuracy_error": 0.01}
+    errors = {"loss_error": 1.0, "kl_error": 0.001, "trace_error": 1.0, "accuracy_error": 0.01}
     told = {"run": f"{rule}-{seed}", "rule": rule, "seed": seed, "complete": True}
     steps = [100 * 2**i for i in range(len(losses))]
     return pl.DataFrame(

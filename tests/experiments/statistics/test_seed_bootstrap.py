@@ -1,10 +1,11 @@
 import itertools
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
-from isoloss.experiments.statistics.seed_bootstrap import DRAWS, Resamples, cluster_estimate
+from isoloss.experiments.statistics.seed_bootstrap import DRAWS, Resamples, SeedBootstrap, cluster_estimate
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 3, 4])
@@ -87,3 +88,10 @@ def test_an_undefined_resample_counts_as_the_farthest() -> None:
 
 def test_no_spread_but_rounding_is_none() -> None:
     assert cluster_estimate(0.3, 0.3 + 1e-17 * np.arange(10), Resamples.of(3)).standard_error == 0
+
+
+def test_a_run_drawn_twice_is_two_runs() -> None:
+    """A statistic that groups rows by run finds as many groups in every resample."""
+    runs = [pl.DataFrame({"run": [f"run {seed}"], "seed": [seed]}) for seed in (1, 2, 3)]
+    found = SeedBootstrap.of(runs).estimate(lambda frames: pl.concat(frames)["run"].n_unique())
+    assert (found.value, found.standard_error) == (3, 0)

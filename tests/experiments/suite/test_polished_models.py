@@ -53,7 +53,7 @@ def test_each_language_is_judged_by_the_flagships_claims_on_seeds_of_its_own(sca
 
 @pytest.mark.parametrize(
     ("name", "widths", "elsewhere"),
-    [("flatten-polish", [48, 64, 48, 64, 48], "gpu"), ("figure-1", [32, 48, 32, 48, 32, 48], "night")],
+    [("flatten-polish", [48, 64, 48, 64, 48, 64], "gpu"), ("figure-1", [32, 48, 32, 48, 32, 48], "night")],
 )
 def test_each_seed_has_one_of_the_sizes_in_turn_at_laptop_and_all_elsewhere(
     name: str, widths: list[int], elsewhere: ScaleName
