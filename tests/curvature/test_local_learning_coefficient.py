@@ -6,7 +6,8 @@ import pytest
 import ragged_batches
 import torch
 
-from isoloss.curvature.local_learning_coefficient import local_learning_coefficient
+from isoloss.curvature.derivatives import MeasuredParameters
+from isoloss.curvature.local_learning_coefficient import LocalLearningCoefficient, local_learning_coefficient
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
@@ -109,6 +110,31 @@ def test_chains_that_have_not_settled_are_told():
     )
     assert found.drift.value > 0
     assert "not settled" in found.warning
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_drift_either_way_is_told(sign):
+    by_chain, drifts = (torch.tensor(values, dtype=torch.float64) for values in ((9.9, 10.1), (3.9, 4.1)))
+    found = LocalLearningCoefficient(by_chain, sign * drifts, 10.0, 0.1, 1.0, 64, MeasuredParameters(99, ()))
+    assert f"changed by {4 * sign}" in found.warning
+
+
+def by_chain(**settings):
+    model = Function(lambda w: 0.5 * w.square().sum(), [0.0] * 3)
+    return local_learning_coefficient(model, [sentences(64)], model, chains=2, step=0.01, **settings).by_chain
+
+
+def test_the_first_steps_are_not_counted():
+    """The mean over six draws is that over the first four and over those after a burn-in of four."""
+    whole, first, later = (
+        by_chain(burn_in=burn_in, draws=draws) for burn_in, draws in ((0, 6), (0, 4), (4, 2))
+    )
+    torch.testing.assert_close(6 * whole, 4 * first + 2 * later)
+
+
+def test_another_seed_has_other_chains_and_so_has_every_chain():
+    one, other = (by_chain(burn_in=0, draws=3, seed=seed) for seed in (4, 5))
+    assert len(torch.cat([one, other]).unique()) == 4
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -98,6 +98,11 @@ def test_a_batch_is_the_mean_of_its_sentences(model) -> None:
     assert torch.allclose(whole, (parts[0] + parts[1]) / 2)
 
 
+def test_another_seed_draws_other_signs(model) -> None:
+    one, other = (fisher_trace_gradient(model, MASKED, batch(2), seed=seed) for seed in (1, 2))
+    assert not torch.allclose(one, other)
+
+
 def test_products_with_the_fisher_information_are_those_of_the_dense_matrix(model) -> None:
     masked = batch(3)
     dense = dense_fisher(model, masked)

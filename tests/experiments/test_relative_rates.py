@@ -1,5 +1,6 @@
 """Rates as shares of the stable one: measured at the start, and the time that goes with them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.drift_runs import RATE, RelativeSchedule, RelativeSGD
 from isoloss.experiments.languages import headline_grammar
 from isoloss.experiments.schedules import Schedule, first_step
-from isoloss.measurements.derived_traces import StableRateQuantity
+from isoloss.measurements.derived_traces import StableRateQuantity, stable_rate
 from isoloss.measurements.quantity import Subject
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
@@ -16,8 +17,10 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.update_rule import Training
 from isoloss.progress import silent
 from isoloss.results.checkpoint import read_checkpoint
+from isoloss.results.estimate import Estimate
 
 LANGUAGE = headline_grammar()
 STABLE_RATE = StableRateQuantity(sentences=16, seed=900)
@@ -50,6 +53,20 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nothing interrupts, at half of the stable rate."""
     return trained(tmp_path_factory.mktemp("whole"), HALF, start)
+
+
+def test_the_stable_rate_is_that_of_the_batch_asked_for(start: Path) -> None:
+    subject, sixteen = Subject("", MaskedObjective(), {}, LANGUAGE), replace(STABLE_RATE, batch=16)
+    drawn = sixteen.draw(LANGUAGE, MaskedObjective(), silent)
+    record = sixteen.measure(load_masked_language_model(start), drawn, subject, silent).records[0]
+    top, trace = (Estimate(float(record.settings[name]), 0.0, 9) for name in ("top_eigenvalue", "trace"))
+    assert record.value == pytest.approx(stable_rate(top, trace, 16).value)
+
+
+def test_the_rate_is_constant_from_the_first_step_on() -> None:
+    model = MODEL.build(len(LANGUAGE.vocabulary), LANGUAGE.maximum_length, seed=0)
+    training = Training(model, MaskedObjective(), LANGUAGE, 0, 100, 16)
+    assert HALF.optimiser.descent(training).warm_up_steps == 0
 
 
 def test_the_rate_is_a_share_of_the_stable_one_where_the_run_starts(

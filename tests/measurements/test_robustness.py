@@ -1,9 +1,11 @@
 """Damage to the weights against what second order says, rounding against its definition, and siblings."""
 
 import copy
+from itertools import product
 
 import pytest
 import torch
+from transformers import PreTrainedModel
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.weight_changes import rounded_to
@@ -11,6 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.languages import decided_grammar, small_hmm
 from isoloss.languages.dyck import dyck
 from isoloss.languages.grammar import Symbol
+from isoloss.languages.language import Language
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -19,6 +22,7 @@ from isoloss.measurements.robustness import (
     SecondLanguageQuantity,
     WeightDamageQuantity,
     average_of,
+    first_step_at,
     rounded,
     sibling,
 )
@@ -26,9 +30,12 @@ from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining.descent import AdamW
+from isoloss.pretraining.flatness_regularised import weight_noise
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
 from isoloss.progress import silent
+from isoloss.results.estimate import sample_mean
+from isoloss.seeds import derived_seed
 
 
 def test_rounding_is_to_the_nearest_of_the_levels() -> None:
@@ -67,11 +74,40 @@ def test_every_strength_has_its_column_and_the_model_is_left_as_it_was() -> None
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
 
 
+def untrained(language: Language) -> PreTrainedModel:
+    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
+    return architecture.build(len(language.vocabulary), language.maximum_length, seed=0)
+
+
+def kl_of(model: PreTrainedModel, language: Language) -> torch.Tensor:
+    """Of each of 20 sentences drawn with seed 1."""
+    return exact_loss(model, MaskedObjective(), EvaluationSet.draw(language, 20, seed=1)).kl
+
+
+def test_noise_is_the_mean_over_draws_and_both_their_signs() -> None:
+    language = decided_grammar()
+    model = untrained(language)
+    quantity = WeightDamageQuantity(20, 1, noises=(0.1, 1.0), bits=(), draws=3)
+    drawn = quantity.draw(language, SoftLabels(), silent)
+    records = quantity.measure(model, drawn, Subject("model", SoftLabels(), {}, language), silent).records
+    for record, noise in zip(records, quantity.noises, strict=True):
+        pairs = torch.zeros(3, dtype=torch.float64)
+        for draw, sign in product(range(3), (1, -1)):
+            moved = copy.deepcopy(model)
+            with torch.no_grad():
+                weights = list(moved.parameters())
+                for weight, shift in zip(weights, weight_noise(weights, 1, draw), strict=True):
+                    weight += sign * noise * shift
+            pairs[draw] += kl_of(moved, language).mean() / 2
+        expected = sample_mean(pairs)
+        assert record.value == pytest.approx(expected.value, rel=1e-4)
+        assert record.standard_error == pytest.approx(expected.standard_error, rel=1e-2)
+
+
 @pytest.mark.slow
 def test_small_noise_costs_half_its_variance_times_the_trace() -> None:
     language = pcfg(laptop_grammar(0))
-    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
-    model = architecture.build(len(language.vocabulary), language.maximum_length, seed=0)
+    model = untrained(language)
     training = Training(model, SoftLabels(), language, 0, 400, 64)
     rule = AdamW(5e-3, warm_up_steps=20, weight_decay=0.0, decay="cosine").build(training)
     with Stream(language, SoftLabels(), 64, 0).batches(0, 400) as batches:
@@ -92,8 +128,7 @@ def test_small_noise_costs_half_its_variance_times_the_trace() -> None:
 
 def test_a_model_learns_the_second_language_and_is_left_as_it_was() -> None:
     language = decided_grammar()
-    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
-    model = architecture.build(len(language.vocabulary), language.maximum_length, seed=0)
+    model = untrained(language)
     before = [weight.detach().clone() for weight in model.parameters()]
     rule = AdamW(1e-2, warm_up_steps=2, weight_decay=0.0)
     quantity = SecondLanguageQuantity(50, 1, rule, steps=30, batch_size=32, every=10, target=0.3)
@@ -103,9 +138,51 @@ def test_a_model_learns_the_second_language_and_is_left_as_it_was() -> None:
     assert all(map(torch.equal, before, model.parameters()))
     assert set(columns) == set(quantity.column_names)
     evaluation = EvaluationSet.draw(sibling(language, 1), 50, seed=1)
-    untrained = float(exact_loss(model, MaskedObjective(), evaluation).kl.mean())
-    assert float(str(columns["second_kl"])) < untrained
+    untuned = float(exact_loss(model, MaskedObjective(), evaluation).kl.mean())
+    assert float(str(columns["second_kl"])) < untuned
     assert 0 < float(str(columns["second_steps"])) <= 30
+
+
+def test_each_number_of_the_second_language_is_that_of_its_models() -> None:
+    """Two copies, each trained for two steps on sentences of its own."""
+    language = decided_grammar()
+    second, model = sibling(language, 1), untrained(language)
+    before = float(kl_of(model, second).mean())
+    target, rule = before - 0.05, AdamW(1e-2, warm_up_steps=1, weight_decay=0.0)
+    tuned, steps = [], []
+    for number in (0, 1):
+        copied, seed = copy.deepcopy(model).train(), derived_seed(1, "second language", number)
+        trained = rule.build(Training(copied, MaskedObjective(), second, seed, 2, 8))
+        curve = [(0, before)]
+        with Stream(second, MaskedObjective(), 8, seed).batches(0, 2) as batches:
+            for step in (1, 2):
+                trained.step(next(batches), step)
+                curve.append((step, float(kl_of(copied, second).mean())))
+        steps.append(first_step_at(curve, target))
+        tuned.append(copied)
+    halfway = [average_of(model, each) for each in tuned]
+    expected = {
+        "second_steps": steps,
+        "second_kl": [kl_of(each, second).mean() for each in tuned],
+        "forgotten_kl": [kl_of(each, language).mean() for each in tuned],
+        "averaged_kl": [kl_of(each, language).mean() for each in halfway],
+        "averaged_second_kl": [kl_of(each, second).mean() for each in halfway],
+        "merged_second_kl": kl_of(average_of(*tuned), second).tolist(),
+    }
+    quantity = SecondLanguageQuantity(20, 1, rule, steps=2, batch_size=8, every=1, target=target)
+    drawn = quantity.draw(language, SoftLabels(), silent)
+    records = quantity.measure(model, drawn, Subject("model", SoftLabels(), {}, language), silent).records
+    assert [record.quantity for record in records] == list(expected)
+    for record in records:
+        estimate = sample_mean(torch.tensor(expected[record.quantity], dtype=torch.float64))
+        found = (record.value, record.standard_error)
+        assert found == pytest.approx((estimate.value, estimate.standard_error), rel=1e-3), record.quantity
+
+
+@pytest.mark.parametrize(("target", "step"), [(1.2, 0), (1.0, 0), (0.5, 5), (0.25, 10), (0.2, 10)])
+def test_the_first_step_at_a_target(target: float, step: float) -> None:
+    """At the start, between two points, at one, and where it is not reached."""
+    assert first_step_at([(0, 1.0), (10, 0.25)], target) == pytest.approx(step)
 
 
 def test_the_average_of_two_models_is_that_of_their_weights() -> None:

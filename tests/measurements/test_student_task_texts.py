@@ -78,7 +78,9 @@ def test_a_pair_is_cut_where_it_is_longer_and_each_token_knows_its_text() -> Non
 
 def test_tokens_never_generated_are_masked_and_nothing_else() -> None:
     reader = student()
-    plain, masked = (reader.read(TEXTS, 100, policy).inputs.ids for policy in ("untrained", "mask"))
+    read, with_masks = (reader.read(TEXTS, 100, policy) for policy in ("untrained", "mask"))
+    assert with_masks.coverage == read.coverage < 1
+    plain, masked = read.inputs.ids, with_masks.inputs.ids
     generated = plain < FIRST_WORD + 8
     assert torch.equal(masked[generated], plain[generated])
     assert (masked[~generated] == MASK).all()

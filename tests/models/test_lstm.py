@@ -13,7 +13,7 @@ from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.fine_tuning_run import load_classifier
 from isoloss.measurements.task_sentences import sentence_features
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS
+from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS, BidirectionalLSTM
 from isoloss.models.transformers import parameter_count
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import tokens_of_words
@@ -46,6 +46,14 @@ def test_padding_changes_nothing_and_plain_operations_are_torchs(model):
         assert not plain[row, length + 1 :].any()
     features = sentence_features(model, RAGGED).view(4, LENGTH, 8)
     torch.testing.assert_close(features, plain[:, 1:])
+
+
+@pytest.mark.parametrize("present", [None, torch.tensor([[True] * 4, [True, True, False, False]])])
+def test_dropout_is_applied_in_training_alone(present):
+    layers, x = BidirectionalLSTM(8, 1, 0.5, 1e-5), torch.randn(2, 4, 8)
+    assert not torch.equal(layers(x, present), layers(x, present))
+    layers.eval()
+    assert torch.equal(layers(x, present), layers(x, present))
 
 
 def test_every_vector_depends_on_the_whole_sentence(model):

@@ -2,6 +2,7 @@
 
 import hashlib
 import multiprocessing
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -105,6 +106,19 @@ class FailingLanguage(MarkovLanguage):
         if self.good == 0:
             raise self.error("the language cannot be sampled")
         object.__setattr__(self, "good", self.good - 1)
+        return super().sample(n, generator)
+
+
+@dataclass(frozen=True)
+class DiesInAWorker(MarkovLanguage):
+    """Kills every process but `parent` that samples sentences."""
+
+    parent: int = 0
+    digest: str = "dies"
+
+    def sample(self, n: int, generator: torch.Generator) -> Sentences:
+        if os.getpid() != self.parent:
+            os.kill(os.getpid(), signal.SIGKILL)
         return super().sample(n, generator)
 
 

@@ -2,17 +2,15 @@
 
 import os
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from markov_language import MarkovLanguage
-from runs import FORK, LANGUAGE, kill_at_random_moments, outcome, small
+from runs import FORK, LANGUAGE, DiesInAWorker, kill_at_random_moments, outcome, small
 
 from isoloss.errors import IsolossError
-from isoloss.languages.sentences import Sentences
 from isoloss.pretraining.loop import pretrain
 
 LONG = small(steps=200)
@@ -61,19 +59,8 @@ def test_killed_in_the_middle_of_a_checkpoint(name: str, undisturbed: Path, tmp_
     assert outcome(tmp_path) == outcome(undisturbed)
 
 
-@dataclass(frozen=True)
-class _DiesInAWorker(MarkovLanguage):
-    parent: int = 0
-    digest: str = "dies"
-
-    def sample(self, n: int, generator: torch.Generator) -> Sentences:
-        if os.getpid() != self.parent:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().sample(n, generator)
-
-
 def test_a_run_whose_worker_was_killed_says_so_and_goes_on_without(tmp_path: Path) -> None:
-    language = _DiesInAWorker(parent=os.getpid())
+    language = DiesInAWorker(parent=os.getpid())
     specification = replace(small(), language_digest="dies")
     with pytest.raises(IsolossError, match="worker process that prepares batches was killed"):
         pretrain(specification, language, tmp_path, workers=1)

@@ -9,12 +9,14 @@ import torch
 from markov_language import MarkovLanguage
 from runs import LANGUAGE, FailingLanguage, interrupted_at, outcome, small
 
+import isoloss.pretraining.loop as loop_module
 from isoloss.errors import BadInput, IsolossError
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.processes import Alone
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.stream import Stream
 from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
@@ -172,6 +174,26 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
         assert read_checkpoint(folder).step < step
         model = load_masked_language_model(folder)
         assert all(bool(weight.isfinite().all()) for weight in model.parameters())
+
+
+def test_every_process_has_dropout_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Second(Alone):
+        number = 1
+
+    seeded: list[tuple[object, ...]] = []
+    monkeypatch.setattr(loop_module, "seed_dropout", lambda *call: seeded.append(call))
+    specification = replace(small(seed=4), steps=2, update_rule=AdamW(warm_up_steps=0), checkpoint_steps=(2,))
+    pretrain(specification, LANGUAGE, tmp_path, processes=Second())
+    assert seeded == [(4, step, torch.device("cpu"), 1) for step in (1, 2)]
+
+
+def test_weights_that_the_last_step_makes_infinite_are_no_checkpoint(tmp_path: Path) -> None:
+    """The loss before that step is finite, and none is computed after it."""
+    rule = AdamW(learning_rate=1e39, warm_up_steps=0)
+    specification = replace(small(seed=4), steps=1, update_rule=rule, checkpoint_steps=(1,))
+    with pytest.raises(IsolossError, match="a weight is infinite or not a number at step 1 of the run with"):
+        pretrain(specification, LANGUAGE, tmp_path)
+    assert not checkpoint_folders(tmp_path)
 
 
 def test_what_a_language_refuses_reaches_the_caller_and_the_run_goes_on(

@@ -1,14 +1,11 @@
 import os
-import signal
-from dataclasses import dataclass
 
 import pytest
 import torch
 from markov_language import MarkovLanguage
-from runs import LANGUAGE, FailingLanguage
+from runs import LANGUAGE, DiesInAWorker, FailingLanguage
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.stream import Stream
@@ -117,18 +114,8 @@ def test_a_programming_error_is_not_dressed_up() -> None:
         next(batches)
 
 
-@dataclass(frozen=True)
-class _KillsItsWorker(MarkovLanguage):
-    parent: int = 0
-
-    def sample(self, n: int, generator: torch.Generator) -> Sentences:
-        assert os.getpid() != self.parent
-        os.kill(os.getpid(), signal.SIGKILL)
-        return super().sample(n, generator)
-
-
 def test_a_killed_worker_gives_one_sentence() -> None:
-    stream = Stream(_KillsItsWorker(parent=os.getpid()), MaskedObjective(), 10_000, 0)
+    stream = Stream(DiesInAWorker(parent=os.getpid()), MaskedObjective(), 10_000, 0)
     with (
         pytest.raises(IsolossError, match="worker process that prepares batches was killed"),
         stream.batches(0, 10, workers=1) as batches,

@@ -2,9 +2,7 @@ import math
 
 import polars as pl
 import pytest
-import torch
 
-from isoloss.errors import BadInput
 from isoloss.experiments.dyck_continuations import ADVERSARY, AT, PLAIN
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.dyck_transfer import (
@@ -15,14 +13,6 @@ from isoloss.experiments.suite.dyck_transfer import (
     error_without_adversary,
     flattest_against_rest,
 )
-from isoloss.languages.dyck import dyck, mismatches
-from isoloss.languages.pcfg import pcfg
-from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.measurements.quantity import Subject
-from isoloss.measurements.sample_efficiency import CountErrorQuantity, count_errors, every_string
-from isoloss.objectives.masked import MaskedObjective
-from isoloss.progress import silent
-from isoloss.results.tensors import drawn_of, tensors_of
 
 WAYS = (PLAIN, "flattened", ADVERSARY)
 
@@ -76,37 +66,6 @@ def test_the_ways_leave_one_beginning_and_end_together() -> None:
         before = run.continues.step if run.continues else 0
         assert before + run.steps == settings.steps
         assert run.first_seed in settings.seeds
-
-
-def test_what_counts_by_itself_is_read_off_one_string() -> None:
-    """With the feature g* itself, a head fitted on one string with g* ≠ 0 has no error; with noise it has."""
-    strings = every_string(6)
-    target = mismatches(strings).double()
-    drawn = (target != 0).nonzero()[:5]
-    assert count_errors(target[:, None], strings, drawn).tolist() == pytest.approx([0.0] * 5, abs=1e-12)
-    noise = torch.randn(len(strings), 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert count_errors(noise, strings, torch.arange(20).view(4, 5)).min() > 0.5
-    one = torch.zeros(len(strings), 1, dtype=torch.float64)
-    assert count_errors(one, strings, drawn).tolist() == pytest.approx([1.0] * 5)
-
-
-def test_the_quantity_is_drawn_kept_and_measured() -> None:
-    quantity, language = CountErrorQuantity((2, 4), draws=3, seed=1), dyck(6, 0.5)
-    drawn = quantity.draw(language, MaskedObjective(), silent)
-    again = drawn_of(quantity.drawn_as, tensors_of(drawn))
-    assert torch.equal(again.drawn, drawn.drawn)
-    model = AT["smoke"].architecture.build(2, 6, seed=0)
-    subject = Subject("one", MaskedObjective(), {}, language)
-    records = quantity.measure(model, drawn, subject, silent).records
-    columns = quantity.columns(records)
-    assert {*columns} == {f"count_error_{n}{end}" for n in (2, 4) for end in ("", "_error")}
-    first = every_string(6).ids[:, :1]
-    assert records[0].n == 3
-    assert len(first.unique()) == 2
-    with pytest.raises(BadInput, match="counts brackets, and a PCFG has none"):
-        quantity.draw(pcfg(laptop_grammar(0)), MaskedObjective(), silent)
-    with pytest.raises(BadInput, match="at least 2 draws"):
-        CountErrorQuantity((2,), draws=1, seed=1)
 
 
 def test_the_panels_are_of_last_checkpoints() -> None:
