@@ -100,9 +100,9 @@ and 926 to 935 one start came after 2,920 steps and the others after 1,360 to 1,
 Looked at below twice the mark alone, of 25 (seeds 126 to 500) three had a model that was 0.2 doublings below
 its mark when first looked at, so that the premise of one KL was decided on 37 of 50 sets of five. Looked at
 below four times the mark, of 30 (seeds 3 to 272) still one was 0.4 doublings below, and it was decided on 40
-of 50 sets of six: now weights are kept before they are looked at, by which that one came within 0.1. With two cycles one start
-of 30 more (seed 359) was left at 3e-5 nats, and its polished models with it, so that the premise of their KL
-was decided on 40 of 50 sets; a third cycle takes it to 6e-6."""
+of 50 sets of six: now weights are kept before they are looked at, by which that one came within 0.1. With
+two cycles one start of 30 more (seed 359) was left at 3e-5 nats, and its polished models with it, so that the
+premise of their KL was decided on 40 of 50 sets; a third cycle takes it to 6e-6."""
 
 STEADY = replace(
     QUICK,
