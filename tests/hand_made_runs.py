@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isoloss.files import file_digest
 from isoloss.results.record import Record
 from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import write_sealed
@@ -51,13 +52,14 @@ def write_run(
     for step in steps:
         checkpoint = folder / "steps" / f"{step:06d}"
         checkpoint.mkdir(parents=True)
-        (checkpoint / "model.safetensors").write_bytes(b"weights")
+        weights = checkpoint / "model.safetensors"
+        weights.write_bytes(b"weights")
         content = {
             "step": step,
             "training_loss": 2.5,
             "readings": {"lambda": 0.25},
             "versions": {"torch": "2.13.0", "threads": 1},
-            "files": {"model.safetensors": "digest"},
+            "files": {weights.name: file_digest(weights)},
         }
         write_sealed(checkpoint / "checkpoint.json", content, "checkpoint.json")
     for quantity, where, values in (

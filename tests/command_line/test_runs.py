@@ -156,6 +156,15 @@ def test_mistakes_are_one_sentence(results: Path, arguments: list[str], said: st
 NAME = "specification.json"
 
 
+def test_show_names_damaged_weights(results: Path, capsys: Capture) -> None:
+    weights = results / "runs" / "aaaa1111" / "steps" / "000040" / "model.safetensors"
+    weights.write_bytes(b"weighty")
+    assert run(["show", "aaaa1111", "--results", str(results)]) == 1
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"{weights} is damaged; ")
+    assert "step 40" in shown.out
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

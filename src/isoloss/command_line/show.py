@@ -55,19 +55,23 @@ def show(options: ShowOptions) -> int:
 
 
 def _report_damaged_files(run: "StoredRun") -> int:
-    """Name on stderr the files that are damaged beside a checkpoint's whole record; 1 if any is, else 0."""
-    from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
+    """Name on stderr what is not as a checkpoint's record says, such as weights; 1 if anything is, else 0."""
+    from isoloss.files import file_digest
+    from isoloss.results.checkpoint import checkpoint_folders
 
-    whole = {checkpoint.step for checkpoint in run.checkpoints if checkpoint.content}
-    code = 0
-    for folder in checkpoint_folders(run.folder):
-        try:
-            if int(folder.name) in whole:
-                read_checkpoint(folder)
-        except Damaged as error:
-            print(error, file=sys.stderr)
-            code = 1
-    return code
+    recorded = {each.step: each.content.get("files", {}) for each in run.checkpoints}
+    damaged = [
+        folder / name
+        for folder in checkpoint_folders(run.folder)
+        for name, digest in recorded.get(int(folder.name), {}).items()
+        if (folder / name).is_file() and file_digest(folder / name) != digest
+    ]
+    for path in damaged:
+        print(
+            f"{path} is damaged; restore it, or delete its folder and run again to write it anew",
+            file=sys.stderr,
+        )
+    return 1 if damaged else 0
 
 
 def report_damage(runs: Sequence["StoredRun"]) -> int:
