@@ -20,3 +20,10 @@ def far_from_the_start(model, by=0.3, seed=1):
         for parameter in model.parameters():
             parameter += by * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
     return model
+
+
+def partly_frozen(model, *trained):
+    """The model itself, its gradients only of the parameters whose names have one of these parts."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(any(part in name for part in trained))
+    return model

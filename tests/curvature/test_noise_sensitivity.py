@@ -19,7 +19,7 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
-from tiny_models import tiny_model
+from tiny_models import partly_frozen, tiny_model
 
 OBJECTIVE = MaskedObjective()
 
@@ -27,12 +27,6 @@ OBJECTIVE = MaskedObjective()
 @pytest.fixture
 def model():
     return tiny_model(PreLayerNormTransformer, ragged_batches.WORDS, ragged_batches.LENGTH)
-
-
-def partly_frozen(model):
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_("layer.1.output" in name or "layer.0.attention.output" in name)
-    return model
 
 
 def scaled_by_tensor(model, scales):
@@ -43,7 +37,7 @@ def scaled_by_tensor(model, scales):
 def test_each_draws_rise_is_its_quadratic_form(model):
     """Small noise: ε·H_b ε σ²/2 of the block's own Hessian, odd orders cancelling in the pair."""
     batch = ragged_batches.several_masks()
-    partly_frozen(model).eval()
+    partly_frozen(model, "layer.1.output", "layer.0.attention.output").eval()
     parameters, scales = trainable_parameters(model), tensor_scales(model)
     found = noise_sensitivity(model, [batch], OBJECTIVE, noises=(1e-3,), seed=4)
     assert found.sentences.tolist() == [1] * 6

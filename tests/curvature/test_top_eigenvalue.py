@@ -16,7 +16,7 @@ from isoloss.curvature.hessian_top_eigenvalue import (
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
-from tiny_models import ARCHITECTURES, tiny_model
+from tiny_models import ARCHITECTURES, partly_frozen, tiny_model
 
 OBJECTIVE = MaskedObjective()
 
@@ -69,17 +69,16 @@ def test_an_eigenvector_to_start_from():
     assert (pair.value, pair.products) == (2, 1)
 
 
-def partly_frozen(architecture):
-    model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_("layer.1.output" in name or "embeddings" in name)
-    return model
+def small_model(architecture):
+    return partly_frozen(
+        tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH), "layer.1.output", "embeddings"
+    )
 
 
 @functools.cache
 def dense(architecture):
     """The last eigenvalue, its vector v, and v·H_i v for each sentence, which is its own block here."""
-    model, batch = partly_frozen(architecture).eval(), ragged_batches.several_masks()
+    model, batch = small_model(architecture).eval(), ragged_batches.several_masks()
     hessian, by_sentence = hessian_and_each_sentences(model, batch)
     values, vectors = torch.linalg.eigh(hessian)
     return float(values[-1]), vectors[:, -1], by_sentence @ vectors[:, -1] @ vectors[:, -1]
@@ -87,7 +86,7 @@ def dense(architecture):
 
 @pytest.mark.parametrize(("architecture", "basis_bytes"), [*zip(ARCHITECTURES, (1, 1 << 30), strict=True)])
 def test_the_models_hessian_against_a_dense_one(architecture, basis_bytes):
-    model, batch = partly_frozen(architecture), ragged_batches.several_masks()
+    model, batch = small_model(architecture), ragged_batches.several_masks()
     found = hessian_top_eigenvalue(model, [batch], OBJECTIVE, tolerance=1e-7, basis_bytes=basis_bytes)
     value, v, forms = dense(architecture)
     assert found.converged
@@ -104,7 +103,7 @@ def test_the_models_hessian_against_a_dense_one(architecture, basis_bytes):
 def test_it_has_converged_where_the_residual_is_within_the_tolerance(share, converged):
     measure = partial(
         hessian_top_eigenvalue,
-        *(partly_frozen(ARCHITECTURES[0]), [ragged_batches.several_masks()], OBJECTIVE),
+        *(small_model(ARCHITECTURES[0]), [ragged_batches.several_masks()], OBJECTIVE),
         most_products=4,
     )
     few = measure(tolerance=1e-9)

@@ -17,10 +17,11 @@ from transformers import (
     XLNetLMHeadModel,
 )
 
+import isoloss.measurements.fine_tuning as fine_tuning
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning import fine_tune_text, fine_tune_text_seed, fine_tuning_inputs
-from isoloss.measurements.fine_tuning_run import FineTuningSettings, classifier_of
+from isoloss.measurements.fine_tuning_run import FineTuned, FineTuningSettings, classifier_of
 from isoloss.measurements.labelled_inputs import padding_token, text_inputs
 from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.measurements.task_texts import (
@@ -132,6 +133,22 @@ def test_a_classifier_reads_the_vector_that_it_should(causal):
                 pooled = classifier.bert.pooler(vectors[None])
                 expected = classifier.classifier(pooled)[0]
             torch.testing.assert_close(scores[row], expected)
+
+
+def test_each_seeds_head_starts_anew(monkeypatch):
+    heads, right = [], torch.tensor([True])
+
+    def untrained(classifier, *_):
+        heads.append(classifier.classifier.weight.detach())
+        return FineTuned([1.0], 1, right, right)
+
+    monkeypatch.setattr(fine_tuning, "fine_tune_seed", untrained)
+    model, tokenizer = text_model(causal=False), text_tokenizer(causal=False)
+    inputs = fine_tuning_inputs(model, tokenizer, TASK, FAST)
+    for seed in (0, 1, 0):
+        fine_tune_text_seed(model, tokenizer, TASK.classes, inputs, FAST, seed)
+    assert torch.equal(heads[0], heads[2])
+    assert not torch.equal(heads[0], heads[1])
 
 
 def test_what_cannot_be_learnt_or_measured_is_refused():

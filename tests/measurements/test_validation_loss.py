@@ -51,6 +51,7 @@ def test_it_is_the_mean_over_what_was_masked_in_each_document(sequences):
     found = validation_loss(model, sentences, documents, seed=3, objective=Shown(share=0.4), draws=2)
     losses: dict[int, list[float]] = {}
     assert sum(len(batch) for batch in SEEN) == 300
+    assert not torch.equal(SEEN[0].positions, SEEN[3].positions)  # the first sequences, drawn anew
     with torch.no_grad():
         for number, batch in enumerate(SEEN):
             first = 64 * (number % 3)
