@@ -117,6 +117,7 @@ def compare(options: CompareOptions) -> int:
         )
         from isoloss.measurements.measured_models import warnings_of
         from isoloss.measurements.verdicts import conclusions
+        from isoloss.models.hub import quiet
         from isoloss.results.run_folder import Measurements
 
     for name in options.quantity:
@@ -134,7 +135,7 @@ def compare(options: CompareOptions) -> int:
         options.task_examples,
     )
     store = Measurements(options.output.with_suffix(".measured"))
-    with only_process_in(store.folder), progress_display() as progress:
+    with only_process_in(store.folder), progress_display() as progress, quiet():
         remove_unfinished(store.folder)
         checkpoints = read_checkpoints(options.models, models, sources.texts, progress)
         stages = planned_stages(_plan_settings(options, quantities), checkpoints, sources, models)
