@@ -85,7 +85,7 @@ def same_loss(written):
         ("--mask-rate", "0.6", TEXT, loss_of_first),
         ("--seed", "7", TEXT, loss_of_first),
         ("--task-length", "8", TASK, examples_cut),
-        ("--same-loss", "0.9", TEXT, same_loss),
+        ("--same-loss", "0.9", ("--text", "text.txt", "--sentences", "80"), same_loss),
     ],
 )
 def test_an_option_changes_what_is_measured_or_told(option, value, measured_on, told, compare):
