@@ -8,7 +8,7 @@ import numpy as np
 from isoloss.files import file_digest
 from isoloss.results.record import Record
 from isoloss.results.run_folder import measurements_at
-from isoloss.results.store import write_sealed
+from isoloss.results.store import json_digest, write_sealed
 
 SPECIFICATION = {
     "is": "PretrainingSpecification",
@@ -60,6 +60,7 @@ def write_run(
             "readings": {"lambda": 0.25},
             "versions": {"torch": "2.13.0", "threads": 1},
             "files": {weights.name: file_digest(weights)},
+            "specification_digest": json_digest(specification),
         }
         write_sealed(checkpoint / "checkpoint.json", content, "checkpoint.json")
     for quantity, where, values in (

@@ -161,7 +161,10 @@ def test_show_names_damaged_weights(results: Path, capsys: Capture) -> None:
     weights.write_bytes(b"weighty")
     assert run(["show", "aaaa1111", "--results", str(results)]) == 1
     shown = capsys.readouterr()
-    assert shown.err.startswith(f"{weights} is damaged; ")
+    assert shown.err.startswith(
+        f"the checkpoint {weights.parent} is damaged: {weights.name} is not what was "
+    )
+    assert shown.err.count("\n") == 1
     assert "step 40" in shown.out
 
 

@@ -55,23 +55,19 @@ def show(options: ShowOptions) -> int:
 
 
 def _report_damaged_files(run: "StoredRun") -> int:
-    """Name on stderr what is not as a checkpoint's record says, such as weights; 1 if anything is, else 0."""
-    from isoloss.files import file_digest
-    from isoloss.results.checkpoint import checkpoint_folders
+    """Name on stderr what is damaged beside a checkpoint's whole record, as weights are; 1 if anything is."""
+    from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
 
-    recorded = {each.step: each.content.get("files", {}) for each in run.checkpoints}
-    damaged = [
-        folder / name
-        for folder in checkpoint_folders(run.folder)
-        for name, digest in recorded.get(int(folder.name), {}).items()
-        if (folder / name).is_file() and file_digest(folder / name) != digest
-    ]
-    for path in damaged:
-        print(
-            f"{path} is damaged; restore it, or delete its folder and run again to write it anew",
-            file=sys.stderr,
-        )
-    return 1 if damaged else 0
+    recorded = {each.step for each in run.checkpoints if each.content}
+    code = 0
+    for folder in checkpoint_folders(run.folder):
+        try:
+            if int(folder.name) in recorded:
+                read_checkpoint(folder)
+        except Damaged as error:
+            print(error, file=sys.stderr)
+            code = 1
+    return code
 
 
 def report_damage(runs: Sequence["StoredRun"]) -> int:
