@@ -263,9 +263,7 @@ def _lines_and_labels(nodes: Sequence[_Node], depth: int) -> Iterator[str]:
         y = TREE_MARGIN + (depth if node.last is None else node.level) * LEVEL_HEIGHT
         if node.parent is not None:
             above = TREE_MARGIN + node.parent.level * LEVEL_HEIGHT
-            beside = (
-                TREE_MARGIN + node.level * LEVEL_HEIGHT - 13
-            )  # of which no other part of the tree is below
+            beside = TREE_MARGIN + node.level * LEVEL_HEIGHT - 13
             down = f" V{y - 13:g}" if beside < y - 13 else ""
             yield (
                 f'<path d="M{node.parent.x:g} {above + 7:g} L{node.x:g} {beside:g}{down}" fill="none" '
