@@ -49,6 +49,13 @@ def test_masked_labels_become_predictions_and_give_transformers_own_loss():
         torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, batch.targets), theirs)
 
 
+def test_a_label_at_padding_is_not_predicted():
+    ids = torch.tensor([[5, 6, 7], [8, 0, 0]])
+    for objective, places in ((PretrainedMasked(), [0, 1, 2, 0]), (PretrainedCausal(), [0, 1])):
+        batch = objective.batch({"input_ids": ids, "attention_mask": ids > 0, "labels": ids.clone()})
+        assert batch.positions.tolist() == places
+
+
 def test_causal_labels_are_shifted_as_transformers_shifts_them():
     labels = IDS.masked_fill(~PRESENT, -100)
     labels[0, 1] = -100

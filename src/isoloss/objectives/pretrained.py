@@ -21,7 +21,7 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class PretrainedMasked:
-    """Predicts the tokens that have a label, as `DataCollatorForLanguageModeling` marks them.
+    """Predicts the tokens that have a label, as `DataCollatorForLanguageModeling` marks them; padding none.
 
     >>> ids = torch.tensor([[2, 9, 4, 3], [2, 8, 4, 3]])
     >>> labels = torch.tensor([[-100, -100, 7, -100], [-100, -100, 6, -100]])
@@ -39,7 +39,7 @@ class PretrainedMasked:
         Raises BadInput for padding on the left, inputs without labels, and token types other than 0.
         """
         ids, present, labels = _read(inputs)
-        return _labelled(ids, present, labels != IGNORED, labels)
+        return _labelled(ids, present, present & (labels != IGNORED), labels)
 
 
 @dataclass(frozen=True)
