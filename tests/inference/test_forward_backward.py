@@ -157,6 +157,29 @@ def test_only_the_sentences_that_need_it_are_done_in_logarithms() -> None:
     assert not forward(two_coins(0.99, 0.999), ids).risky.any()
 
 
+def test_what_only_the_backward_pass_would_lose_is_not_lost() -> None:
+    """All sentences are of the second coin, of which the first one's words are ever less likely to come."""
+    coins = two_coins(1.0, 0.999)
+    chain = HiddenMarkovChain(torch.tensor([0.0, 1.0]).double(), coins.transition, coins.emission)
+    passed = forward(chain, torch.zeros(1, 200, dtype=torch.int64))
+    assert not passed.risky.any()
+    smoothed, second = passed.smoothed(), torch.tensor([0.0, 1.0]).double()
+    for posterior in (passed.posteriors()[0], smoothed.posteriors[0]):
+        assert_close(posterior, second.expand(200, -1))
+    assert_close(smoothed.masked_distribution[0], chain.emission[1].expand(200, -1))
+
+
+def test_a_start_that_is_hardly_possible_leaves_little_range() -> None:
+    """A first state of 1e-280, and twelve words of 1e-5 each: beyond the range of a float."""
+    chain = HiddenMarkovChain(
+        torch.tensor([1.0, 1e-280], dtype=torch.float64),
+        torch.eye(2, dtype=torch.float64),
+        torch.tensor([[1.0, 0.0], [1 - 1e-5, 1e-5]], dtype=torch.float64),
+    )
+    found = forward(chain, torch.ones(1, 12, dtype=torch.int64)).log_probability.item()
+    assert found == pytest.approx(log(1e-280) + 12 * log(1e-5), rel=1e-12)
+
+
 @pytest.mark.parametrize("tiny", [1e-60, 1e-200, 1e-320])
 def test_tiny_probabilities_are_not_impossible(tiny: float) -> None:
     """The first three words come from the second coin alone; the last word can only come from the first."""
@@ -195,7 +218,8 @@ def test_an_impossible_word_leaves_the_distribution_of_its_own_place_alone() -> 
 
 
 @pytest.mark.parametrize(
-    ("shape", "blocks"), [((32, 32), 4), ((32, 64), 2), ((40, 20), 1), ((30, 45), 3), ((7, 7), 1)]
+    ("shape", "blocks"),
+    [((32, 32), 4), ((32, 64), 2), ((40, 20), 1), ((30, 45), 3), ((7, 7), 1), ((16, 9), 1)],
 )
 def test_products_with_blocks_are_those_with_the_matrix(shape: tuple[int, int], blocks: int) -> None:
     rows, columns = shape

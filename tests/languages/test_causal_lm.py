@@ -135,7 +135,17 @@ def test_the_cost_is_told_before_anything_is_computed():
     assert cost.tokens == 7 * (5 + 3 + 0)
     assert told[0] == ("exact distributions", 0.0, cost.operations, f"{cost}")
     assert told[-1][1:3] == (pytest.approx(cost.operations), cost.operations)
-    assert 0 < language.seconds(cost) < 60
+
+
+@pytest.mark.parametrize("rows", [7, 2])
+def test_the_time_told_is_that_of_as_many_passes_as_there_are_to_make(monkeypatch, rows):
+    """A pass is said to take a second: all seven substitutes at the middle take one pass, or seven halves."""
+    roomy = tiny_language("gpt2")
+    tight = tiny_language("gpt2", memory_bytes=rows * roomy.model.pass_bytes(4, 2))
+    clock = iter([10.0, 11.0])
+    monkeypatch.setattr("isoloss.languages.causal_lm.time.perf_counter", lambda: next(clock))
+    cost = tight.distribution_cost(torch.tensor([3]))
+    assert tight.seconds(cost) == pytest.approx(7 / rows)
 
 
 @pytest.mark.parametrize("kind", MODELS)

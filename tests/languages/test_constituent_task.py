@@ -10,6 +10,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.constituent_task import (
     ConstituentTask,
     constituent_task,
+    leftmost_constituents,
     likelihood_task,
     prefix_task,
     root_task,
@@ -17,6 +18,7 @@ from isoloss.languages.constituent_task import (
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.languages.sampling import Derivations, sentence_keys
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 
@@ -163,9 +165,26 @@ def test_constituents_that_hardly_a_sentence_has_are_refused() -> None:
     text = "S -> A 'z' [{}] | 'z' [{}]\nA -> 'x' B [1]\nB -> 'y' [1]"
     seldom = pcfg(parse_grammar(text.format("0.01", "0.99")))
     assert len(constituent_task(seldom, "prefix-2").sample(5, torch.Generator().manual_seed(0))) == 5
-    never = pcfg(parse_grammar(text.format("1e-12", "0.999999999999")))
-    with pytest.raises(BadInput, match="first 2 words of 1e-12 of all sentences, too few to draw"):
-        constituent_task(never, "prefix-2")
+    for share, others in (("1e-12", "0.999999999999"), ("0.0009", "0.9991")):
+        never = pcfg(parse_grammar(text.format(share, others)))
+        with pytest.raises(BadInput, match=f"first 2 words of {share} of all sentences, too few to draw"):
+            constituent_task(never, "prefix-2")
+
+
+def test_a_tasks_share_is_that_among_the_sentences_that_are_kept() -> None:
+    """A tenth of the grammar's sentences have the constituent, and half of those of three words at most."""
+    rules = "S -> A 'z' [0.05] | B 'z' [0.05] | 'q' [0.1] | 'w' 'w' 'w' 'w' [0.8]"
+    language = pcfg(parse_grammar(f"{rules}\nA -> 'x' 'y' [1]\nB -> 'y' 'x' [1]"), 3)
+    assert "prefix-2" in [task.name for task in language.tasks()]
+
+
+def test_what_began_before_a_sentence_was_begun_again_is_no_part_of_it() -> None:
+    """Half of the derivations begin with T, which is too long; V waits as T did, but begins no sentence."""
+    rules = "S -> T 'q' [0.5] | 'a' V 'b' [0.5]\nT -> 't' 't' 't' 't' 't' 't' [1]\nV -> 'v' 'v' [1]"
+    language = pcfg(parse_grammar(rules), 4)
+    keys = sentence_keys(50, torch.Generator().manual_seed(0))
+    complete = leftmost_constituents(Derivations(language.tables, keys, 4), 4)
+    assert complete[:, 2:].tolist() == [[False, False, True]] * 50
 
 
 def test_sentences_shorter_than_the_prefix_are_refused() -> None:

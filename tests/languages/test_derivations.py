@@ -89,6 +89,19 @@ def test_of_a_recursive_grammar_any_prefix_may_be_a_task(name: str) -> None:
         refuse_unknown_task("prefx-3", parse_grammar(GRAMMARS[0]))
 
 
+def test_only_where_all_strings_are_balanced_others_are_outside() -> None:
+    with pytest.raises(BadInput, match="not as many < as >"):
+        refuse_outside_file("< <", {"dyck": {"length": 2}})
+    assert refuse_outside_file("< <", {"dyck": {"length": 2, "balanced_share": 0.5}}) is None
+
+
 def test_a_file_that_is_not_understood_is_left_to_its_parser() -> None:
     for content in ([], {"dyck": {}}, {"words": "ab", "length": 2}, {"causal_language_model": "x"}):
         assert refuse_outside_file("a b c", content) is None
+
+
+@pytest.mark.parametrize(("maximum", "longest"), [(2, 2), (9, 3), (None, 3)])
+def test_what_is_too_long_is_told_the_least_of_both_lengths(maximum: int | None, longest: int) -> None:
+    grammar = parse_grammar("S -> 'a' 'a' 'a' [0.5] | 'a' [0.5]")
+    with pytest.raises(BadInput, match=f"has 4 words, the longest of the language {longest}; shorten it"):
+        refuse_underivable("a a a a", grammar, maximum)

@@ -10,6 +10,7 @@ from scipy.stats import chi2
 from block_hmm import block_hmm
 from isoloss.errors import BadInput
 from isoloss.languages.hmm import HMM, StateTask, hmm
+from isoloss.languages.language import masked_log_probabilities_at
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.languages.sentences import Sentences
 
@@ -112,9 +113,27 @@ def test_beginnings_have_next_word_distributions_whatever_their_padding() -> Non
     assert full[8].exp().tolist() == [0] * 12 + [1]
 
 
+@pytest.mark.parametrize("kept", [1, 8 * 8 * 12 * 2, 1 << 20])
+def test_distributions_at_positions_are_those_of_whole_sentences(
+    monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    """However many sentences are worked out at once: one, two, or all."""
+    language = block_hmm()
+    sentences = language.sample(5, torch.Generator().manual_seed(0))
+    rows, positions = torch.tensor([4, 0, 2, 4, 1]), torch.tensor([3, 7, 0, 2, 5])
+    expected = language.masked_log_probabilities(sentences)[rows, positions]
+    monkeypatch.setattr("isoloss.languages.language.SENTENCES_BYTES", kept)
+    found = masked_log_probabilities_at(language, sentences, rows, positions)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.fixture
 def two_blocks() -> HMM:
     return hmm(["a", "b"], torch.full((2,), 0.5), torch.eye(2), torch.eye(2), 3)
+
+
+def test_a_page_tells_which_share_of_transitions_is_possible(two_blocks: HMM) -> None:
+    assert two_blocks.facts() == (("states", "2"), ("possible transitions", "50%"))
 
 
 def test_impossible_sentences_are_refused_where_they_have_no_distribution(two_blocks: HMM) -> None:
@@ -125,7 +144,8 @@ def test_impossible_sentences_are_refused_where_they_have_no_distribution(two_bl
         two_blocks.masked_log_probabilities(sentences)
     with pytest.raises(BadInput, match="sentence 2: no sentence of the language goes on at position 3"):
         two_blocks.next_log_probabilities(sentences)
-    for refused in (two_blocks.state_posteriors, two_blocks.best_paths):
+    one_at_a_time = replace(two_blocks, memory_bytes=1)
+    for refused in (two_blocks.state_posteriors, two_blocks.best_paths, one_at_a_time.best_paths):
         with pytest.raises(BadInput, match="sentence 2: no path of states emits these words"):
             refused(sentences)
     with pytest.raises(BadInput, match="sentence 1: no sentence of the language goes on at position 4"):

@@ -133,3 +133,12 @@ def test_no_chart_is_planned_of_a_language_whose_sentences_differ_in_length() ->
 
 def test_other_languages_have_no_narrow_context() -> None:
     assert [narrow_context(task) for task in dyck(4).tasks()] == []
+
+
+def test_words_are_of_one_kind_up_to_rounding() -> None:
+    emission = torch.tensor([[0.1, 0.3, 0.6], [0.2, 0.6, 0.2]], dtype=torch.float64)
+    shares = emission / emission.sum(0)
+    assert not torch.equal(shares[:, 0], shares[:, 1])  # thrice as likely, but for the last bits
+    kinds, merged = merged_words(emission)
+    assert kinds[0] == kinds[1] != kinds[2]
+    assert merged[:, kinds[0]].tolist() == pytest.approx([0.4, 0.8], rel=1e-15)

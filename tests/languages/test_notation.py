@@ -98,6 +98,8 @@ REFUSED = {
     "S -> A [1.0]": "line 1: the symbol A has no rules",
     "%start T\nS -> 'x' [1.0]": "the start symbol T has no rules",
     "S -> 'x' [0.5]\nT -> 'y' [0.4]\nS -> 'y' [0.5]": "line 2: the probabilities of T sum to 0.4, not 1",
+    "S -> 'x' [0.7] | 'y' [0.5]": "line 1: the probabilities of S sum to 1.2, not 1",
+    "S -> 'x' [0.5] | 'y' [0.498]": "line 1: the probabilities of S sum to 0.998, not 1",
     "S -> 'x' [nan]": "line 1: nan is no probability of S",
     "S -> 'x' [inf]": "line 1: inf is no probability",
     "S -> 'x' [1.5] | 'y' [-0.5]": "line 1: 1.5 is no probability",
@@ -156,3 +158,7 @@ def test_files_that_are_no_grammars(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_refused(rule: Rule, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         write_grammar(Grammar(rule.left, (rule,)))
+
+
+def test_a_cycle_of_a_rule_that_is_never_used_is_none() -> None:
+    assert parse_grammar("S -> A [1]\nA -> S [0] | 'x' [1]").words == ("x",)

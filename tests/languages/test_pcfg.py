@@ -125,7 +125,9 @@ def test_unbounded_sentences_have_room() -> None:
 
 def test_a_maximum_above_the_longest_changes_nothing() -> None:
     assert pcfg(grammar(MIXED), 99).maximum_length == pcfg(grammar(MIXED)).maximum_length
-    assert pcfg(grammar(MIXED), 99).digest == pcfg(grammar(MIXED)).digest
+    longest = pcfg(grammar(MIXED)).maximum_length
+    for maximum in (longest, 99):
+        assert pcfg(grammar(MIXED), maximum).digest == pcfg(grammar(MIXED)).digest
 
 
 def test_digests_tell_languages_apart_and_nothing_else() -> None:
@@ -186,6 +188,25 @@ def test_a_maximum_length_below_every_sentence_is_refused() -> None:
         pcfg(grammar("S -> 'a' 'b' 'c' [1.0]"), 2)
 
 
+def test_a_maximum_length_that_hardly_a_sentence_has_is_refused() -> None:
+    assert pcfg(grammar("S -> 'a' S [0.99998] | 'b' [0.00002]"), 1).log_share == pytest.approx(math.log(2e-5))
+    with pytest.raises(BadInput, match="only 5e-06 of its sentences have at most 1 words"):
+        pcfg(grammar("S -> 'a' S [0.999995] | 'b' [0.000005]"), 1)
+
+
+def test_right_sides_that_end_alike_keep_their_own_probabilities() -> None:
+    language = pcfg(grammar("S -> A 'x' 'y' [0.75] | B 'x' 'y' [0.25]\nA -> 'a' [1]\nB -> 'b' [1]"))
+    sentences = encoded(language, [("a", "x", "y"), ("b", "x", "y")])
+    assert language.log_probability(sentences).exp().tolist() == pytest.approx([0.75, 0.25], rel=1e-12)
+
+
+def test_spans_may_begin_at_uneven_places() -> None:
+    """Spans of two words begin at the first, the third and the sixth."""
+    language = pcfg(grammar("S -> X X 'w' X [1]\nX -> 'a' 'b' [0.25] | 'c' 'd' [0.75]"))
+    sentence = encoded(language, [tuple("abcdwab")])
+    assert language.log_probability(sentence).exp().item() == pytest.approx(0.25 * 0.75 * 0.25, rel=1e-12)
+
+
 @pytest.mark.parametrize("words", [60, 150])
 def test_very_improbable_sentences_do_not_underflow(words: int) -> None:
     """e^-1243 and e^-3109: far below the smallest float64."""
@@ -199,6 +220,16 @@ def test_very_improbable_sentences_do_not_underflow(words: int) -> None:
     assert distribution["x"] - distribution["y"] == pytest.approx(math.log(1e-9 / 0.5), rel=1e-12)
     following = language.next_log_probabilities(sentence)[0, words // 2]
     assert following[language.vocabulary.index("x")].item() == pytest.approx(math.log(1e-9), rel=1e-12)
+
+
+def test_after_very_improbable_words_the_end_keeps_its_share() -> None:
+    rules = "Q -> S [0.6] | S 'f' [0.4]\nS -> X S Z [1e-24] | Y S Z [0.5] | 'e' [0.5]"
+    language = pcfg(grammar(f"{rules}\nX -> 'x' [1]\nY -> 'y' [1]\nZ -> 'z' [1]"))
+    words = tuple("x" * 12 + "y" * 12 + "e" + "z" * 24)
+    following = language.next_log_probabilities(encoded(language, [words]))[0, -1].exp().tolist()
+    assert following == pytest.approx(
+        [0.4 if word == "f" else 0.0 for word in language.vocabulary] + [0.6], rel=1e-9
+    )
 
 
 def test_reading_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]

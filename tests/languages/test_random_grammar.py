@@ -36,6 +36,15 @@ def test_every_symbol_and_every_word_is_used_and_right_sides_are_distinct(seed: 
     assert parse_grammar(write_grammar(grammar)) == grammar
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_other_upper_rules_use_every_symbol(seed: int) -> None:
+    """Two roots with one rule each have just as many places as there are symbols below."""
+    grammar = layered(symbols_per_level=4, roots=2, rules_per_symbol=1, levels=2)
+    other = with_other_upper_rules(grammar, shared_levels=1, seed=seed)
+    below = {item for rule in other.rules if rule.left.name.startswith("R") for item in rule.right}
+    assert below == {Symbol(f"L1_{n}") for n in range(1, 5)}
+
+
 def test_seeds_make_grammars() -> None:
     assert laptop_grammar(1) == laptop_grammar(1) != laptop_grammar(2)
 

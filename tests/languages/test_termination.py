@@ -18,6 +18,7 @@ from isoloss.languages.termination import check_terminates, proper_grammar
         ("S -> 'a' [0.5] | A [0.5]\nA -> S 'b' S 'b' S [0.7] | 'c' [0.3]", "infinite expected length"),
         ("S -> 'a' S [1.0]", "line 1: S can never end in words"),
         ("S -> 'a' [0.5] | A [0.5]\nA -> 'b' A [1.0]", "line 2: A can never end in words"),
+        ("S -> 'a' S [1.0] | 'b' [0.0]", "line 1: S can never end in words"),
     ],
 )
 def test_grammars_that_do_not_end_are_refused(text: str, message: str) -> None:

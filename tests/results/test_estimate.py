@@ -177,7 +177,14 @@ def test_of_positive_numbers_the_log_scale_covers_more_often():
 def test_near_the_middle_of_the_scale_the_limit_changes_little():
     estimate = Estimate(0.01, 0.005, 5)
     assert estimate.interval(0.95, limit=2.0) == pytest.approx(estimate.interval(0.95), rel=1e-3)
-    assert estimate.p_value(2.0, limit=2.0) == 0
+    assert estimate.p_value(2.0, limit=2.0) == estimate.p_value(-2.0, limit=2.0) == 0
+
+
+def test_an_interval_beyond_all_numbers_ends_at_one():
+    """Of two units, whose Student's t reaches 3,000 errors far at so high a confidence."""
+    low, high = Estimate(1.0, 0.5, 2).interval(0.9999, lowest=0.0)
+    assert low == 0
+    assert 1e300 < high < math.inf
 
 
 @pytest.mark.parametrize("error", [0.0, 0.1, math.nan])

@@ -3,6 +3,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 
 from isoloss.errors import BadInput
@@ -95,3 +96,17 @@ def test_a_file_under_another_name_or_of_another_format_is_refused(tmp_path: Pat
     (tmp_path / "a.json").write_text(json.dumps(beside))
     with pytest.raises(BadInput, match=r"a\.json is damaged"):
         read_sealed(tmp_path / "a.json", "a")
+
+
+def test_data_have_one_digest_in_any_order_of_keys() -> None:
+    assert json_digest({"a": 1, "b": [2]}) == json_digest({"b": [2], "a": 1}) != json_digest({"a": 1, "b": 2})
+
+
+def test_tensors_of_another_type_with_the_same_bytes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write_tensors(path, {"a": torch.zeros(2)}, "a")
+    with safetensors.safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    path.write_bytes(safetensors.torch.save({"a": torch.zeros(2, dtype=torch.int32)}, metadata))
+    with pytest.raises(BadInput, match="is damaged or not what its name says"):
+        read_tensors(path, "a")

@@ -19,3 +19,10 @@ def test_an_interval_inside_supports_and_one_outside_contradicts() -> None:
 def test_what_says_nothing_is_no_claim(ends: tuple[float, float]) -> None:
     with pytest.raises(BadInput, match="leave some numbers out and some in"):
         Region(*ends)
+
+
+def test_an_interval_that_only_touches_a_bound_decides_nothing() -> None:
+    """As where all seeds agree exactly: the p-value of that number is 1."""
+    for region in (above(0.0), below(0.0)):
+        assert region.verdict(0.0, 0.0) == Verdict.INCONCLUSIVE
+    assert within(1.0).verdict(-1.0, 0.5) == within(1.0).verdict(1.0, 2.0) == Verdict.INCONCLUSIVE

@@ -274,11 +274,8 @@ def _pairs(upper: int, lower: int, rules: int, generator: np.random.Generator) -
     sides = np.array([np.stack(np.divmod(own, lower), 1) for own in numbers])
     while len(unused := np.setdiff1d(np.arange(lower), sides)):
         place = tuple(generator.integers(sides.shape))
-        changed = sides[place[0]].copy()
-        changed[place[1:]] = unused[0]
-        spare = np.count_nonzero(sides == sides[place]) > 1
-        if spare and len(np.unique(changed, axis=0)) == rules:
-            sides[place[0]] = changed
+        if np.count_nonzero(sides == sides[place]) > 1:  # a pair with an unused symbol is a new one
+            sides[place] = unused[0]
     return [[(int(a), int(b)) for a, b in own] for own in sides]
 
 

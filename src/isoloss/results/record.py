@@ -233,8 +233,10 @@ def digits_that_tell(low: float, high: float) -> int:
 def in_digits(number: float, digits: int) -> str:
     """All of them, also of 1.0, which would otherwise look like a count; whole numbers from 100 on.
 
-    >>> [in_digits(number, 2) for number in (1.0, 40.2, 140.0, 1401.0, math.nan)], in_digits(99.7, 3)
-    (['1.0', '40', '140', '1,401', '–'], '99.7')
+    >>> [in_digits(number, 2) for number in (1.0, 40.2, 140.0, 1401.0, math.nan)]
+    ['1.0', '40', '140', '1,401', '–']
+    >>> in_digits(99.7, 3), in_digits(99.7, 2)
+    ('99.7', '100')
     """
     if math.isnan(number):
         return ABSENT
