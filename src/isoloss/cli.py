@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from isoloss.errors import Terminated, printable
 
@@ -103,7 +104,7 @@ def _place_in_file_given(error: Exception, given: Sequence[str]) -> str | None:
     if not of_theirs:
         return None
     last = of_theirs[-1]
-    return f"{os.path.basename(last.filename)}, line {last.lineno}, in {last.name}"
+    return f"{Path(last.filename).name}, line {last.lineno}, in {last.name}"
 
 
 def _in_one_line(sentence: str) -> str:

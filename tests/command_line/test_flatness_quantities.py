@@ -113,7 +113,9 @@ def test_what_is_no_quantity_is_refused_in_one_sentence(flatness, tmp_path):
 
 
 def test_an_error_in_a_file_of_ones_own_is_told_with_its_line(flatness, tmp_path):
-    fails = OWN.replace("        lengths = ", "        assert subject is None, 'no subject'\n        lengths = ")
+    fails = OWN.replace(
+        "        lengths = ", "        assert subject is None, 'no subject'\n        lengths = "
+    )
     (tmp_path / "length.py").write_text(fails)
     arguments = ("bert", "--text", "text.txt", "--sentences", "4", "--quantity", str(tmp_path / "length.py"))
     code, written, told = flatness(*arguments)

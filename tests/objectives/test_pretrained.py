@@ -132,11 +132,11 @@ def test_a_batch_in_which_nothing_is_predicted_holds_no_sentence_and_is_passed_o
         lambda model, batches, objective: Sensitivity.of(model, objective, batches).of_whole(Rounding(4)),
     ],
 )
-def test_a_batch_without_sentences_changes_no_number(value):
+def test_a_batch_without_sentences_changes_no_number_nor_that_batches_come_one_by_one(value):
     some, model = next_token_batch([[1, 2, 3], [3, 2], [2, 3]], pad=0), tiny_language_model("gpt2").float()
     batches = [sentences_between(some, *bounds) for bounds in ((0, 0), (0, 2), (2, 2), (2, 3), (3, 3))]
     with_some = list(filter(len, batches))
-    assert value(model, batches, PretrainedCausal()) == value(model, with_some, PretrainedCausal())
+    assert value(model, iter(batches), PretrainedCausal()) == value(model, with_some, PretrainedCausal())
 
 
 def test_what_no_objective_has_read_is_refused():
