@@ -112,6 +112,20 @@ def test_what_is_no_quantity_is_refused_in_one_sentence(flatness, tmp_path):
         assert sentence in told
 
 
+def test_an_error_in_a_file_of_ones_own_is_told_with_its_line(flatness, tmp_path):
+    fails = OWN.replace(
+        "        lengths = ", "        assert subject is None, 'no subject'\n        lengths = "
+    )
+    (tmp_path / "length.py").write_text(fails)
+    arguments = ("bert", "--text", "text.txt", "--sentences", "4", "--quantity", str(tmp_path / "length.py"))
+    code, written, told = flatness(*arguments)
+    line = 1 + fails[: fails.index("assert")].count("\n")
+    assert (code, written) == (2, "")
+    last = told.splitlines()[-1]
+    assert last == f"isoloss: length.py, line {line}, in measure: AssertionError: no subject"
+    assert "Traceback" not in told
+
+
 def test_two_quantities_of_one_name_are_refused(flatness, tmp_path):
     for file in ("one/length.py", "two/length.py"):
         (tmp_path / file).parent.mkdir()

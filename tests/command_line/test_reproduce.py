@@ -128,6 +128,7 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
     families = content["families"]
     assert [family["model"] for family in families] == ["transformer 64 × 1", "transformer 1536 × 24"]
     assert [family["runs"] for family in families] == [3] * 2
+    assert [family["batch_size"] for family in families] == [4096] * 2
     assert families[-1]["hours_a100"] > families[0]["hours_a100"] > 0
     minutes = 60 * families[0]["hours_a100"] * 19.5 / 67 / 3  # three seeds
     assert families[0]["minutes_a_run_h100"] == pytest.approx(minutes)
@@ -194,6 +195,7 @@ def test_the_table_of_costs_has_a_line_a_row_that_fits(
     assert any(line.startswith("not shown: ") for line in lines)
     wide = output_of(answer(capsys, *asked, "--wide"))
     assert "operations" in wide.splitlines()[1]
+    assert "batch" in wide.splitlines()[1].split()
     assert "(--wide)" not in wide
     assert run(["reproduce", "figure-1", "--wide"]) == 2
 

@@ -33,7 +33,7 @@ BATCH = next_token_batch([[5, 6, 7], [7, 8]], pad=0)
     ("step", "sentence"),
     [
         (fails, "on a sentence of 2 tokens: train me first; this is the model's own code"),
-        (lambda scores: scores.detach(), "does not require grad"),
+        (lambda scores: scores.detach(), "depend on none of the parameters"),
         (lambda scores: (scores - scores).sqrt(), "its scores are; this is the model's own code"),
     ],
 )

@@ -12,9 +12,12 @@ from isoloss.curvature.gradient_norm import (
     mean_of_distinct_pairs,
     noise_and_signal,
 )
+from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
+from isoloss.curvature.hessian_trace import hessian_trace
 from isoloss.curvature.loss import BLOCKS, LARGEST, sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
+from isoloss.objectives.evaluation import refuse_without_gradient
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.estimate import Estimate
@@ -142,3 +145,13 @@ def test_the_noise_is_right_on_average_for_blocks_of_several_sentences():
     ]
     mean, error = torch.tensor(found).mean(), torch.tensor(found).std() / len(found) ** 0.5
     assert abs(float(mean) - 3.0) < 4 * float(error)
+
+
+@pytest.mark.parametrize("measure", [gradient_norm, hessian_trace, hessian_top_eigenvalue])
+def test_parameters_on_which_no_score_depends_are_told_in_a_sentence(measure):
+    model = tiny_model(ARCHITECTURES[0], ragged_batches.WORDS, ragged_batches.LENGTH).requires_grad_(False)
+    model.unused = torch.nn.Parameter(torch.ones(3))
+    with pytest.raises(BadInput, match="the scores depend on none of the parameters that need a gradient"):
+        measure(model, [ragged_batches.several_masks()], OBJECTIVE)
+    with pytest.raises(BadInput, match="depend on none of the parameters to measure; choose others"):
+        refuse_without_gradient(model, OBJECTIVE, ragged_batches.several_masks())

@@ -5,7 +5,14 @@ from functools import partial
 import pytest
 import torch
 from dense_norms import dense_squared_norms, norms_of_cotangents
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
+)
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.predicted_kl import predicted_kl
@@ -13,6 +20,7 @@ from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.errors import BadInput
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
+from tiny_models import far_from_the_start
 
 TOKENS = 11
 BATCH = next_token_batch([[3, 4, 5, 6], [5, 6, 7], [8, 9, 3, 4], [4, 5, 6, 7, 8]], 0)
@@ -48,6 +56,34 @@ def test_gradient_checkpointing_changes_nothing(kind, training, reentrant):
     assert trace(model) == trace(built(kind))
     assert model.training is training
     assert model.is_gradient_checkpointing
+
+
+def phi_of_scaled_positions():
+    """Positions are divided by other factors in batches that are wider than 8."""
+    scaled = {
+        "rope_type": "longrope",
+        "rope_theta": 10000.0,
+        "factor": 4.0,
+        "original_max_position_embeddings": 8,
+        "short_factor": [1.0] * 4,
+        "long_factor": [1.5, 3.0, 6.0, 9.0],
+        "partial_rotary_factor": 1.0,
+    }
+    size = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    longest = {"max_position_embeddings": 32, "original_max_position_embeddings": 8}
+    return Phi3ForCausalLM(
+        Phi3Config(vocab_size=TOKENS, rope_parameters=scaled, pad_token_id=0, **size, **longest, **ENDS)
+    )
+
+
+def test_positions_that_are_scaled_by_the_width_of_a_batch_are_noticed_when_one_is_wide():
+    model = far_from_the_start(built(phi_of_scaled_positions)).double()
+    narrow = [[3, 4, 5, 6, 7], [8, 9, 3], [4, 5, 6, 7, 8, 9, 10]]
+    wide = [[5, 6, 7, 8], [3 + i % 8 for i in range(20)], [9, 8, 7, 6, 5, 4]]
+    batches = [next_token_batch(each, 0) for each in (narrow, wide)]
+    alone = [next_token_batch([each], 0) for each in narrow + wide]
+    found, expected = (fisher_trace(model, each, PretrainedCausal()) for each in (batches, alone))
+    torch.testing.assert_close(found.values, expected.values, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("kind", [gpt2, llama])

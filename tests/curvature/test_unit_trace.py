@@ -44,6 +44,13 @@ ROUNDED = ("llama", "qwen3", "gemma", "nemotron", "t5")
 """Models whose norms compute in single precision."""
 
 
+def test_a_parameter_that_is_one_number_is_a_unit():
+    model = nn.Module()
+    model.scale = nn.Parameter(torch.tensor(1.5))
+    (scale,) = output_rows(model)
+    assert unit_products(scale, torch.tensor([2.0, 4.0])).tolist() == [[3.0], [6.0]]
+
+
 def scores_and_flatness(model, objective, batch):
     scores = objective.logits(model, batch).detach()
     found = unit_trace(model, [batch], objective, seed=3).values

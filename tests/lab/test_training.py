@@ -173,7 +173,7 @@ def test_polishing_ends_at_the_divergence_asked_for(run: lab.Run, language: PCFG
 def test_a_model_that_is_not_polished_says_so(run: lab.Run) -> None:
     with pytest.warns(UserWarning, match="nats of KL, not 1e-06, in 3 steps; give more"):
         lab.polish(run.last, to=1e-6, steps=3, seed=4, progress=lab.silent)
-    with pytest.warns(UserWarning, match="nats of KL, not 9, to begin with; polish to less"):
+    with pytest.warns(UserWarning, match="nats of KL to begin with, which is below 9; polish to less"):
         lab.polish(run.last, to=9.0, steps=12, seed=4, progress=lab.silent)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

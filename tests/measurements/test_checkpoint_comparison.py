@@ -11,7 +11,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, ProphetNetTokenize
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.measurements import checkpoint_comparison
-from isoloss.measurements.checkpoint_comparison import DamagedMeasurement, carry_out
+from isoloss.measurements.checkpoint_comparison import Comparison, DamagedMeasurement, carry_out
 from isoloss.measurements.compared_checkpoints import (
     Checkpoint,
     CheckpointMeasurement,
@@ -83,6 +83,22 @@ def test_interrupted_work_tells_all_that_is_kept_of_later_stages_too(work):
     assert work([A], made("loss"), made("trace")) == [[("a", "loss"), ("a", "trace")]]
     reports = work([A, B], made("loss", interrupted=True), made("trace"))
     assert reports == [[("a", "loss"), ("a", "trace")], "interrupted"]
+
+
+def test_unequal_numbers_of_sentences_are_told_and_a_difference_is_over_those_of_both():
+    of_a, of_b = (torch.tensor(each).double() for each in ([1.0, 2.0, 3.0, 10.0], [1.0, 3.0, 4.0]))
+    measured = {
+        (each.name, "trace"): Measurement([Record("trace", 0.0, "", 0.1, len(values))], {"trace": values})
+        for each, values in ((A, of_a), (B, of_b))
+    }
+    loss = Measurement([Record("loss", 1.0, "nats", 0.1, 5)], {})
+    measured |= {("a", "loss"): loss, ("b", "loss"): loss}
+    comparison = Comparison((A, B), measured)
+    (told,) = comparison.unequal_numbers
+    assert told.startswith("The trace is over 4 for a, 3 for b sentences")
+    difference = comparison.difference(B, A, "trace")
+    assert difference is not None
+    assert (difference.value, difference.n) == (pytest.approx(2 / 3), 3)
 
 
 def test_what_an_older_revision_gave_is_measured_again(work):

@@ -26,6 +26,14 @@ def test_words_vectors_in_order_without_cls_and_zero_after_the_end(model, langua
         assert not features[row, length:].any()
 
 
+def test_features_of_half_precision_are_given_in_that_of_heads(model, language):
+    sentences = language.sample(5, torch.Generator().manual_seed(0))
+    assert sentence_features(model, sentences).dtype == torch.float64
+    features = sentence_features(model.bfloat16(), sentences)
+    assert features.dtype == torch.float32
+    assert torch.equal(features, features.bfloat16().float())
+
+
 def test_a_feature_that_is_not_finite_is_named(model):
     sentences = Sentences.from_lists([[0, 1, 0, 0], [1, 1, 0, 1], [0, 2, 1, 0]])
     with torch.no_grad():

@@ -49,6 +49,13 @@ def test_masked_labels_become_predictions_and_give_transformers_own_loss():
         torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, batch.targets), theirs)
 
 
+def test_a_label_at_padding_is_not_predicted():
+    ids = torch.tensor([[5, 6, 7], [8, 0, 0]])
+    for objective, places in ((PretrainedMasked(), [0, 1, 2, 0]), (PretrainedCausal(), [0, 1])):
+        batch = objective.batch({"input_ids": ids, "attention_mask": ids > 0, "labels": ids.clone()})
+        assert batch.positions.tolist() == places
+
+
 def test_causal_labels_are_shifted_as_transformers_shifts_them():
     labels = IDS.masked_fill(~PRESENT, -100)
     labels[0, 1] = -100
@@ -125,11 +132,11 @@ def test_a_batch_in_which_nothing_is_predicted_holds_no_sentence_and_is_passed_o
         lambda model, batches, objective: Sensitivity.of(model, objective, batches).of_whole(Rounding(4)),
     ],
 )
-def test_a_batch_without_sentences_changes_no_number(value):
+def test_a_batch_without_sentences_changes_no_number_nor_that_batches_come_one_by_one(value):
     some, model = next_token_batch([[1, 2, 3], [3, 2], [2, 3]], pad=0), tiny_language_model("gpt2").float()
     batches = [sentences_between(some, *bounds) for bounds in ((0, 0), (0, 2), (2, 2), (2, 3), (3, 3))]
     with_some = list(filter(len, batches))
-    assert value(model, batches, PretrainedCausal()) == value(model, with_some, PretrainedCausal())
+    assert value(model, iter(batches), PretrainedCausal()) == value(model, with_some, PretrainedCausal())
 
 
 def test_what_no_objective_has_read_is_refused():

@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
+from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
+from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining import polishing
 from isoloss.pretraining.descent import AdamW, scheduled_rate
@@ -195,3 +197,16 @@ def test_the_mean_divergence_is_kl_by_its_definition() -> None:
         for of_law, of_model in zip(batch.soft_targets.double(), model, strict=True)
     ]
     assert mean_divergence(of, batch) == pytest.approx(sum(expected) / len(expected), rel=1e-9)
+
+
+def test_the_mean_divergence_of_sentences_of_unequal_length_is_that_of_the_exact_loss() -> None:
+    """Each sentence counts alike, however many words it has."""
+    rules = "S -> A [0.5] | A B A B A B A B A B [0.5]\nA -> 'a' [0.9] | 'b' [0.1]\nB -> 'c' [0.3] | 'd' [0.7]"
+    language, objective = pcfg(parse_grammar(rules)), NextWordObjective()
+    model = GPT2Transformer(laptop_shape(16), dropout=0.0).build(4, language.maximum_length, seed=0)
+    evaluation = EvaluationSet.draw(language, 200, 5, objective=objective)
+    labels = SoftLabels(objective)
+    batch = labels.draw_from(language, evaluation.sentences, torch.Generator())
+    found = mean_divergence(Training(model, labels, language, 0, 100, 64), batch)
+    assert found == pytest.approx(float(exact_loss(model, objective, evaluation).kl.mean()), rel=1e-5)
+    assert len(batch.rows) > 2 * len(batch)

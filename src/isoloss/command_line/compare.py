@@ -147,7 +147,7 @@ def compare(options: CompareOptions) -> int:
     found = comparison.verdicts(options.same_loss)
     told = conclusions(found)
     if options.json:
-        notes = (*sources.notes, *warnings_of(comparison.records))
+        notes = (*sources.notes, *comparison.unequal_numbers, *warnings_of(comparison.records))
         print_json(comparison, found, told, notes, options.output)
     else:
         print_comparison(comparison, told, options.output)

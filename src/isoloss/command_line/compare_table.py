@@ -40,7 +40,7 @@ def print_comparison(comparison: Comparison, conclusions: Sequence[str], report:
     if (majority := comparison.majority) is not None:
         table.add_row(MAJORITY, *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured))
     table_console().print(table)
-    for line in [*conclusions, *warnings_of(comparison.records)]:
+    for line in [*conclusions, *comparison.unequal_numbers, *warnings_of(comparison.records)]:
         print(broken(line))
     print(f"page: {report}")
 

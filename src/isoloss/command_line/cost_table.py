@@ -31,11 +31,12 @@ MEASURED = "timed here"
 LEAST_FIRST = (
     "operations",
     "GB of memory",
-    "H100, a seed",
+    "a seed on H100",
     "parameters",
     "A100",
     "H100",
     "GB on disk",
+    "batch",
     "steps",
     "of the rate",
     "rule",
@@ -96,6 +97,7 @@ def cost_rows(
                 "model": _model(first),
                 "rule": type(first.update_rule).__name__,
                 "steps": first.steps,
+                "batch_size": first.batch_size,
                 "parameters": cost.step.parameters,
                 "runs": len(alike),
                 "measurements": sum(len(each.steps) for run in alike for each in run.measured),
@@ -132,7 +134,8 @@ def print_cost(rows: Sequence[Row], machine: Device, scale: str, width: int | No
     print(f"Cost of training alone, {scale} scale; {total['measurements']:,} measurements come on top")
     groups: dict[str, list[dict[str, str]]] = {}
     for row in rows:
-        cells = {"model": row["model"], "rule": row["rule"], "steps": f"{row['steps']:,}"}
+        cells = {"model": row["model"], "rule": row["rule"]}
+        cells |= {"steps": f"{row['steps']:,}", "batch": f"{row['batch_size']:,}"}
         numbers = _numbers(row) | (_measured_numbers(row) if "hours_measured" in row else {})
         groups.setdefault(row["experiment"] or CONTINUED, []).append(cells | numbers)
     groups["all of them"] = [{"model": "", **_numbers(total)}]
@@ -163,7 +166,7 @@ def _numbers(row: Row) -> dict[str, str]:
         "here": _time(row["hours_here"]),
         "A100": _time(row["hours_a100"]),
         "H100": _time(row["hours_h100"]),
-        "H100, a seed": "" if per_seed is None else _time(per_seed / 60),
+        "a seed on H100": "" if per_seed is None else _time(per_seed / 60),
         "GB of memory": _three_digits(row["memory_gigabytes"]) if "memory_gigabytes" in row else "",
         "GB on disk": _three_digits(row["disk_gigabytes"]),
     }

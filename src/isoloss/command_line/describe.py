@@ -83,7 +83,8 @@ def in_words(description: "LanguageDescription") -> list[str]:
     tasks = [
         f"  task {task.name}: right about the latent variable at best {task.ceiling.value:.3f}, by a "
         f"constant answer {task.blind.value:.3f}; about the label, its most probable value, by a constant "
-        f"answer {task.majority.value:.3f}, by a probe on the words alone {1 - task.room.value:.3f}"
+        f"answer {task.majority.value:.3f}, by a probe on the words alone {1 - task.room.value:.3f}: "
+        f"{task.room_and_price}"
         for task in description.tasks
     ]
     return [

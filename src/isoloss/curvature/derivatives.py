@@ -140,7 +140,8 @@ def hessian_vector_product(
     leaves = list(parameters.values())
     # The fused attention kernels have no second derivative; the plain one has.
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-        gradients = torch.autograd.grad(scalar(), leaves, create_graph=True, materialize_grads=True)
+        value = _differentiable(scalar())
+        gradients = torch.autograd.grad(value, leaves, create_graph=True, materialize_grads=True)
         products = _derivatives_along(gradients, parameters, vector)
     return dict(zip(parameters, products, strict=True))
 
@@ -182,7 +183,7 @@ def hessian_quadratic_forms(
     """
     leaves = list(parameters.values())
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-        values = scalars()
+        values = _differentiable(scalars())
         weights = torch.ones_like(values).requires_grad_()
         gradients = torch.autograd.grad(values, leaves, weights, create_graph=True, materialize_grads=True)
     for vector in vectors:
@@ -202,8 +203,19 @@ def hessian_quadratic_forms(
 def gradient(scalar: Callable[[], Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """∇s(θ) by parameter name, zero for parameters on which s does not depend; `.grad` is left untouched."""
     with torch.enable_grad():
-        gradients = torch.autograd.grad(scalar(), list(parameters.values()), materialize_grads=True)
+        value = _differentiable(scalar())
+        gradients = torch.autograd.grad(value, list(parameters.values()), materialize_grads=True)
     return dict(zip(parameters, gradients, strict=True))
+
+
+def _differentiable(value: Tensor) -> Tensor:
+    """The value. Raises BadInput if no parameter has a part in it."""
+    if not value.requires_grad:
+        raise BadInput(
+            "the scores depend on none of the parameters that need a gradient, or are computed in "
+            "torch.inference_mode; let others need one, or leave that"
+        )
+    return value
 
 
 def inner_products_by_group(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> dict[str, float]:

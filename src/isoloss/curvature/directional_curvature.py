@@ -7,7 +7,7 @@ the step along the gradient of other data: it is the curvature that a loss has w
 and of a quadratic loss gᵀHg / gᵀ∇L, with the other's gradient g.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,7 +55,7 @@ class DirectionalSharpness:
 
 def directional_sharpness(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     direction: Mapping[str, Tensor] | None = None,
@@ -75,6 +75,7 @@ def directional_sharpness(
     finite.
     """
     measured = MeasuredParameters.of(model)
+    batches = list(batches)
     blocks = LossHessian.in_blocks(model, batches, objective, distribution)
     parameters = blocks.parameters
     with evaluation_mode(model):
@@ -142,7 +143,7 @@ class BatchSharpness:
 
 def batch_sharpness(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     batch: int = BATCH,
@@ -163,7 +164,7 @@ def batch_sharpness(
     """
     if batch < 1:
         raise BadInput(f"a batch has at least one sentence, not {batch}")
-    measured = MeasuredParameters.of(model)
+    measured, batches = MeasuredParameters.of(model), list(batches)
     parts = [
         sentences_between(each, start, start + batch)
         for each in batches
@@ -207,7 +208,7 @@ class CriticalSharpness:
 
 def critical_sharpness(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     along: Sequence[Batch] | None = None,
@@ -228,6 +229,7 @@ def critical_sharpness(
     parameter needs a gradient, where a logit is not finite, and if the gradient is zero, or that of `along`
     points away from ∇L, or no step raises the loss. Sentences are numbered from those of `along` on.
     """
+    batches = list(batches)
     n = sum(map(len, batches))
     refuse_too_few(n)
     if along is not None and not any(map(len, along)):

@@ -7,7 +7,7 @@ neuron's incoming weights times a number and its outgoing ones divided by it. Th
 weights on which the changes act by a matrix A, since g then changes by the transposed inverse of A.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -154,7 +154,7 @@ class UnitTrace:
 
 def unit_trace(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     seed: int = 0,

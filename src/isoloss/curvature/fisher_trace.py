@@ -1,6 +1,6 @@
 """The trace of the Fisher information of any torch model (B.1), and relative to the size of the weights."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -221,7 +221,7 @@ class NormalisedTrace:
 
 def normalised_trace(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     seed: int = 0,
@@ -233,6 +233,7 @@ def normalised_trace(
     Raises BadInput for fewer than two sentences, when no parameter needs a gradient, and where a logit is
     not finite.
     """
+    batches = list(batches)
     n = sum(map(len, batches))
     refuse_too_few(n)
     measured, parameters = MeasuredParameters.of(model), trainable_parameters(model)

@@ -1,7 +1,7 @@
 """The norm of the loss gradient, without the bias due to a finite number of sentences."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -56,7 +56,7 @@ class GradientNorm:
 
 def gradient_norm(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     distribution: LabelDistribution | None = None,

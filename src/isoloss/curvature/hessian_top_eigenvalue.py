@@ -1,7 +1,7 @@
 """Sharpness: the largest eigenvalue of the Hessian, and the learning rate that it bounds."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -45,7 +45,7 @@ class TopEigenvalue:
 
 def hessian_top_eigenvalue(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     seed: int = 0,
@@ -69,6 +69,7 @@ def hessian_top_eigenvalue(
     if not 0 < tolerance < 1:
         raise BadInput(f"the eigenvalue's relative tolerance must be above 0 and below 1, not {tolerance}")
     measured = MeasuredParameters.of(model)
+    batches = list(batches)
     blocks = LossHessian.in_blocks(model, batches, objective, distribution)
     hessian = LossHessian.at_once(model, batches, objective, distribution)
     start = flattened(sign_probe(hessian.parameters, f"{seed} start"))
@@ -170,7 +171,7 @@ def largest_eigenvalue(
 
 def edge_of_stability_rate(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     momentum: float = 0.0,

@@ -1,7 +1,7 @@
 """The local learning coefficient: how fast the volume of nearly as good weights shrinks, by sampling."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -77,7 +77,7 @@ class LocalLearningCoefficient:
 
 def local_learning_coefficient(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     chains: int = CHAINS,
@@ -108,6 +108,7 @@ def local_learning_coefficient(
     localisation or step that is not positive, if a chain runs away to scores that are not finite, and when no
     parameter needs a gradient.
     """
+    batches = list(batches)
     n, measured = sum(map(len, batches)), MeasuredParameters.of(model)
     if n < 3 or chains < 2 or draws < 2 or burn_in < 0:
         raise BadInput(
@@ -146,7 +147,7 @@ class _Posterior:
     @staticmethod
     def around(
         model: nn.Module,
-        batches: Sequence[Batch],
+        batches: Iterable[Batch],
         objective: Objective,
         distribution: LabelDistribution | None,
         inverse_temperature: float,

@@ -1,7 +1,7 @@
 """The loss of sentences, under the data's labels or an exact distribution, its rise, and its Hessian."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -144,21 +144,22 @@ def losses_of(
     ]
 
 
-def in_parts(batches: Sequence[Batch], most: int = AT_ONCE) -> list[Batch]:
+def in_parts(batches: Iterable[Batch], most: int = AT_ONCE) -> list[Batch]:
     """All sentences of the batches, in order, in parts of one batch each, of at most `most` sentences."""
     some = filter(len, batches)
     return [part for batch in some for part in split_sentences(batch, -(-len(batch) // most))]
 
 
-def sentence_blocks(batches: Sequence[Batch], fewest: int = 2, largest: int = LARGEST) -> list[Batch]:
+def sentence_blocks(batches: Iterable[Batch], fewest: int = 2, largest: int = LARGEST) -> list[Batch]:
     """All sentences of the batches, in order, in at least `BLOCKS` blocks, as equal as the batches allow.
 
     If there are fewer sentences than `BLOCKS`, each is a block. No block has more than `largest` sentences or
     spans two batches. Raises BadInput for fewer than `fewest` sentences.
     """
-    n = sum(map(len, batches))
+    every = list(batches)
+    n = sum(map(len, every))
     refuse_too_few(n, fewest)
-    return in_parts(batches, max(1, min(largest, n // BLOCKS)))
+    return in_parts(every, max(1, min(largest, n // BLOCKS)))
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class LossHessian:
     @staticmethod
     def at_once(
         model: nn.Module,
-        batches: Sequence[Batch],
+        batches: Iterable[Batch],
         objective: Objective,
         distribution: LabelDistribution | None = None,
     ) -> "LossHessian":
@@ -229,7 +230,7 @@ class LossHessian:
     @staticmethod
     def in_blocks(
         model: nn.Module,
-        batches: Sequence[Batch],
+        batches: Iterable[Batch],
         objective: Objective,
         distribution: LabelDistribution | None = None,
     ) -> "LossHessian":
@@ -307,4 +308,10 @@ def flattened(vector: Mapping[str, Tensor]) -> Float[Tensor, " P"]:
     >>> flattened({"weight": torch.tensor([[1.0, 2.0]]), "bias": torch.tensor([3.0])})
     tensor([1., 2., 3.], dtype=torch.float64)
     """
-    return torch.cat([values.flatten().double() for values in vector.values()])
+    device = next(iter(vector.values())).device
+    sizes = [each.numel() for each in vector.values()]
+    flat = torch.empty(sum(sizes), dtype=torch.float64, device=device)
+    pieces = torch.split(flat, sizes)
+    for piece, values in zip(pieces, vector.values(), strict=True):
+        piece.copy_(values.flatten())  # without a copy of all of them in float64
+    return flat

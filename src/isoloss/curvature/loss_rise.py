@@ -1,6 +1,6 @@
 """How much the loss rises nearby: along its gradient, as SAM sees it (Foret et al. 2021), and under noise."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -59,7 +59,7 @@ class AscentSharpness:
 
 def ascent_sharpness(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     radii: tuple[float, ...] = RADII,
@@ -79,6 +79,7 @@ def ascent_sharpness(
     that are not positive, when no parameter needs a gradient, and where a logit is not finite.
     """
     refuse_unusable_strengths(radii, "radii")
+    batches = list(batches)
     n = sum(map(len, batches))
     refuse_too_few(n)
     measured = MeasuredParameters.of(model)
@@ -146,7 +147,7 @@ class NoiseSensitivity:
 
 def noise_sensitivity(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     noises: tuple[float, ...] = NOISES,
@@ -180,6 +181,7 @@ def noise_sensitivity(
     scales = tensor_scales(model) if scales is None else scales
     if missing := set(parameters) - set(scales):
         raise BadInput(f"the noise has no scale for {min(missing)}; take the scales of a model of this shape")
+    batches = list(batches)
     blocks = sentence_blocks(batches, largest=sum(map(len, batches)))
     rises: dict[float, list[float]] = {noise: [] for noise in noises}
     with evaluation_mode(model):

@@ -72,7 +72,7 @@ def output_rows(model: nn.Module) -> list[OutputRows]:
 
 def _laid_out(name: str, weight: Tensor, module: Any, last: str) -> OutputRows:
     kind, shape = type(module).__name__, tuple(weight.shape)
-    if last.endswith("bias") or (weight.ndim > 2 and weight.numel() == max(shape)):
+    if last.endswith("bias") or weight.ndim == 0 or (weight.ndim > 2 and weight.numel() == max(shape)):
         return OutputRows(name, weight, (weight.numel(),))
     if isinstance(module, _CONVOLUTIONS) and module.groups > 1:
         shape = (module.groups, shape[0] // module.groups, math.prod(shape[1:]))

@@ -1,6 +1,6 @@
 """The Hessian's spectrum: its largest eigenvalues, and how all of them are distributed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +42,7 @@ class TopEigenvalues:
 
 def top_eigenvalues(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     count: int = EIGENVALUES,
@@ -55,9 +55,10 @@ def top_eigenvalues(
 
     By ARPACK's implicitly restarted Lanczos method as `scipy.sparse.linalg.eigsh` has it (Lehoucq, Sorensen
     and Yang 1998), from a random ±1 vector drawn with `seed`, to `tolerance` relative to each eigenvalue, in
-    at most about `MOST_PRODUCTS` products. Labels are the data's, or those of `distribution`. Memory: the
-    larger of 20 and 3 `count` + 1 float64 vectors of the parameters' size in main memory, beside the double
-    backward pass of 32 sentences.
+    at most about `MOST_PRODUCTS` products. Of an eigenvalue that several eigenvectors share, as of a model
+    with an exact symmetry, some copies may be missed, since the method sees one of them. Labels are the
+    data's, or those of `distribution`. Memory: the larger of 20 and 3 `count` + 1 float64 vectors of the
+    parameters' size in main memory, beside the double backward pass of 32 sentences.
 
     The model is left as found. Raises BadInput for fewer than two sentences, for a `count` that is not
     between 1 and the number of parameters less one, if not all are found, when no parameter needs a gradient,
@@ -186,7 +187,7 @@ def _jackknifed(statistic: Callable[[Tensor], Tensor], n: int) -> Estimate:
 
 def spectral_density(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     objective: Objective,
     *,
     probes: int = PROBES,

@@ -68,6 +68,17 @@ class TaskDescription:
         measured = (self.ceiling, self.blind, self.majority, self.room)
         return measured if self.price is None else (*measured, self.price)
 
+    @property
+    def room_and_price(self) -> str:
+        """Both in words, with their errors."""
+        room = f"room {self.room.value:.3f} ± {self.room.standard_error or 0:.3f}"
+        if self.price is None:
+            return f"{room}; no price defined"
+        error = self.price.standard_error
+        error_in_words = "exactly" if error is None else f"± {error:.2g}"
+        given = self.price.settings["given"]
+        return f"{room}; price {self.price.value:.3g} nats {error_in_words}, given {given}"
+
 
 @dataclass(frozen=True)
 class LanguageDescription:

@@ -6,7 +6,7 @@ forward-mode derivative for each part and change: ½ δᵀFδ of the very errors
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -146,7 +146,7 @@ class Sensitivity:
     def of(
         model: nn.Module,
         objective: Objective,
-        batches: Sequence[Batch],
+        batches: Iterable[Batch],
         *,
         of_errors: bool = True,
         check: bool = False,
@@ -158,6 +158,7 @@ class Sensitivity:
 
         Raises BadInput for fewer than two sentences, and as it does.
         """
+        batches = list(batches)
         n = sum(map(len, batches))
         refuse_too_few(n)
         running = RunningFisherTrace(model, objective, seed, memory_bytes, part_of=str)

@@ -135,8 +135,8 @@ def sentence_features(
     """The concatenated contextual vectors of all words of each unmasked sentence; D = T d.
 
     See `word_vectors`; a `LookupTable` gives the exact distributions, `OneHotWords` the words alone. Dropout
-    is off and the model is left as found. The result is on the CPU, in the model's precision: n T d numbers,
-    beside a forward pass within `memory_bytes`.
+    is off and the model is left as found. The result is on the CPU, in the model's precision, but at least in
+    float32, in which heads are trained: n T d numbers, beside a forward pass within `memory_bytes`.
 
     Raises BadInput when a feature is not finite, naming the sentence.
     """
@@ -146,5 +146,6 @@ def sentence_features(
     with evaluation_mode(model), torch.inference_mode():
         features = [word_vectors(model, ids).cpu() for ids in torch.split(sentences.ids, at_once)]
     whole = torch.cat(features)
+    whole = whole.to(torch.promote_types(whole.dtype, torch.float32))
     refuse_non_finite(whole, "sentence")
     return whole

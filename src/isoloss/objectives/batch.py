@@ -125,10 +125,10 @@ def sentence_averaged_loss(logits: Float[Tensor, "m v"], batch: Batch) -> Float[
     if batch.soft_targets is not None:
         tokens = batch.soft_targets.shape[1]
         log_model = logits.log_softmax(-1)[:, :tokens]
-        return _sentence_average(-(log_model * batch.soft_targets.to(logits.dtype)).sum(-1), batch)
+        return sentence_average(-(log_model * batch.soft_targets.to(logits.dtype)).sum(-1), batch)
     if _one_each(batch):
         return nn.functional.cross_entropy(logits, batch.targets)
-    return _sentence_average(nn.functional.cross_entropy(logits, batch.targets, reduction="none"), batch)
+    return sentence_average(nn.functional.cross_entropy(logits, batch.targets, reduction="none"), batch)
 
 
 def soft_target_entropy(batch: Batch) -> Float[Tensor, ""]:
@@ -143,7 +143,7 @@ def soft_target_entropy(batch: Batch) -> Float[Tensor, ""]:
     """
     if batch.soft_targets is None:
         raise BadInput("a batch of drawn words does not tell their entropy; train on soft labels")
-    return _sentence_average(torch.special.entr(batch.soft_targets).sum(-1), batch)
+    return sentence_average(torch.special.entr(batch.soft_targets).sum(-1), batch)
 
 
 def _one_each(batch: Batch) -> bool:
@@ -151,7 +151,8 @@ def _one_each(batch: Batch) -> bool:
     return len(batch.rows) == len(batch)
 
 
-def _sentence_average(values: Float[Tensor, " m"], batch: Batch) -> Float[Tensor, ""]:
+def sentence_average(values: Float[Tensor, " m"], batch: Batch) -> Float[Tensor, ""]:
+    """Mean over sentences of the mean of `values` over each one's predictions."""
     if _one_each(batch):
         return values.mean()
     # Not by `bincount`, which waits for a GPU to know how many there are.

@@ -125,6 +125,11 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
     try:
         with evaluation_mode(model), torch.enable_grad():
             logits = objective.logits(model, sentence)
+            if not logits.requires_grad and any(each.requires_grad for each in model.parameters()):
+                raise BadInput(
+                    f"the scores of {type(model).__name__} depend on none of the parameters to measure; "
+                    "choose others"
+                )
             are_finite = _gradients_are_finite(logits.mean(), model)
     except IsolossError:
         raise

@@ -21,7 +21,7 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class PretrainedMasked:
-    """Predicts the tokens that have a label, as `DataCollatorForLanguageModeling` marks them.
+    """Predicts the tokens that have a label, as `DataCollatorForLanguageModeling` marks them; padding none.
 
     >>> ids = torch.tensor([[2, 9, 4, 3], [2, 8, 4, 3]])
     >>> labels = torch.tensor([[-100, -100, 7, -100], [-100, -100, 6, -100]])
@@ -39,7 +39,7 @@ class PretrainedMasked:
         Raises BadInput for padding on the left, inputs without labels, and token types other than 0.
         """
         ids, present, labels = _read(inputs)
-        return _labelled(ids, present, labels != IGNORED, labels)
+        return _labelled(ids, present, present & (labels != IGNORED), labels)
 
 
 @dataclass(frozen=True)
@@ -191,17 +191,22 @@ class SentencesApart:
         self._model = model
         self._objective, self._found = objective, objective
         self._met_a_pair = self._met_two_lengths = False
+        self._longest = 0
 
     def objective(self, batch: Batch) -> Objective:
         """The objective itself, or one that keeps the sentences of this batch and of later ones apart.
 
         Decided at the first batch with several sentences, and again at the first whose sentences, or what a
-        decoder reads, differ in length.
+        decoder reads, differ in length. Where nothing has to be kept apart, it is decided again at each that
+        is longer than all before: positions may be scaled by how wide a batch is (Phi-3's beyond 4,096).
         """
-        mixed = any(bool(each.min() < each.max()) for each in _lengths(batch))
-        if len(batch) > 1 and not (self._met_two_lengths or (self._met_a_pair and not mixed)):
+        lengths = _lengths(batch)
+        mixed, longest = any(bool(each.min() < each.max()) for each in lengths), int(lengths[0].max())
+        is_longer = longest > self._longest and not isinstance(self._found, EqualLengths)
+        known = (self._met_two_lengths and not is_longer) or (self._met_a_pair and not mixed)
+        if len(batch) > 1 and not known:
             self._found = kept_apart(self._model, self._objective, batch)
-            self._met_a_pair, self._met_two_lengths = True, mixed
+            self._met_a_pair, self._met_two_lengths, self._longest = True, mixed, longest
         return self._found
 
     def take_one_at_a_time(self) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, soft_target_entropy
+from isoloss.objectives.batch import Batch, sentence_average, soft_target_entropy
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining.descent import AdamW, DescentSettings
@@ -176,9 +176,9 @@ class PolishingRule:
 
 
 def mean_divergence(training: Training, batch: Batch) -> float:
-    """Mean KL of a model from the soft targets of a batch's predictions, in nats, computed in float64.
+    """Mean over sentences of a model's mean KL from the soft targets of each one's predictions, in nats.
 
-    In float32 a loss of 1 nat is known to 1e-7, a fiftieth of what models are polished to.
+    In float64, since in float32 a loss of 1 nat is known to 1e-7, a fiftieth of what models are polished to.
     """
     if batch.soft_targets is None:
         raise BadInput("a batch of drawn words does not tell their divergence; train on soft labels")
@@ -186,4 +186,5 @@ def mean_divergence(training: Training, batch: Batch) -> float:
     with torch.no_grad(), evaluation_mode(training.model):
         scores = training.objective.logits(training.model, batch).double()
     log_model = scores.log_softmax(-1)[:, : targets.shape[1]]
-    return float((torch.special.xlogy(targets, targets) - targets * log_model).sum(-1).mean())
+    of_predictions = (torch.special.xlogy(targets, targets) - targets * log_model).sum(-1)
+    return float(sentence_average(of_predictions, batch))

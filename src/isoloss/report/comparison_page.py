@@ -202,7 +202,7 @@ def _parts(comparison: Comparison, checkpoint: Checkpoint) -> dict[str, Record]:
 
 
 def _notices(comparison: Comparison, details: PageDetails) -> tuple[str, ...]:
-    notices = [*details.notices, *_left_out(comparison)]
+    notices = [*details.notices, *comparison.unequal_numbers, *_left_out(comparison)]
     if not details.complete:
         notices.insert(0, "Not everything has been measured yet: the same command goes on from here.")
     return tuple(notices)

@@ -143,14 +143,7 @@ def labels(words: Sequence[str]) -> list[str]:
 def _task(task: TaskDescription) -> str:
     shares = {"ceiling": task.ceiling, "blind": task.blind, "most common label": task.majority}
     shown = (f"{name} {r.value:.3f} ± {r.standard_error or 0:.3f}" for name, r in shares.items())
-    room = f"room {task.room.value:.3f} ± {task.room.standard_error or 0:.3f}"
-    price = "no price defined" if task.price is None else _price(task.price)
-    return f"{', '.join(shown)}; {task.classes} classes (n = {task.ceiling.n:,}); {room}; {price}"
-
-
-def _price(price: Record) -> str:
-    error = "exactly" if price.standard_error is None else f"± {price.standard_error:.2g}"
-    return f"price {price.value:.3g} nats {error}, given {price.settings['given']}"
+    return f"{', '.join(shown)}; {task.classes} classes (n = {task.ceiling.n:,}); {task.room_and_price}"
 
 
 def _speed(record: Record) -> str:

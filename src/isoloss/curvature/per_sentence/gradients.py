@@ -8,7 +8,7 @@ from torch import Tensor
 
 from isoloss.curvature.per_sentence.factors import Factors, Lookups, OuterProducts, Sums
 from isoloss.curvature.per_sentence.parameter_uses import Node, ParameterUses, Use
-from isoloss.curvature.per_sentence.sentence_rows import SentenceRows, bias_lookups
+from isoloss.curvature.per_sentence.sentence_rows import SentenceRows, bias_lookups, has_no_values
 
 
 def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: ParameterUses) -> Factors | None:
@@ -94,20 +94,43 @@ def _before_flattening(operation: Node, operand: int, flat: int, rows: SentenceR
     """The leading dimensions, sentences or positions first, of the array flattened into the `flat` rows.
 
     Read off the view that flattened it, below operations that keep rows in place; one row per prediction
-    stays that. () if the order of the words is not known.
+    stays that, where the predictions were selected there. () if the order of the words is not known.
     """
     width = flat // rows.sentences
-    if flat % rows.sentences or width not in rows.widths:
-        return (flat,)
-    flattened = _flattened(operation.next_functions[operand][0], flat, _FARTHEST, set())
-    if flattened is None:
+    are_words = flat % rows.sentences == 0 and width in rows.widths
+    if not are_words and flat != len(rows.sentence):
         return ()
-    if flattened.name() not in _VIEWS:  # the operations that select rows
-        return (flat,) if flat == len(rows.sentence) else ()
+    flattened = _flattened(operation.next_functions[operand][0], flat, _FARTHEST, set())
+    if flattened is None:  # one row for each sentence and prediction has no other order
+        return (flat,) if flat == rows.sentences == len(rows.sentence) else ()
+    if flattened.name() not in _VIEWS:
+        return (flat,) if _selects_predictions(flattened, rows) else ()
     first = flattened._saved_self_sym_sizes[0]
+    if not are_words:  # as many rows of something else as there are predictions
+        return ()
     if first == rows.sentences:
         return rows.sentences, width
     return (width, rows.sentences) if first == width else ()
+
+
+def _selects_predictions(selection: Node, rows: SentenceRows) -> bool:
+    """Whether the rows selected are of the sentences that the predictions are of, in their order.
+
+    They are compared, unless they have no values, where costs are foreseen.
+    """
+    is_along_one = selection.name() == "IndexSelectBackward0"
+    indices: tuple[Tensor | None, ...] = (
+        (selection._saved_index,) if is_along_one else selection._saved_indices
+    )
+    chosen = [index for index in indices if index is not None and index.shape == rows.sentence.shape]
+    if len(chosen) < len(indices):
+        return False
+    if any(map(has_no_values, chosen)):
+        return True
+    if len(chosen) == 1:
+        leading = _leading(selection.next_functions[0][0])
+        return leading[:1] == (rows.sentences,) and torch.equal(chosen[0] // leading[1], rows.sentence)
+    return any(torch.equal(index, rows.sentence) for index in chosen)
 
 
 def _flattened(node: Node | None, flat: int, left: int, tried: set[Node]) -> Node | None:
@@ -201,9 +224,14 @@ def _piece(words: Tensor, node: Node, result: int) -> Tensor:
 
 def _are_all_words(node: Node | None, rows: SentenceRows) -> bool:
     """Whether a matrix has a row for each word of each sentence, in order: [n, S, d], flattened."""
+    return _leading(node) == (rows.sentences, rows.positions)
+
+
+def _leading(node: Node | None) -> tuple[int, ...]:
+    """The two leading dimensions of the array [., ., d] that was flattened into a matrix; () if none was."""
     while node is not None and node.name() in _ROW_BY_ROW:
         node = node.next_functions[node.name() == "AddmmBackward0"][0]
     if node is None or node.name() not in _VIEWS:
-        return False
-    *leading, _ = node._saved_self_sym_sizes
-    return tuple(leading) == (rows.sentences, rows.positions)
+        return ()
+    leading = tuple(node._saved_self_sym_sizes[:-1])
+    return leading if len(leading) == 2 else ()

@@ -61,7 +61,7 @@ class SentenceRows:
             for found, first in ((each, False), (each.mT, True)) if each.ndim == 2 else ():
                 padded = found.shape[1]
                 fits = found.shape[0] == n and padded != n and padded >= width + as_given
-                if fits and (_has_no_values(found) or torch.equal(found[:, :width], words)):
+                if fits and (has_no_values(found) or torch.equal(found[:, :width], words)):
                     if not as_given:
                         return replace(self, positions=padded, positions_first=first)
                     rows = rows if first else rows.also_of_width(padded)
@@ -108,11 +108,20 @@ class SentenceRows:
         n, m, d = self.sentences, len(self.sentence), array.shape[-1]
         if n == 1:
             return array.reshape(1, -1, d)
-        if len(shape) > 1 and shape[0] == n and not set(self.widths).isdisjoint(shape[1:]):
+        if shape[:1] == (n,) and self._have_words(shape[1:]):
             return array.reshape(n, -1, d)
         if shape[1:2] == (n,) and shape[0] in self.widths:
             return array.reshape(shape[0], n, -1, d).transpose(0, 1).flatten(1, 2)
         return self._predictions(array.reshape(m, d)) if shape in ((m,), (m, 1)) else None
+
+    def _have_words(self, further: tuple[int, ...]) -> bool:
+        """Whether dimensions behind one as long as there are sentences are those of a sentence's rows.
+
+        In [n, n, S] either of the first two may be that of the sentences, the other that of the heads.
+        """
+        if further[:1] == (self.sentences,) and self.sentences not in self.widths:
+            return False
+        return not set(self.widths).isdisjoint(further)
 
     def _predictions(self, array: Float[Tensor, "m d"]) -> Float[Tensor, "n M d"]:
         most = int(self.place.max()) + 1 if len(array) else 1  # no word may be sent to an expert
@@ -124,7 +133,7 @@ class SentenceRows:
         return padded
 
 
-def _has_no_values(tensor: Tensor) -> bool:
+def has_no_values(tensor: Tensor) -> bool:
     """Whether it is without storage, as where costs are foreseen."""
     return tensor.is_meta or type(tensor) is not Tensor
 
@@ -159,7 +168,7 @@ def _is_for_each_sentence(lookup: Any, sentences: int) -> bool:
         return False
     if ids.stride(0) == 0:
         return True
-    return not _has_no_values(ids) and bool((ids == lookup._saved_padding_idx).all())
+    return not has_no_values(ids) and bool((ids == lookup._saved_padding_idx).all())
 
 
 Node = Any
