@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Mark, Table
 from isoloss.report.charts import draw
-from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, on_dark_ground, plotted
-from isoloss.report.over_runs import BAND, SLOPE, explained, slope_within
+from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, key_of, on_dark_ground, plotted
+from isoloss.report.over_runs import BAND, SLOPE, explained
 
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
 TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)
@@ -112,17 +112,6 @@ def test_the_slope_shown_is_the_one_within_the_groups_with_its_error_over_seeds(
     assert said == "slope within a run:\n200 ± 100 points per unit"
 
 
-def test_the_slope_shown_is_that_of_claims_in_which_seeds_count_by_the_spread_of_their_x() -> None:
-    rows = [
-        {"run": str(seed), "seed": seed, "x": spread * x, "y": slope * spread * x}
-        for seed, slope, spread in ((1, 1.0, 3.0), (2, 2.0, 1.0))
-        for x in (-1.0, 1.0)
-    ]
-    found = slope_within(pl.DataFrame(rows), "run", Axis("x", "x"), Axis("y", "y"))
-    assert found is not None
-    assert found.slope.value == pytest.approx((9 * 1.0 + 1 * 2.0) / 10)
-
-
 def test_several_runs_of_a_colour_are_faint_behind_their_mean_and_band() -> None:
     data = pl.DataFrame(
         [
@@ -163,6 +152,8 @@ def test_sizes_are_coloured_in_their_order_and_names_in_that_of_appearance() -> 
     assert by_width["color"]["scale"]["domain"] == by_width["shape"]["scale"]["domain"] == [16, 32]
     by_rule = specification(Dots(TRACE, ACCURACY, RULE), rows())["layer"][-1]["encoding"]
     assert by_rule["color"]["scale"] == {"domain": ["SGD", "AdamW"], "range": list(PALETTE[:2])}
+    sizes = pl.DataFrame({"size": ["small", "medium", "large", "small"]})
+    assert key_of(sizes, Colour("size", "size", ordered=True)).values == ("small", "medium", "large")
     # One legend for both: only with equal titles and domains are they merged.
     assert by_rule["color"]["legend"] == by_rule["shape"]["legend"]
 

@@ -15,27 +15,44 @@ from isoloss.experiments.made_up_runs import World
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import shipped_result
 from isoloss.report import experiment_page
-from isoloss.report.experiment_page import ExperimentPage
+from isoloss.report.experiment_page import ExperimentPage, ranges
+from isoloss.report.page import Page
 from isoloss.results.estimate import Estimate
 
 SHIPPED = shipped_result("figure-1", "laptop")
 
 
 @pytest.fixture
-def sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Those of the shipped runs of Figure 1; one claim is far from its shipped effect, and one withdrawn."""
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
+    """That of the shipped runs of Figure 1; one claim is far from its shipped effect, and one withdrawn."""
     figure = replace(builtin_designs()["figure-1"].at(scale_named("laptop")), panels=lambda _: ())
     claims = {claim.name: claim for claim in figure.claims}
     near, far, gone = (claims[name] for name in ("one-kl", "later-is-flatter", "trace-ranks-better"))
     alike = Range(near.claimed, dict.fromkeys(World, (0.3, 0.4)))  # simulations of it would take seconds
     monkeypatch.setattr(experiment_page, "claim_ranges", lambda _: {near.name: alike})
-    gone = replace(gone, withdrawn="it cannot be decided")
+    gone = replace(gone, withdrawn="it cannot be decided", unit="of the trace's fall")
     effects = {near: SHIPPED.claims[near.name].effect, far: SHIPPED.claims[far.name].high + 9, gone: 1.25}
     judgements = tuple(Judgement(each, Estimate(effects[each], 0.1, 7), 0.95, 0.5, 14) for each in effects)
     table = pl.DataFrame(SHIPPED.rows, infer_schema_length=None)
     result = ExperimentResult(replace(figure, settings=()), table, judgements, Outcome((), ()))
-    page = ExperimentPage("laptop", tmp_path, lambda *_: "", {}).of(result)
+    missing = figure.runs[3]
+    monkeypatch.setattr(experiment_page, "is_complete", lambda run, _: run != missing)
+    monkeypatch.setattr(experiment_page, "is_records_alone", lambda *_: True)
+    return ExperimentPage("laptop", tmp_path, lambda *_: "", {}).of(result)
+
+
+@pytest.fixture
+def sections(page: Page) -> dict[str, str]:
     return {section.title: str(section.markup) for section in page.sections}
+
+
+def test_a_run_that_is_missing_is_said_to_be(page: Page) -> None:
+    assert "5 of 6 runs are complete; claims are judged only on these." in page.notices
+
+
+def test_ranges_are_of_the_checkpoints_after_saturation_and_relative_to_the_least() -> None:
+    table = pl.DataFrame({"step": [1, 2, 3], "saturated": [False, True, True], "loss": [9.0, 2.0, 3.0]})
+    assert ranges(table) == (("exact pre-training loss", "2 to 3 nats, a spread of 50 %"),)
 
 
 def test_effects_stand_beside_the_shipped_ones(sections: dict[str, str]) -> None:
@@ -48,6 +65,7 @@ def test_what_was_withdrawn_has_its_number_and_the_reason(sections: dict[str, st
     told = sections["Withdrawn claims"]
     assert told.count("<tr>") == 2
     assert "it cannot be decided" in told
+    assert '<td class="number">125</td>' in told  # per cent, in which shares of something are read
 
 
 def test_a_claim_that_is_the_same_in_every_world_cannot_be_decided(sections: dict[str, str]) -> None:

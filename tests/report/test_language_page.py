@@ -1,6 +1,7 @@
 import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -19,6 +20,7 @@ from isoloss.report.language_page import (
     distribution_bars,
     distribution_table,
     labels,
+    language_page,
     reader,
     write_language_page,
 )
@@ -98,6 +100,24 @@ def test_prices_are_exact_or_none(tmp_path: Path) -> None:
     cut = pcfg(parse_grammar("S -> A S [0.5] | A [0.5]\nA -> 'a' [0.5] | 'b' [0.5]"), 4)
     html = write_language_page(describe_language(cut, "c", 20), tmp_path, "c").read_text()
     assert "no price defined" in html
+
+
+def test_the_page_tells_the_place_and_the_speed_and_no_word_is_markup(tmp_path: Path) -> None:
+    language = pcfg(parse_grammar("S -> A A [1]\nA -> '<b>' [0.5] | '<i>' [0.5]"))
+    description = describe_language(language, "g", 20)
+    for sentences_a_second, said in (
+        (1250.0, "1,250 sentences per second, all positions (timed on 20 sentences)"),
+        (0.25, "about 4.0 s per sentence, all positions (from one timed pass)"),
+    ):
+        speed = replace(description.speed, value=sentences_a_second, n=20)
+        page = language_page(replace(description, speed=speed), "g")
+        assert (page.sections[-1].rows[0]) == ("masked distributions", said)
+    assert "<b>" not in page.opening
+    assert "&lt;b&gt;" in page.opening
+    place = 1 + description.word.position
+    assert all(panel.caption.startswith(f"Word {place} of the first sentence") for panel in page.panels)
+    marked = str(page.opening).partition("</li>")[0].split("<mark>")[0]
+    assert marked.count("&lt;") == description.word.position
 
 
 @pytest.mark.usefixtures("_nothing_painted")

@@ -10,7 +10,7 @@ import vl_convert
 
 from isoloss.panels import Axis, Colour, Dots, Lines, Mark, Panel, Table
 from isoloss.report.frame import Link, LinkGroup, alone, within_site
-from isoloss.report.page import Page, Section, drawn, message, write_page
+from isoloss.report.page import Page, Section, as_csv, drawn, message, write_page
 from shown_results import JUDGEMENTS
 from unpainted import paint_nothing
 
@@ -158,6 +158,13 @@ def test_premises_and_effects_have_a_table_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.parametrize("begun", ["=", "+", "-", "@", "\t", "\r"])
+def test_no_text_or_name_of_a_column_is_a_formula_of_a_spreadsheet(begun: str) -> None:
+    table = pl.read_csv(as_csv(pl.DataFrame({f"{begun}a": [f"{begun}1"], "b": [f"1{begun}"]})).encode())
+    assert table.columns == [f"'{begun}a", "b"]
+    assert table.row(0) == (f"'{begun}1", f"1{begun}")
+
+
 def test_a_chart_may_have_many_rows(tmp_path: Path) -> None:
     """A landscape has one row per cell: more than Altair accepts by default."""
     cells = pl.DataFrame({"u": range(5001), "kind": ["cell"] * 5001})

@@ -8,7 +8,7 @@ import pytest
 
 from isoloss.experiments.claims import Question
 from isoloss.report.frame import Link, write_assets
-from isoloss.report.overview import Card, answers
+from isoloss.report.overview import Card, answers, decided_by_family, gallery
 from isoloss.report.site import Site, write_site
 from made_once import made_once
 from shown_results import JUDGEMENTS, LANGUAGE, experiment_result, panels, written_site
@@ -119,6 +119,26 @@ def test_a_claim_may_answer_another_question_than_its_experiment() -> None:
         answer.question: [judged.claim.name for judged, _ in answer.claims] for answer in answers([both], [])
     }
     assert found == {Question.LATER: ["falls"], Question.FLATNESS: ["rises"]}
+
+
+def test_the_finest_pictures_come_first_in_their_order() -> None:
+    cards = [
+        Card(Link(name, name), "", picture, place=place)
+        for name, picture, place in (
+            ("plain", "a.svg", None),
+            ("second", "b.svg", 2),
+            ("none", "", 0),
+            ("first", "c.svg", 1),
+        )
+    ]
+    assert [card.link.name for card in gallery(cards)] == ["first", "second"]
+    assert [card.link.name for card in gallery(cards[::2])] == ["plain"]
+
+
+def test_effects_are_decided_whichever_way() -> None:
+    """One holds, one does not, and one is open."""
+    said = decided_by_family([Card(Link("a", "a"), "", judgements=JUDGEMENTS)])
+    assert said.startswith("Of 3 effects, 2 are decided by Holm's procedure within each experiment")
 
 
 def test_links_are_grouped_by_question_on_every_page(site: Path) -> None:

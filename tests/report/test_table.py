@@ -5,9 +5,12 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from isoloss.experiments.claims import Judgement
 from isoloss.report.table import WIDTH, as_latex, claims_as_latex, in_numbers, interval_picture
 from isoloss.results.estimate import Estimate
+from isoloss.results.verdict import Region, above, below, within
 from planned_suite import planned_suite
 from shown_results import JUDGEMENTS
 
@@ -43,6 +46,21 @@ def test_an_interval_is_drawn_on_its_side_of_the_threshold() -> None:
     threshold, low, high, effect = places(contradicted)
     assert 0 < low < effect < high < threshold < WIDTH
     assert interval_picture(open_ended) == ""
+
+
+def test_the_claimed_side_is_shaded_and_no_other() -> None:
+    above_half = JUDGEMENTS[0]
+
+    def shaded(region: Region) -> tuple[float, float]:
+        picture = str(interval_picture(replace(above_half, claim=replace(above_half.claim, claimed=region))))
+        x, width = re.findall('class="claimed" x="([0-9.]+)" y="0" width="([0-9.]+)"', picture)[0]
+        return float(x), float(x) + float(width)
+
+    (_, end), (begin, last), (left, right) = shaded(below(0.5)), shaded(above(0.5)), shaded(within(0.5))
+    assert shaded(below(0.5))[0] == 0
+    assert end == pytest.approx(begin, abs=0.11)
+    assert last == WIDTH
+    assert 0 < left < right < WIDTH
 
 
 def test_what_is_undefined_is_not_called_unmeasured() -> None:
