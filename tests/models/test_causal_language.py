@@ -246,6 +246,39 @@ def test_other_families_work_too():
     torch.testing.assert_close(model(tokens, cache.shared_prefix(3))[0], expected, **EXACT)
 
 
+def test_a_bias_of_the_output_layer_is_restricted_with_it():
+    model = tiny_causal_model("gpt2")
+    model.lm_head = torch.nn.Linear(16, TOKENS, dtype=torch.float64)
+    tokens = some_tokens(2, 3)
+    with torch.no_grad():
+        expected = model(input_ids=tokens).logits[..., CHOSEN]
+    torch.testing.assert_close(RestrictedCausalModel(model, WORDS)(tokens)[0], expected, **EXACT)
+
+
+class Normalised(GPT2LMHeadModel):
+    """Each of its scores depends on those of all tokens."""
+
+    def forward(self, **inputs):
+        output = super().forward(**inputs)
+        output.logits = output.logits.log_softmax(-1)
+        return output
+
+
+def test_scores_that_depend_on_other_tokens_are_refused():
+    model = Normalised(tiny_causal_model("gpt2").config).double().eval()
+    with pytest.raises(BadInput, match="the scores of Normalised depend on more than their own tokens"):
+        RestrictedCausalModel(model, WORDS)
+
+
+def test_sentences_begin_as_the_tokenizer_says():
+    """If it says nothing, as the model does."""
+    model, tokenizer = tiny_causal_model("gpt2"), tiny_tokenizer()
+    model.config.bos_token_id = 7
+    assert causal_language(model, tokenizer, words=3, length=2).restriction.bos == BOS
+    tokenizer.bos_token = None
+    assert causal_language(model, tokenizer, words=3, length=2).restriction.bos == 7
+
+
 def test_tokens_that_the_model_does_not_have_are_refused():
     for tokens in ([2, 40], [-1, 2]):
         with pytest.raises(BadInput, match="are not all among the 40"):

@@ -8,7 +8,17 @@ from torch import nn
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.models.enlarging import Enlargement, enlarged, enlargement_between, exact_form, paper_form
+from isoloss.models.enlarged_checkpoint import enlarge_checkpoint
+from isoloss.models.enlarging import (
+    Enlargement,
+    Recipe,
+    Step,
+    enlarged,
+    enlargement_between,
+    exact_form,
+    made,
+    paper_form,
+)
 from isoloss.models.transformers import TABLE_4, PostLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, far_from_the_start, tiny_model
@@ -237,3 +247,25 @@ def test_shapes_that_do_not_fit_are_refused(large):
 def test_other_architectures_are_refused():
     with pytest.raises(BadInput, match="BertModel cannot be enlarged"):
         enlarged(tiny(PostLayerNormTransformer).bert, Enlargement(width=2))
+
+
+def test_a_checkpoint_is_enlarged_to_the_number_of_parameters_that_is_asked_for(tmp_path, monkeypatch):
+    """The number that a refusal names; and the change told is the largest, up or down."""
+    by = Enlargement(layers=1)
+    small = PostLayerNormTransformer(Shape(8, 2, 1, 16)).build(WORDS, LENGTH, seed=0)
+    small.save_pretrained(tmp_path / "small")
+    needed = by.parameters(Shape(8, 2, 1, 16), small.config.vocab_size)
+    with pytest.raises(BadInput, match=f"or take them with --most-parameters {needed}"):
+        enlarge_checkpoint(tmp_path / "small", tmp_path / "none", by, most_parameters=needed - 1)
+    scores = iter([torch.tensor([0.0, 1.0]), torch.tensor([0.5, -2.0])])
+    monkeypatch.setattr("isoloss.models.enlarged_checkpoint._scores", lambda _: next(scores))
+    told = enlarge_checkpoint(tmp_path / "small", tmp_path / "large", by, most_parameters=needed)
+    assert (told.difference, told.largest_score) == (3.0, 1.0)
+
+
+def test_a_vector_is_copied_and_an_unchanged_matrix_is_not():
+    parameters = {"vector": torch.ones(3), "matrix": torch.ones(3, 2)}
+    for name, tensor in list(parameters.items()):
+        step = Step(name, tuple(tensor.shape), tensor.dtype, Recipe(name))
+        assert (made(step, parameters).data_ptr() == tensor.data_ptr()) == (name == "matrix")
+    assert parameters == {}

@@ -66,3 +66,14 @@ def test_several_masks_in_a_sentence_are_refused():
     batch = ManyMasksObjective(share=0.5).draw(sentences, torch.Generator().manual_seed(0))
     with pytest.raises(BadInput, match="one word a sentence"):
         LookupTable(EnumeratedLanguage()).logits(batch)
+
+
+def test_its_answers_do_not_depend_on_how_many_sentences_are_worked_out_at_once(monkeypatch):
+    """Three, of five different ones: two are left for the last time."""
+    language, objective = block_hmm(), MaskedObjective()
+    sentences = language.sample(5, torch.Generator().manual_seed(0))
+    assert len(sentences.ids.unique(dim=0)) == 5
+    batch = objective.mask_every_position(sentences)
+    whole = LookupTable(language).logits(batch)
+    monkeypatch.setattr("isoloss.models.lookup_table.AT_ONCE", 3)
+    torch.testing.assert_close(LookupTable(language).logits(batch), whole, rtol=1e-12, atol=1e-12)

@@ -6,8 +6,8 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
 from isoloss.errors import BadInput
-from isoloss.models.loading import load_masked_language_model
-from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.loading import load_masked_language_model, pad_token_of, what_is_predicted
+from isoloss.models.tokenizer import refuse_further_tokens, word_tokenizer
 from isoloss.models.transformers import (
     LAPTOP,
     TABLE_3,
@@ -80,6 +80,35 @@ def test_a_causal_model_has_its_shape_and_starts_as_documented(architecture: typ
             rows = weight[3:] if "wte" in name or "embed" in name else weight
             assert float(rows.std()) == pytest.approx(deviation, rel=0.03), name
             assert abs(float(rows.mean())) < 0.001, name
+
+
+def test_weights_start_as_far_apart_as_is_asked() -> None:
+    shape = Shape(64, 1, 1, 128)
+    for deviation in (0.02, 0.3):
+        model = PreLayerNormTransformer(shape, initial_deviation=deviation).build(50, 12, 0)
+        dense = model.lm_head.dense.weight.detach()
+        assert float(dense.std()) == pytest.approx(deviation, rel=0.05)
+
+
+def test_a_padding_token_that_the_model_has_not_is_none_of_its_own() -> None:
+    model = GPT2Transformer(SMALL).build(6, 4, 0)
+    for named, used in ((None, 0), (8, 8), (9, 0), (-1, 0)):
+        model.config.pad_token_id = named
+        assert pad_token_of(model) == used
+
+
+def test_a_tokenizer_numbers_no_more_than_the_models_tokens() -> None:
+    tokenizer = word_tokenizer(["a", "b"], 4)  # 0 to 4
+    refuse_further_tokens("mine", tokenizer, 5)
+    with pytest.raises(BadInput, match="numbers its tokens up to 4, but the model has only 4, from 0"):
+        refuse_further_tokens("mine", tokenizer, 4)
+
+
+def test_a_model_that_sees_the_next_token_does_not_predict_it(tmp_path: Path) -> None:
+    PostLayerNormTransformer(SMALL).build(6, 4, 0).save_pretrained(tmp_path)
+    assert what_is_predicted(str(tmp_path)) == "masked"
+    with pytest.raises(BadInput, match="reads sentences both ways and would see the next token; measure it"):
+        what_is_predicted(str(tmp_path), "causal")
 
 
 def test_dropout_acts_in_training_only_where_it_is_asked_for() -> None:

@@ -1,0 +1,24 @@
+"""In which precision models are read, by what their files hold and what memory there is."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from isoloss.models import stored_weights
+
+
+@pytest.mark.parametrize(
+    ("free", "precision"), [(4 * 100 + 50, torch.float32), (4 * 100 + 49, torch.float16)], ids=["fits", "not"]
+)
+def test_models_that_do_not_fit_beside_the_rest_are_read_as_most_of_them_are_stored(
+    free: int, precision: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred numbers: in single precision four bytes each, and fifty bytes beside them."""
+    for name, kind, numbers in (("one", torch.float16, 60), ("two", torch.bfloat16, 40)):
+        (tmp_path / name).mkdir()
+        save_file({"weight": torch.ones(numbers, dtype=kind)}, tmp_path / name / "model.safetensors")
+    monkeypatch.setattr(stored_weights, "free_memory", lambda _: free)
+    names = [str(tmp_path / name) for name in ("one", "two")]
+    assert stored_weights.precision_that_fits(names, torch.device("cpu"), 50) == precision
