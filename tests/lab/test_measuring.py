@@ -15,6 +15,8 @@ from isoloss.errors import BadInput
 from isoloss.lab.words import OneLine
 from isoloss.languages.pcfg import PCFG
 from isoloss.languages.random_hmm import random_hmm
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.models.tokenizer import word_tokenizer
 from isoloss.objectives.masked import MaskedObjective
 
 
@@ -46,6 +48,29 @@ def test_the_loss_of_uniform_scores_is_known(language: PCFG) -> None:
     assert found.kl is not None
     (_, entropy), *_ = found.beside
     assert found.kl[0].estimate.value == pytest.approx(math.log(9) - entropy.value, abs=1e-6)
+
+
+def test_a_loss_has_its_own_entropy_in_each_sentence(run: lab.Run, language: PCFG) -> None:
+    """Its error bar is that of losses, of which the entropies' spread is a part."""
+    module, objective = run.last.module, MaskedObjective()
+    expected = exact_loss(module, objective, EvaluationSet.draw(language, 40, 2, objective=objective)).loss
+    found = lab.loss(run.last, sentences=40, seed=2, progress=lab.silent)[0]
+    torch.testing.assert_close(found.values, expected)
+    assert found.estimate.standard_error == pytest.approx(float(expected.std()) / 40**0.5)
+
+
+def test_a_text_is_cut_to_what_every_model_reads_in_words_that_all_know() -> None:
+    size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    words, others = word_tokenizer(["a", "b"], 20), word_tokenizer(["a", "c"], 20)
+    long, short = (
+        BertForMaskedLM(BertConfig(vocab_size=5, max_position_embeddings=n, **size)) for n in (16, 6)
+    )
+    models = [lab.model(each, name=str(n), tokenizer=words) for n, each in enumerate((long, short))]
+    text = ["a b " * 5, "b a " * 6]
+    assert len(lab.loss(models, on=text, sentences=2, seed=0, progress=lab.silent)) == 2
+    mixed = [models[0], lab.model(short, tokenizer=others)]
+    with pytest.raises(BadInput, match="the models have different vocabularies"):
+        lab.loss(mixed, on=text, sentences=2, seed=0, progress=lab.silent)
 
 
 def test_the_trace_of_uniform_scores_is_known(language: PCFG) -> None:

@@ -180,20 +180,6 @@ def test_a_model_that_is_not_polished_says_so(run: lab.Run) -> None:
         lab.polish(run.last, to=0.2, steps=120, seed=4, progress=lab.silent)
 
 
-def test_an_average_is_the_mean_of_the_weights(run: lab.Run) -> None:
-    some = run.models[-3:]
-    mean = lab.average(some)
-    each = [list(model.module.parameters()) for model in some]
-    for weight, *of_models in zip(mean.module.parameters(), *each, strict=True):
-        assert torch.allclose(weight, torch.stack(of_models).mean(0), atol=1e-6)
-    assert mean.seeds == (1,)
-
-
-def test_checkpoints_on_disk_are_averaged(run: lab.Run, tmp_path: Path) -> None:
-    folders = [lab.save(model, tmp_path / str(model.step)) for model in run.models[-2:]]
-    assert same_weights(lab.average(folders).module, lab.average(run.models[-2:]).module)
-
-
 def test_a_runs_models_are_taken_by_their_places(run: lab.Run) -> None:
     assert run[-1] is run.last
     assert run[-3:] == run.models[-3:]
