@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -21,6 +22,8 @@ from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.progress import silent
+from isoloss.results.record import Record
+from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import write_sealed
 from isoloss.stored_runs import packed_records
 from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
@@ -92,6 +95,9 @@ def test_a_file_without_values_has_all_else(packed: Packed, tmp_path: Path) -> N
     output, file, _ = packed
     told = pack_records(output, tmp_path / "small.parquet", most_values=0)
     assert told.without_values == told.records
+    pack_records(output, tmp_path / "some.parquet", most_values=6)
+    some = pl.read_parquet(tmp_path / "some.parquet").filter(pl.col("sentence_values").is_not_null())
+    assert set(some["n"]) == {6}
     small, whole = (pl.read_parquet(each) for each in (tmp_path / "small.parquet", file))
     assert small.drop("sentence_values").equals(whole.drop("sentence_values"))
 
@@ -211,12 +217,39 @@ def test_damaged_and_foreign_files_are_refused(packed: Packed, tmp_path: Path) -
 @pytest.mark.parametrize("column", ["run", "measurement", "language_file"])
 def test_a_name_that_leads_out_of_the_folder_is_refused(column: str, packed: Packed, tmp_path: Path) -> None:
     frame = pl.read_parquet(packed.file).with_columns(pl.lit("../../outside").alias(column))
-    said = {"format": "1", "isoloss": "1", "digest": packed_records._digest(frame, silent)}
-    bad = tmp_path / "bad.parquet"
-    frame.write_parquet(bad, metadata={"isoloss": json.dumps(said)})
+    bad = written(frame, tmp_path / "bad.parquet")
     with pytest.raises(BadInput, match="that isoloss did not pack"):
         unpack_records(bad, tmp_path / "results")
     assert not (tmp_path / "outside").exists()
+
+
+def written(frame: pl.DataFrame, file: Path) -> Path:
+    """A file of records whose digest is right, whatever is in it."""
+    said = {"format": "1", "isoloss": "1", "digest": packed_records._digest(frame, silent)}
+    frame.write_parquet(file, metadata={"isoloss": json.dumps(said)})
+    return file
+
+
+@pytest.mark.parametrize("change", [{"value": pl.lit(math.inf)}, {"more": pl.lit(1)}], ids=["inf", "column"])
+def test_what_this_version_does_not_pack_is_refused(
+    change: dict[str, pl.Expr], packed: Packed, tmp_path: Path
+) -> None:
+    frame = pl.read_parquet(packed.file)
+    assert unpack_records(written(frame, tmp_path / "good.parquet"), tmp_path / "good").made
+    with pytest.raises(BadInput, match=r"bad\.parquet is damaged, or no file of records"):
+        unpack_records(written(frame.with_columns(**change), tmp_path / "bad.parquet"), tmp_path / "bad")
+
+
+def test_of_a_run_and_its_copy_the_run_is_packed(packed: Packed, tmp_path: Path) -> None:
+    """Wherever the copy is, in which more was measured since."""
+    own, more = measured(1, packed.log).folder(packed.output), "0" * 16
+    shutil.copytree(own, tmp_path / "runs" / own.name)
+    copy = shutil.copytree(own, tmp_path / "runs" / "-copy")
+    settings = {"step": 2, "measured_on": more}
+    record = Record("later", 1.0, "nats", 0.1, 9, settings=dict(settings))
+    measurements_at(copy, own.name, 2).write(more, [record])
+    assert pack_records(tmp_path, tmp_path / "one.parquet").runs == 1
+    assert more not in set(pl.read_parquet(tmp_path / "one.parquet")["measurement"])
 
 
 def test_rows_that_repeat_a_runs_texts_are_never_in_memory_all_together() -> None:

@@ -177,6 +177,19 @@ def test_conditions_that_are_none() -> None:
             condition(text)
 
 
+def test_a_whole_name_means_one_run_though_another_begins_with_it(results: Path) -> None:
+    write_run(results / "laptop", "aaaa11112")
+    assert find_run("aaaa1111", results).name == "aaaa1111"
+    with pytest.raises(BadInput, match="'aaaa' means 2 runs"):
+        find_run("aaaa", results)
+
+
+def test_what_a_killed_process_left_is_no_run(results: Path) -> None:
+    before = names(runs_in(results))
+    write_run(results / "laptop", f".dddd4444.{'0' * 32}.part")
+    assert names(runs_in(results)) == before
+
+
 def test_runs_of_no_experiment_are_not_of_one(tmp_path: Path) -> None:
     write_run(tmp_path, "dddd4444")
     assert names(runs_where(runs_in(tmp_path), [condition("experiment!=figure-3")])) == ["dddd4444"]
