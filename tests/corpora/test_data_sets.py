@@ -24,6 +24,7 @@ def test_rows_are_documents(monkeypatch, tmp_path):
     assert found == [("One.", "stories:short, row 1"), ("Three.", "stories:short, row 3")]
     assert asked == [(("stories", "short"), {"split": "train", "streaming": True})]
     assert source.digest == HubDataSet("stories:short").digest != HubDataSet("stories").digest
+    assert HubDataSet("stories", revision="v1").digest != HubDataSet("stories").digest
 
 
 def test_a_folder_is_read_wherever_it_is_named_from(monkeypatch, tmp_path):
@@ -94,6 +95,20 @@ def test_a_data_sets_validation_part_is_read(monkeypatch):
     corpus = replace(read_data_set("stories:short"), tokenizer=TOKENIZER)
     assert asked == [(("stories", "short"), {})]
     assert [sentence.line for sentence in corpus.sentences([0, 1])] == [1, 3]
+
+
+def test_no_example_that_glue_is_tested_on_is_learnt_from_or_counts_twice(monkeypatch, tmp_path):
+    learnt, tested = [f"text {number}" for number in range(40)], ["Text 3", "other", "OTHER", "text  7"]
+    parts = {
+        "train": Part(sentence=learnt, label=[0, 1] * 20),
+        "validation": Part(sentence=tested, label=[1] * 4),
+    }
+    parts["train"].features = {"label": SimpleNamespace(names=["bad", "good"])}
+    loading(monkeypatch, parts)
+    task = GlueTask("sst2").task(tmp_path, silent)
+    assert task.test.texts == ("Text 3", "other", "text  7")
+    others = {*task.train.texts, *task.validation.texts}
+    assert others == set(learnt) - {"text 3", "text 7"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import isoloss.corpora.documents as documents_module
-from isoloss.corpora.documents import documents_digest, file_documents, local_files
+from isoloss.corpora.documents import documents_digest, file_documents, local_files, text_hash
 from isoloss.errors import BadInput
 from isoloss.progress import silent
 
@@ -134,7 +134,7 @@ def test_a_whole_file_may_be_too_much_or_no_text(written, monkeypatch):
         read(written("b.txt", b"Four"), unit="file")
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 3, 64])
+@pytest.mark.parametrize("at_once", [1, 2, 3, 4, 64])
 @pytest.mark.parametrize(
     ("content", "line"),
     [
@@ -143,6 +143,7 @@ def test_a_whole_file_may_be_too_much_or_no_text(written, monkeypatch):
         (b"\xe2\x82", 1),
         (b"a\nb\0c\n", 2),
         (b"\n\n\xc3", 3),
+        ("a\n€\n".encode() + b"\xff\n", 3),
     ],
 )
 def test_bytes_that_are_no_text_are_found_before_any_work(written, monkeypatch, content, line, at_once):
@@ -175,7 +176,13 @@ def test_files_are_named_by_what_is_in_them(written):
         local_files([two, one]).digest,
         local_files([one]).digest,
         local_files([one, two], unit="file").digest,
+        local_files([one, two], column="body").digest,
+        local_files([written("1.md", "One.\n"), two]).digest,
     }
-    assert len(named) == 4
+    assert len(named) == 6
     assert local_files([written("3.txt", "One.\n"), two]).digest == source.digest
     assert local_files([written("1.txt", "One!\n"), two]).digest not in named
+
+
+def test_capitals_of_all_scripts_make_no_other_text():
+    assert text_hash("DIE STRASSE") == text_hash("die straße") != text_hash("die strase")

@@ -5,8 +5,9 @@ import pytest
 from small_corpora import request_for, texts
 
 from isoloss.corpora.labelled_texts import COMPARED, LabelledTexts, stand_in_validation, standing_in
-from isoloss.corpora.packed_corpus import pack_each, pack_end_to_end
+from isoloss.corpora.packed_corpus import pack_each, pack_end_to_end, token_type
 from isoloss.corpora.prepared_corpus import prepared_corpus
+from isoloss.models.tokenizer import word_tokenizer
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 16])
@@ -29,6 +30,14 @@ def test_packing_agrees_with_cutting_one_document_at_a_time(width):
         assert len(rest) < width
         assert owners.tolist()[: len(rows)] == owned[::width][: len(rows)]
         assert not len(rest) or owners[-1] == owned[len(rows) * width]
+
+
+def test_a_token_has_two_bytes_as_long_as_its_number_fits_in():
+    tokenizer = word_tokenizer([str(number) for number in range(2**16 - 3)], 4)
+    assert tokenizer("65532").input_ids == [1, 2**16 - 1]
+    assert token_type(tokenizer) == np.uint16
+    tokenizer.add_tokens("more")
+    assert token_type(tokenizer) == np.uint32
 
 
 def test_standing_in_a_row_is_found_wherever_it_is():

@@ -64,6 +64,14 @@ def test_counts_are_those_of_what_is_there(corpus):
         assert held.dropped_words == 0
 
 
+def test_an_own_vocabulary_is_of_the_training_part_alone(lines, tmp_path):
+    more = [f"{'ж ' * 20}{number}" for number in range(60)]
+    held_out = [line for line in more if is_held_out(text_hash(line), 0.2)]
+    tokenizer = prepared_corpus(request_for(tmp_path / "a.txt", [*lines, *held_out]), tmp_path).tokenizer
+    assert len(held_out) > 5
+    assert tokenizer.tokenize("ж the") == ["[UNK]", "the"]
+
+
 def test_draws_are_training_sequences_and_do_not_depend_on_how_they_are_asked_for(corpus):
     assert isinstance(corpus, SentenceSource)
     generator = torch.Generator().manual_seed(0)

@@ -50,6 +50,11 @@ def test_every_format_gives_the_same_task(ending, rows, tmp_path):
     assert read == {tuple(str(row[name]) for name in named) for row in rows}
 
 
+def test_labels_that_a_table_has_as_floats_are_whole_numbers(tmp_path):
+    rows = [row | {"label": float(number % 2)} for number, row in enumerate(ROWS)]
+    assert read_task(write(tmp_path / "task.parquet", rows)).task.classes == ("0", "1")
+
+
 def test_a_texts_part_is_its_own_and_its_shares_are_as_asked(tmp_path):
     rows = [{"text": f"a {number}", "label": number % 3} for number in range(5000)]
     task = read_task(write(tmp_path / "a.jsonl", rows)).task

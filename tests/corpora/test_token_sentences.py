@@ -2,6 +2,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
 
 from isoloss.corpora.answered_texts import (
     AnsweredCorpus,
@@ -33,6 +35,28 @@ def test_lines_are_sentences_and_special_tokens_cannot_be_masked(tmp_path):
     assert (first.of_text, second.of_text) == (2, 3)
     assert (second.ids, second.maskable, second.line, second.cut) == ([1, 3, 4, 5], [1, 2, 3], 4, True)
     assert not replace(read_text_corpus(path), tokenizer=TOKENIZER).sentences([1])[0].cut
+
+
+def test_lines_end_as_on_any_platform(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"the cat\r\na\rthe dog\n")
+    assert (read_text_corpus(path).texts, read_text_corpus(path).lines) == (
+        ["the cat", "a", "the dog"],
+        [1, 2, 3],
+    )
+
+
+@pytest.mark.parametrize(("ends", "unknown"), [("<e>", 0), ("<u>", 1)])
+def test_the_end_of_a_text_is_no_unknown_word(ends, unknown):
+    """GPT-2 has one token for the end and for unknown words, of which there are none."""
+    tokenizer = Tokenizer(models.WordLevel({"the": 0, "<e>": 1, "<u>": 2}, unk_token="<u>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A <e>", special_tokens=[("<e>", 1)])
+    named = {"eos_token": "<e>", "unk_token": ends}
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named)
+    (sentence,) = TextCorpus(["the zebra"], [1], fast).sentences([0])
+    assert sentence.ids == [0, 2, 1]
+    assert sentence.unknown == unknown
 
 
 def test_of_a_very_long_text_only_the_beginning_is_encoded():

@@ -116,6 +116,24 @@ def test_text_that_spells_a_special_token_has_none(tmp_path):
     assert not {1, 2} & {token for row in rows for token in row}
 
 
+def test_what_a_text_spells_is_read_as_its_letters(tmp_path):
+    lines = [f"see [MASK] {word} {number}" for number in range(9) for word in WORDS]
+    corpus = prepared_corpus(request_for(tmp_path / "a.txt", lines), tmp_path)
+    first = corpus.tokenizer(lines[0].replace("[MASK]", "[ mask ]"), add_special_tokens=False).input_ids
+    rows = corpus._rows("training").tolist() + corpus._rows("validation").tolist()
+    assert not {0, 1, 2, 3} & set(first)
+    assert [*first, 0, 0, 0, 0][:7] in rows
+
+
+def test_unknown_words_are_counted_of_every_shard(monkeypatch, tmp_path):
+    monkeypatch.setattr(tokenisation, "SHARD_CHARACTERS", 100)
+    lines = [f"the cat {chr(0x4E00 + number)}" for number in range(60)]
+    corpus = prepared_corpus(request_for(tmp_path / "a.txt", lines), tmp_path)
+    for part in ("training", "validation"):
+        there = int((corpus._rows(part) == corpus.tokenizer.unk_token_id).sum())
+        assert getattr(corpus.counts, part).unknown_words == there > 0
+
+
 def test_a_tokenizer_without_separator_cannot_pack_across_documents(lines, tmp_path):
     word_tokenizer(WORDS, 8).save_pretrained(tmp_path / "words")
     words = NamedTokenizer(str(tmp_path / "words"))

@@ -28,6 +28,12 @@ def test_letters_that_are_too_rare_for_a_vocabulary_are_unknown():
     assert tokenizer.unk_token not in tokenizer.tokenize("the cat")
 
 
+def test_of_letters_that_are_as_frequent_the_first_are_known():
+    """A quarter of a hundred pieces are letters: all but the last of the alphabet."""
+    tokenizer = word_pieces(lambda: iter(["zyxwvutsrqponmlkjihgfedcba"]), 100)
+    assert tokenizer.tokenize("z a y") == ["[UNK]", "a", "y"]
+
+
 TEXTS = ["the cat sees the dog", "a dog sees a cat and the cats", "dogs see cats"] * 5
 TRAINERS = {
     "WordPiece": (models.WordPiece(unk_token="<unk>"), trainers.WordPieceTrainer),

@@ -2,9 +2,19 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from isoloss.errors import BadInput
-from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome, Schedule, do_jobs
-from isoloss.progress import Progress
+from isoloss.errors import BadInput, FolderHeld
+from isoloss.executors.job import (
+    Advanced,
+    Ended,
+    Job,
+    Notice,
+    Outcome,
+    RetriedWhileHeld,
+    Schedule,
+    do_jobs,
+    reports,
+)
+from isoloss.progress import Progress, silent
 
 
 def work(progress: Progress) -> Sequence[str]:
@@ -106,6 +116,48 @@ def test_a_running_jobs_part_counts() -> None:
     assert schedule.share == pytest.approx(1.5 / 4)
     schedule.advance(Advanced("a", 0, 2, ""))  # restarted elsewhere
     assert schedule.share == 0
+    schedule.advance(Advanced("a", 3, 2, ""))  # more than it was thought to be
+    assert schedule.share == 3 / 4
+
+
+def test_of_an_unexpected_error_progress_says_what_it_was() -> None:
+    schedule = Schedule([job("a"), job("b")])
+    schedule.end(Ended("a", failure="please report it:\nTraceback: line 3\nZeroDivisionError: a bug\n"))
+    assert schedule.status == "1 of 2 jobs done, 1 of them failed: a: ZeroDivisionError: a bug"
+
+
+def test_reports_are_as_far_apart_as_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100.0, 100.4, 100.5, 100.9, 101.2])
+    monkeypatch.setattr("isoloss.executors.job.time.monotonic", lambda: next(clock))
+    sent: list[Advanced] = []
+    report = reports("a", 0.5, sent.append)
+    for done in range(5):
+        report("training", done, 5, "")
+    assert [each.completed for each in sent] == [0, 2, 4]
+
+
+class Held:
+    """Work whose folder another process holds, the first `times` times that it is done."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.done = times, 0
+
+    def __call__(self, progress: Progress) -> list[str]:
+        self.done += 1
+        if self.done <= self.times:
+            raise FolderHeld("another process works in it")
+        return ["done"]
+
+
+def test_a_held_folder_is_waited_for_as_long_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isoloss.executors.job._PAUSE_SECONDS", 0.0)
+    told: list[str] = []
+    soon, never = Held(3), Held(10**9)
+    assert RetriedWhileHeld(soon, 60.0)(lambda *report: told.append(str(report[3]))) == ["done"]
+    assert told == ["another process works in it"] * 3
+    with pytest.raises(FolderHeld):
+        RetriedWhileHeld(never, 0.0)(silent)
+    assert never.done == 1
 
 
 def test_an_interrupt_stops_what_runs() -> None:

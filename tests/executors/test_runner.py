@@ -16,7 +16,7 @@ from short_jobs import (
 
 from isoloss.executors import runner
 from isoloss.executors.job import Job, Notice, Outcome
-from isoloss.executors.runner import run_jobs
+from isoloss.executors.runner import LocalProcesses, run_jobs
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -79,6 +79,16 @@ def test_a_job_waits_for_the_one_it_needs_and_fails_with_it(tmp_path: Path) -> N
 def test_work_may_hold_more_tensors_than_a_process_may_send_descriptors() -> None:
     tensors = [torch.zeros(1) for _ in range(500)]
     assert run_jobs([Job("many", partial(count, tensors), 1.0)], 1).notices == (Notice("many", "500"),)
+
+
+def test_there_is_room_for_one_job_at_least_and_for_no_more_than_is_said() -> None:
+    place = LocalProcesses(0)
+    assert place.has_room
+    try:
+        place.begin(Job("one", partial(count, []), 1.0))
+        assert not place.has_room
+    finally:
+        place.stop()
 
 
 def test_nothing_to_do_is_done_at_once() -> None:

@@ -47,7 +47,7 @@ def test_on_the_same_sentences_the_error_is_that_of_the_difference(tmp_path: Pat
 
 def test_without_kept_values_the_errors_are_taken_as_independent(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
-    first, second = generator.normal(size=(2, N))
+    first, second = generator.normal(size=N), generator.normal(size=N // 2)
     runs = [
         stored_run(write_run(tmp_path, "first", loss={40: first})),
         stored_run(write_run(tmp_path, "second", loss={40: second}, kept=False)),
@@ -56,6 +56,7 @@ def test_without_kept_values_the_errors_are_taken_as_independent(tmp_path: Path)
     assert not found.paired
     expected = math.hypot(standard_error(first), standard_error(second))
     assert found.difference.standard_error == pytest.approx(expected)
+    assert found.difference.n == N // 2
 
 
 def test_each_strength_is_compared_with_its_own() -> None:
@@ -163,10 +164,42 @@ def test_at_one_loss_errors_are_of_the_same_sentences(
         np.array([[run[what][step] for step in STEPS] for run in drawn.values()])
         for what in ("loss", "trace")
     )
+    assert trace.difference.value == pytest.approx(trace_difference(losses, traces, loss))
     of_losses = [trace_difference(np.delete(losses, one, axis=2), traces, loss) for one in range(N)]
     of_traces = [trace_difference(losses, np.delete(traces, one, axis=2), loss) for one in range(N)]
     parts = (jackknifed(0.0, torch.tensor(each)).standard_error for each in (of_losses, of_traces))
     assert error == pytest.approx(math.hypot(*parts), rel=1e-3)
+
+
+def test_what_is_measured_on_the_sentences_of_the_loss_moves_with_them(tmp_path: Path) -> None:
+    """Against the jackknife over the sentences, each of which is left out of loss and trace."""
+    drawn, runs = draw(np.random.default_rng(3)), []
+    for name, of_run in drawn.items():
+        folder = write_run(tmp_path, name)
+        for step in STEPS:
+            values = {
+                "masked_loss_sentence_averaged": of_run["loss"][step],
+                "fisher_trace": of_run["trace"][step],
+            }
+            settings = {"step": step, "measured_on": "on-both"}
+            records = [
+                Record(quantity, float(each.mean()), "nats", standard_error(each), N, settings=dict(settings))
+                for quantity, each in values.items()
+            ]
+            measurements_at(folder, name, step).write("on-both", records, values)
+        runs.append(stored_run(folder))
+    _, (trace,) = differences_at_loss(*runs, 1.6)
+    losses, traces = (
+        np.array([[run[what][step] for step in STEPS] for run in drawn.values()])
+        for what in ("loss", "trace")
+    )
+    without = [
+        trace_difference(np.delete(losses, one, axis=2), np.delete(traces, one, axis=2), 1.6)
+        for one in range(N)
+    ]
+    assert trace.difference.value == pytest.approx(trace_difference(losses, traces, 1.6))
+    error = jackknifed(0.0, torch.tensor(without)).standard_error
+    assert trace.difference.standard_error == pytest.approx(error, rel=1e-2)
 
 
 def trace_difference(losses: np.ndarray, traces: np.ndarray, loss: float | None) -> float:
@@ -179,6 +212,26 @@ def trace_difference(losses: np.ndarray, traces: np.ndarray, loss: float | None)
         for log_step, values in zip(there, traces, strict=True)
     )
     return float(second - first)
+
+
+def test_what_one_run_has_not_around_the_loss_is_not_compared(tmp_path: Path) -> None:
+    drawn = draw(np.random.default_rng(0))
+    del drawn["first"]["trace"][40]  # its loss falls to 1.6 after the step 20
+    runs = [stored_run(write_run(tmp_path, name, **drawn[name])) for name in ("first", "second")]
+    assert differences_at_loss(*runs, 1.6)[1] == []
+
+
+def test_the_loss_of_raw_weights_is_not_that_of_the_run(tmp_path: Path) -> None:
+    settings = {"step": 40, "measured_on": "on-loss", "weights": "raw"}
+    raw = Record("masked_loss_sentence_averaged", 1.0, "nats", 0.1, 9, settings=dict(settings))
+    runs = []
+    for name in ("first", "second"):
+        folder = write_run(tmp_path, name)
+        measurements_at(folder, name, 40).write("on-loss-raw", [raw])
+        runs.append(stored_run(folder))
+    assert len(differences_at_steps(*runs)) == 1
+    with pytest.raises(BadInput, match="no exact loss measured on one set"):
+        differences_at_loss(*runs, None)
 
 
 def test_at_one_loss_without_kept_values(tmp_path: Path) -> None:

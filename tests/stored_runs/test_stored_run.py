@@ -154,6 +154,7 @@ def test_a_run_is_there_as_soon_as_it_has_begun(begun: str, results: Path) -> No
         (["loss<1"], ["aabb2222"]),
         (["masked_loss_sentence_averaged>1"], ["aaaa1111"]),
         (["architecture.shape.width<=16"], ["cccc3333"]),
+        (["steps<1,000", "width>0,032"], ["aabb2222"]),
         (["learning_rate=1e-3", "seed<2"], ["aaaa1111", "cccc3333"]),
         (["rule<SGD"], []),
     ],
@@ -199,7 +200,7 @@ def test_sorting_puts_runs_without_the_key_last(results: Path) -> None:
 def test_the_shortest_path_that_ends_in_a_key_counts(results: Path) -> None:
     facts = run_facts(runs_in(results)[0])
     assert values_of(facts, "width") == [32]
-    nested = {"is": "Run", "rule": {"is": "SAM", "rate": 1, "inner": {"is": "AdamW", "rate": 2}}}
+    nested = {"is": "Run", "rule": {"is": "SAM", "inner": {"is": "AdamW", "rate": 2}, "rate": 1}}
     own = {path: [value] for path, value in settings(nested).items()}
     assert values_of(own, "rate") == [1]
     assert values_of(own, "inner.rate") == [2]

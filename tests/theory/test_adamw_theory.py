@@ -84,6 +84,26 @@ def test_another_rate_or_clock_is_found_out(coin):
     assert replace(four, predicted=one.predicted / 4).verdict == Verdict.NOT_SUPPORTED
 
 
+def test_the_trace_rises_as_with_the_slowest_second_moment():
+    """By the closed form at the start's least trace and where D then is; the faster moments drift less."""
+    start, times = float(MODEL.difference(MODEL.least_trace)), (0.0, 0.1)
+    runs = [
+        adamw_coin.CoinRuns(
+            memory, SGDSettings(rate, 1, 2, 0), times, start * torch.tensor([[1.0, 1.0], [0.9, 0.7]]).double()
+        )
+        for memory in (3.0, 0.5, 1.0)
+        for rate in (0.02, 0.01)
+    ]
+    *_, rise = adamw_coin.coin_findings(MODEL, runs, 0.05)
+    ratios = [
+        float(MODEL.trace(torch.tensor(start * math.exp(-MODEL.decay(0.1, memory, 1)))))
+        / float(MODEL.trace(torch.tensor(start)))
+        for memory in (0.5, 1.0, 3.0)
+    ]
+    assert rise.predicted == pytest.approx(ratios[0], rel=1e-6)
+    assert ratios == sorted(ratios, reverse=True)
+
+
 def test_coins_that_cannot_tell_are_refused():
     for heads, copies in ((0.4, 4), (0.6, 1)):
         with pytest.raises(BadInput, match="prefers heads"):

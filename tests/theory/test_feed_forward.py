@@ -2,7 +2,15 @@ import pytest
 import torch
 from torch import nn
 
-from isoloss.theory.enlarged_identities import feed_forward, feed_forward_weights, widened
+from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.theory.enlarged_identities import (
+    feed_forward,
+    feed_forward_weights,
+    fisher_by_kind,
+    random_tokens,
+    random_transformer,
+    widened,
+)
 
 
 def hessian(weights, x, y, slope):
@@ -50,3 +58,12 @@ def test_weights_follow_the_seed_and_keep_the_scale_of_what_passes_through():
     weights = feed_forward_weights((1000, 1000, 1000, 1000), seed=1, slope=0.1)
     x = torch.randn(50, 1000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert float(feed_forward(weights, x, 0.1).square().mean()) == pytest.approx(1, rel=0.1)
+
+
+def test_a_trace_is_a_mean_over_sentences():
+    model, ids = random_transformer(PostLayerNormTransformer, seed=1), random_tokens(2, seed=1)
+    both, (first, second) = (
+        fisher_by_kind(model, ids, 1),
+        (fisher_by_kind(model, one[None], 1) for one in ids),
+    )
+    assert both == pytest.approx({kind: (first[kind] + second[kind]) / 2 for kind in both})

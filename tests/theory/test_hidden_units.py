@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,7 +18,7 @@ from isoloss.theory.hidden_units import (
     squared_correlations,
     unit_findings,
 )
-from isoloss.theory.one_layer_transformer import all_strings, masked_strings
+from isoloss.theory.one_layer_transformer import OneLayerTransformer, all_strings, masked_strings
 from isoloss.theory.zero_loss_solutions import random_features, two_neurons
 
 
@@ -68,3 +69,21 @@ def test_what_is_tolerated_is_fixed_before_anything_is_measured() -> None:
     assert findings[0].tolerance == findings[1].tolerance < 0.125
     assert findings[0].standard_error < findings[1].standard_error
     assert findings[0].verdict == findings[1].verdict == Verdict.NOT_SUPPORTED
+
+
+def test_squared_correlations_are_those_of_weighted_samples():
+    """Of strings that are not equally likely, so that a unit has a mean; against numpy."""
+    strings = all_strings(4)
+    generator = torch.Generator().manual_seed(900)
+    likely = torch.rand(len(strings), generator=generator, dtype=torch.float64)
+    strings = replace(strings, probability=likely / likely.sum())
+    model = OneLayerTransformer(
+        *(
+            torch.randn(shape, generator=generator, dtype=torch.float64)
+            for shape in ((2, 8), (2, 8), (3, 8), 3)
+        )
+    )
+    units = (model.attended(strings.tokens) @ model.value.T).numpy()
+    for found, unit in zip(squared_correlations(model, strings).tolist(), units.T, strict=True):
+        (a, b), (_, c) = np.cov(unit, strings.target.numpy(), aweights=strings.probability.numpy())
+        assert found == pytest.approx(b**2 / (a * c))

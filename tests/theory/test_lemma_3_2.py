@@ -42,6 +42,16 @@ def test_the_statement_at_smoke_size():
     assert dict(statement.settings)["training seeds"] == "901, 903"
 
 
+def test_checkpoints_far_from_the_distribution_are_not_judged(near, monkeypatch):
+    far = [replace(path[0], kl=0.021, covariance=1e6 * path[0].fisher) for path in near]
+    runs = {seed: [point, *path] for seed, (point, path) in enumerate(zip(far, near, strict=True))}
+    monkeypatch.setattr("isoloss.theory.lemma_3_2.exact_matrices", lambda _: {})
+    monkeypatch.setattr("isoloss.theory.lemma_3_2.approaches", lambda *_: near)
+    monkeypatch.setattr("isoloss.theory.lemma_3_2.checkpoint_matrices", lambda *_: runs)
+    nearby, _, along, _ = lemma_3_2(SETTINGS).findings
+    assert along.measured == nearby.measured
+
+
 def test_a_wrong_distribution_is_found_out(exact):
     minimisers, parameters = exact
     flipped = replace(minimisers.distributions, distribution=minimisers.distributions.distribution.flip(1))

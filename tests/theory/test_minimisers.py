@@ -4,7 +4,7 @@ from small_problems import factor_problem
 
 from isoloss.errors import IsolossError
 from isoloss.theory.bartlett_matrices import bartlett_matrices
-from isoloss.theory.minimisers import BiasedCoin, Coin, Minimisers, trace_flow
+from isoloss.theory.minimisers import BiasedCoin, Coin, Minimisers, least_change, trace_flow
 
 
 def test_newton_reaches_the_distribution_and_the_hessian_has_the_codimension_as_its_rank():
@@ -72,3 +72,12 @@ def test_the_flow_keeps_the_distribution_and_lowers_the_trace_at_the_stated_rate
     assert minimisers.kl(later) < 1e-20
     slope = (minimisers.trace(later) - minimisers.trace(at)) / step
     assert slope == pytest.approx(-float(minimisers.trace_gradient(at).square().sum()) / 4, rel=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_the_damping_of_a_least_change_is_in_units_of_the_jacobian(unit):
+    jacobian = unit * torch.tensor([[3.0, 0.0, 4.0], [0.0, 5.0, 0.0]], dtype=torch.float64)
+    change = unit * torch.tensor([2.0, 1.0], dtype=torch.float64)
+    # J Jᵀ is 25 I, and a damping of 1/4 makes it 5/4 as large.
+    expected = (jacobian.T @ change / (25 * unit**2) / 1.25).tolist()
+    assert least_change(jacobian, change, 0.25).tolist() == pytest.approx(expected)

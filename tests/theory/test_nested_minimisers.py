@@ -42,3 +42,16 @@ def test_a_flow_that_is_cut_short_is_found_out():
 def test_one_pair_is_no_larger_model():
     with pytest.raises(BadInput, match="at least two pairs"):
         nested_minimisers(replace(SMOKE, pairs=1))
+
+
+def test_the_flow_that_ends_farthest_from_the_least_trace_is_told(monkeypatch):
+    least = 0.42 * math.log(0.7 / 0.3)
+    flows = [
+        (pairs, name, [(0.0, 9.0), (1.0, end)])
+        for pairs in (1, 2)
+        for name, end in (("a", least), ("b", 1.0))
+    ]
+    monkeypatch.setattr("isoloss.theory.nested_minimisers._traces_along_flows", lambda *_: flows)
+    _, small, large = nested_minimisers(SMOKE).findings
+    assert small.measured == large.measured == 1.0
+    assert small.verdict == large.verdict == Verdict.NOT_SUPPORTED

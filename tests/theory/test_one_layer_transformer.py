@@ -116,3 +116,13 @@ def test_the_target_is_that_of_the_language():
 def test_lengths_that_cannot_be_are_refused(distribution, length, says):
     with pytest.raises(BadInput, match=says):
         distribution(length)
+
+
+def test_a_neuron_at_its_kink_stays_there_whatever_rounding_does():
+    model = OneLayerTransformer(
+        *torch.zeros(2, 2, 4).double(), torch.ones(1, 4).double(), torch.ones(1).double()
+    )
+    attended = torch.tensor([[0.1, 0.2, -0.3, 0.0], [0.1, 0.2, -0.3, 1e-12]], dtype=torch.float64)
+    at_kink, beside = model.preactivations(attended)[:, 0].tolist()
+    assert at_kink == 0.0
+    assert beside == pytest.approx(1e-12, rel=1e-3)

@@ -1,3 +1,6 @@
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +11,14 @@ from isoloss.errors import BadInput
 from isoloss.results.estimate import Estimate
 from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.minimisers import BiasedCoin, Coin, Minimisers
-from isoloss.theory.optimiser_paths import SGDSettings, sgd_paths, weighted_line
+from isoloss.theory.optimiser_paths import (
+    SGDSettings,
+    fitted_order,
+    log_decay,
+    root_mean_square,
+    sgd_paths,
+    weighted_line,
+)
 
 
 def after_one_step(minimisers, start, batch_size, paths):
@@ -48,6 +58,8 @@ def test_paths_are_a_function_of_the_settings_and_continue_from_time_to_time():
     assert torch.equal(once[0], start.repeat(3, 1))
     assert torch.equal(once[-1], again)
     assert not torch.equal(again[0], again[1])
+    (others,) = sgd_paths(minimisers, start, replace(settings, seed=901), [0.1])
+    assert not torch.equal(others, again)
     with pytest.raises(BadInput, match="rise"):
         next(sgd_paths(minimisers, start, settings, [0.1, 0.05]))
 
@@ -62,5 +74,17 @@ def test_a_weighted_line_is_that_of_scipy():
     found = [line.intercept.standard_error, line.slope.standard_error]
     assert found == pytest.approx(np.sqrt(covariance.diagonal()).tolist())
     assert line.intercept.n == line.slope.n == 40
+    assert line.intercept.degrees_of_freedom == line.slope.degrees_of_freedom == math.inf  # errors are known
     with pytest.raises(BadInput, match="two points"):
         weighted_line([1.0], [Estimate(1.0, 0.1, 10)])
+
+
+def test_errors_of_logarithms_and_roots_are_those_of_the_delta_method():
+    """Of the mean 2 ± 1 of 1 and 3, and the mean 4 ± 3 of the squares 1 and 7."""
+    decay = log_decay(4.0, torch.tensor([1.0, 3.0]), unit=2.0)
+    assert (decay.value, decay.standard_error) == pytest.approx((math.log(2) / 2, 1 / 2 / 2))
+    root = root_mean_square(torch.tensor([1.0, 7.0**0.5], dtype=torch.float64))
+    assert (root.value, root.standard_error) == pytest.approx((2.0, 3 / (2 * 2)))
+    slope = fitted_order([0.1, 0.2], [Estimate(1.0, 0.1, 10), Estimate(2.0, 0.4, 10)]).slope
+    expected = (1.0, math.hypot(0.1, 0.2) / math.log(2))
+    assert (slope.value, slope.standard_error) == pytest.approx(expected)

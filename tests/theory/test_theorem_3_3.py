@@ -72,7 +72,10 @@ def test_the_coins_statement():
     decay = statement.panels[0].data
     predicted = decay.filter("predicted").sort("t")
     assert np.allclose(predicted["difference"], 3 * np.exp(-0.21 * predicted["t"]))
-    assert decay.filter(~pl.col("predicted")).height == 2 * 2 * 4
+    runs = decay.filter(~pl.col("predicted"))
+    assert runs.height == 2 * 2 * 4
+    ends = runs.group_by("series").agg(pl.col("t").max())["t"]
+    assert ends.to_list() == pytest.approx([predicted["t"].max()] * 4)  # t / B, whatever the batch size
 
 
 def test_the_landscape_is_the_loss_with_the_paths_over_it():
@@ -134,6 +137,13 @@ def test_another_constant_is_found_out_by_the_fall(problem, race, factor):
     flow = torch.tensor([minimisers.trace(at) for at in path])
     wrong = replace(race, flow=flow if factor > 0 else 2 * flow[0] - flow)
     assert verdicts(both_falls(wrong)) == [Verdict.NOT_SUPPORTED] * 2
+
+
+def test_a_race_lasts_no_longer_than_its_last_rate_takes_the_most_steps(problem):
+    short = flow_against_sgd(*problem, replace(RACE, most_steps=30, points=1, paths=2))
+    last = short.runs[-1].learning_rate
+    assert last == pytest.approx(RACE.rates[-1] / problem[0].trace(problem[1]))
+    assert short.times[-1] == pytest.approx(30 * last**2)
 
 
 def test_statements_at_smoke_size():

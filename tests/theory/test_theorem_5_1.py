@@ -7,6 +7,7 @@ import torch
 from isoloss.errors import BadInput
 from isoloss.theory.one_layer_transformer import all_strings, string_classes
 from isoloss.theory.theorem_5_1 import (
+    Theorem51Settings,
     corrected_failure,
     counted_failure,
     paper_failure,
@@ -96,3 +97,8 @@ def test_sizes_that_cannot_be_are_refused(length, samples, says):
 def test_no_repetitions_are_refused():
     with pytest.raises(BadInput, match="simulate nothing"):
         simulated_failure(two_neurons(4), 2, 0, seed=0)
+
+
+def test_the_tolerance_is_four_standard_errors_of_a_half():
+    settings = Theorem51Settings(length=6, samples=4, longest_curve=6, repetitions=400, seed=1)
+    assert settings.tolerance == pytest.approx(4 * (0.5 * 0.5 / 400) ** 0.5)

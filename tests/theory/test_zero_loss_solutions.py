@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -87,3 +89,16 @@ def test_too_few_neurons_are_refused():
         split_neurons(4, 3)
     with pytest.raises(BadInput, match="cannot fit 48"):
         random_features(masked_strings(4), 47, torch.Generator())
+
+
+def test_the_gap_of_attention_is_the_farthest_from_even_on_either_side():
+    """The first bracket has a lower score than the others, and is farther below its share than they above."""
+    strings = masked_strings(4)
+    low = torch.zeros(1, 8, dtype=torch.float64)
+    low[0, 0] = 1.0
+    model = replace(two_neurons(4), query=low, key=-2 * low)
+    first = strings.tokens[:, 0, 0]  # 1 for ⟨, -1 for ⟩, 0 for a mask
+    lowest = (torch.exp(-2 * first**2) / (3 + torch.exp(-2 * first**2))).min()
+    gap = equality_gaps(model, strings).attention
+    assert gap == pytest.approx(float(1 - 4 * lowest))
+    assert gap > 4 * float((1 - lowest) / 3) - 1
