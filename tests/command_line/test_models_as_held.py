@@ -80,6 +80,13 @@ def test_an_adapter_replaces_weights_by_those_that_it_makes_of_them(
     adapted.save_pretrained(adapter)
     settings = json.loads((adapter / "adapter_config.json").read_text())
     (adapter / "adapter_config.json").write_text(json.dumps(settings | {"base_model_name_or_path": base}))
+    added = sum(each.numel() for name, each in adapted.named_parameters() if each.requires_grad)
+    tensors = sum(each.requires_grad for each in adapted.parameters())
+    written = output_of(answer(capsys, "inspect", adapter))
+    assert f", of which {added:,} in {tensors:,} are measured and the others frozen; " in written
+    (told,) = json_of(answer(capsys, "inspect", adapter, "--json"))["models"]
+    assert (told["trainable_parameters"], told["trainable_tensors"]) == (added, tensors)
+    assert "frozen" not in output_of(answer(capsys, "inspect", base))
     PeftModel.from_pretrained(load_any_language_model(base)[0], adapter).merge_and_unload().save_pretrained(
         merged
     )

@@ -1,5 +1,6 @@
 """The last screen of `isoloss reproduce`: a line a claim, at any width."""
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -47,6 +48,14 @@ def test_a_line_has_mark_name_number_and_the_shipped_verdict() -> None:
     assert "inconclusive" in stays  # nothing of it is shipped
     assert {line.index("(") for line in lines[1:]} >= {lines[1].index("(")}
     assert counted(RESULT.judgements) == ["3 effects: 1 ✓ supported, 1 ✗ not supported, 1 ? inconclusive"]
+
+
+def test_a_number_that_is_undefined_has_its_reason_beside_it() -> None:
+    first, *others = RESULT.judgements
+    judgements = (replace(first, estimate=Estimate(math.nan, math.nan, 2)), *others)
+    line = claim_lines(replace(RESULT, judgements=judgements), None, None, judged=True)[1]
+    assert "undefined: the runs lack what is compared, such as checkpoints of one loss" in line
+    assert "seeds would decide" not in line
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import pytest
 import torch
 from dense_norms import dense_squared_norms, norms_of_cotangents
 from transformers import (
+    BigBirdConfig,
+    BigBirdForMaskedLM,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -18,8 +20,9 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.predicted_kl import predicted_kl
 from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.errors import BadInput
+from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
 from isoloss.objectives.evaluation import evaluation_mode
-from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
+from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
 from tiny_models import far_from_the_start
 
 TOKENS = 11
@@ -84,6 +87,32 @@ def test_positions_that_are_scaled_by_the_width_of_a_batch_are_noticed_when_one_
     alone = [next_token_batch([each], 0) for each in narrow + wide]
     found, expected = (fisher_trace(model, each, PretrainedCausal()) for each in (batches, alone))
     torch.testing.assert_close(found.values, expected.values, rtol=1e-6, atol=0)
+
+
+def big_bird():
+    size = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    blocks = {"attention_type": "block_sparse", "block_size": 2, "num_random_blocks": 1}
+    return BigBirdForMaskedLM(
+        BigBirdConfig(vocab_size=TOKENS, max_position_embeddings=64, pad_token_id=0, **size, **blocks, **ENDS)
+    )
+
+
+def test_a_short_batch_does_not_change_the_attention_of_later_ones():
+    """BigBird's own forward pass turns to full attention for good at the first sentence of a few blocks."""
+    model = far_from_the_start(built(big_bird)).double()
+    long = [[3 + (i * j) % 8 for i in range(20)] for j in (1, 3, 5)]
+    batches = [masked_batch(each, [[1, 2]] * len(each), 1, 0) for each in ([[5, 6, 7, 8, 9]] * 2, long)]
+    of_long = fisher_trace(model, batches[1:], PretrainedMasked()).values
+    attention, kept = model.bert.encoder.layer[0].attention, dict(model.named_parameters())
+    both = [RunningSentenceLosses(model, PretrainedMasked()) for _ in range(2)]
+    for short_first, batch in ((True, batches[0]), (True, batches[1]), (False, batches[1])):
+        both[short_first].add(batch)
+    assert torch.equal(both[True].result().values[2:], both[False].result().values)
+    assert torch.equal(fisher_trace(model, batches[1:], PretrainedMasked()).values, of_long)
+    assert (model.bert.attention_type, attention.attention_type) == ("block_sparse", "block_sparse")
+    assert not model.bert._forward_pre_hooks
+    assert dict(model.named_parameters()).keys() == kept.keys()
+    assert all(each is kept[name] for name, each in model.named_parameters())
 
 
 @pytest.mark.parametrize("kind", [gpt2, llama])

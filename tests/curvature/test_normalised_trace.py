@@ -5,7 +5,7 @@ from two_layers import FromCounts, TwoLayers
 
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_trace import fisher_trace, normalised_trace
-from isoloss.curvature.per_sentence.traces import LayoutNotUnderstoodError, sentence_fisher_traces
+from isoloss.curvature.per_sentence.traces import DiffersAloneError, sentence_fisher_traces
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
@@ -57,7 +57,7 @@ def test_where_a_layout_is_not_understood_sentences_are_taken_one_at_a_time(mode
 
     def puzzled(model, objective, batch, **settings):
         if not isinstance(objective, EqualLengths):
-            raise LayoutNotUnderstoodError("how this model lays out its sentences is not understood")
+            raise DiffersAloneError("how this model lays out its sentences is not understood")
         return sentence_fisher_traces(model, objective, batch, **settings)
 
     monkeypatch.setattr("isoloss.curvature.fisher_trace.sentence_fisher_traces", puzzled)

@@ -33,6 +33,8 @@ PARTS = {
     "model.layers.1.mamba.in_proj.weight": "layer 2 mixer",
     "model.layers.1.block_sparse_moe.experts.0.w1.weight": "layer 2 MLP",
     "lm_loss.bias": "head",
+    "bert.pooler.dense.weight": "pooler",
+    "pooler.dense.bias": "pooler",
     "model.layers.0.input_layernorm.modules_to_save.default.weight": "layer 1 norms",
     "model.layers.0.input_layernorm.ln_tuning_layers.default.weight": "layer 1 norms",
     "model.norm.modules_to_save.default.weight": "final norm",

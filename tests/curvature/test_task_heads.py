@@ -40,7 +40,11 @@ from isoloss.curvature.fisher_diagonal import fisher_diagonal
 from isoloss.curvature.fisher_trace import RunningFisherTrace, fisher_trace
 from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
-from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
+from isoloss.curvature.per_sentence.traces import (
+    bytes_kept_for_backward,
+    sentence_fisher_traces,
+    sentences_at_once,
+)
 from isoloss.errors import BadInput
 from isoloss.measurements.models_on_text import load_predicting
 from isoloss.measurements.task_heads import TextClasses, first_of_decoder
@@ -250,6 +254,15 @@ def test_models_that_put_positions_first_or_pad_further_are_measured_in_batch(ki
     batch = token_class_batch(texts, [[each % CLASSES for each in text] for text in texts], pad=0)
     together = assert_traces_of_each_alone(built(kind, config).float(), TokenClass(), batch)
     assert together.apart.way is None
+
+
+def test_a_pass_is_sized_by_the_sentence_with_the_most_to_predict_where_that_takes_more():
+    model = built(T5ForConditionalGeneration, T5)
+    read = [[3] * 9, *([[4] * 7] * 5)]
+    batches = [target_batch(read, targets, 2, pad=0) for targets in ([[3], *([[5] * 9] * 5)], [[5] * 9] * 6)]
+    takes = bytes_kept_for_backward(model, TargetToken(), batches[1].part(1, 2).narrowed())
+    found = [sentences_at_once(model, TargetToken(), each, int(3.9 * takes)) for each in batches]
+    assert found == [3, 3]
 
 
 def test_parts_of_a_batch_keep_what_the_decoder_reads():

@@ -62,7 +62,7 @@ def a_distribution_is_printed(reader: Reader) -> None:
 def checkpoints_are_compared(reader: Reader) -> None:
     _, compared, fine_tuned, told = reader.printed
     assert "tuned/checkpoint-40 against my-bert: same loss to within 1 %" in compared
-    assert "better (fine-tuning)" in fine_tuned
+    assert "better (fine-tuning)" in " ".join(fine_tuned.split())
     found = json.loads(told)
     assert {"pretraining_loss_difference", "fisher_trace_difference", "linear_probe_accuracy_difference"} <= {
         record["quantity"] for record in found["records"]

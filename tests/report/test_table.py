@@ -65,5 +65,6 @@ def test_the_claimed_side_is_shaded_and_no_other() -> None:
 
 def test_what_is_undefined_is_not_called_unmeasured() -> None:
     judged = replace(JUDGEMENTS[2], estimate=Estimate(math.nan, math.nan, 0))
-    assert in_numbers(judged).startswith("Undefined, claimed above 0.5")
+    told = "Undefined: the runs lack what is compared, such as checkpoints of one loss, claimed above 0.5"
+    assert in_numbers(judged).startswith(told)
     assert in_numbers(replace(judged, runs=0)).startswith("Not measured, claimed above 0.5")

@@ -196,7 +196,7 @@ def test_runs_of_no_experiment_are_not_of_one(tmp_path: Path) -> None:
 
 
 def test_an_unknown_key_is_named_with_the_known_ones(results: Path) -> None:
-    with pytest.raises(BadInput, match=r"no run has 'widht'; choose among .*, width"):
+    with pytest.raises(BadInput, match=r"no run has 'widht'; did you mean 'width'"):
         runs_where(runs_in(results), [condition("widht=3")])
     with pytest.raises(BadInput, match="no run has 'widht'"):
         sorted_runs(runs_in(results), "widht", descending=False)

@@ -130,6 +130,8 @@ def _as_json(model: "InspectedModel") -> dict[str, Any]:
         "type": model.kind,
         "parameters": model.parameters,
         "tensors": len(model.names),
+        "trainable_parameters": model.trainable,
+        "trainable_tensors": model.trainable_tensors,
         "tied": model.tied,
         "tokens": model.tokens,
         "longest_input": model.longest,
@@ -221,6 +223,11 @@ def _in_words(model: "InspectedModel", device: str) -> list[str]:
     from isoloss.curvature.stopping import FEWEST
 
     tied = "; ".join(map(" and ".join, model.tied))
+    frozen = (
+        f", of which {model.trainable:,} in {model.trainable_tensors:,} are measured and the others frozen"
+        if model.trainable < model.parameters
+        else ""
+    )
     pilot = model.pilot
     needed = (
         _UNKNOWN
@@ -239,7 +246,7 @@ def _in_words(model: "InspectedModel", device: str) -> list[str]:
     apart = "" if trial.padded else "; equally long sentences at a time, since padding changes its scores"
     return [
         f"{model.name}: {model.architecture}, type {model.kind}, {model.prediction}",
-        f"parameters: {model.parameters:,} in {len(model.names):,} tensors; tied: {tied or 'none'}",
+        f"parameters: {model.parameters:,} in {len(model.names):,} tensors{frozen}; tied: {tied or 'none'}",
         f"tokenizer: {model.tokenizer}",
         f"longest input: {_longest(model.longest)}",
         f"tensors, by how they are measured: {ways}{apart}",

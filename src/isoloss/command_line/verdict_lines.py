@@ -87,7 +87,7 @@ def _line(each: Judgement, beside: BesideShipped | None, *, judged: bool) -> Cla
     mark = WITHDRAWN if withdrawn else MARKS[each.verdict] if judged else " "
     verdict, brief = _verdicts(each, beside) if judged else ("", "")
     seeds = each.seeds_needed if judged and not withdrawn else None
-    more = [each.claim.reading.unit, f"{seeds} seeds would decide" if seeds else ""]
+    more = [each.claim.reading.unit, f"{seeds} seeds would decide" if seeds else each.why_undefined]
     return ClaimLine(mark, each.claim.name, _number(each), verdict, brief, tuple(filter(None, more)))
 
 

@@ -79,7 +79,8 @@ def parameter_group(name: str) -> str:
     """The part of the model that the parameter called `name` belongs to; layers count from 1.
 
     The parts are a layer's norms, its attention, its cross-attention, its mixer (what else mixes words, such
-    as Mamba's recurrence) and its MLP; the embeddings including their norm; the head; and the final norm.
+    as Mamba's recurrence) and its MLP; the embeddings including their norm; the head; a pooler between the
+    layers and the head of a task; and the final norm.
     Those of a decoder are called so, also where it stands alone, as in OPT. A tied output matrix is a single
     parameter named after the input embeddings, so it counts among the embeddings. Names are those of
     `transformers`; any other parameter belongs to the first component of its name.
@@ -103,7 +104,8 @@ def parameter_group(name: str) -> str:
         return "head"
     if _NORM.search(name):
         return "decoder final norm" if _DECODER.search(name) else "final norm"
-    return name.split(".")[0]
+    parts = name.split(".")
+    return "pooler" if "pooler" in parts else parts[0]
 
 
 def is_norm(name: str) -> bool:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from isoloss.curvature.derivatives import MeasuredParameters, parameter_group, trainable_parameters
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.per_sentence.traces import (
+    DiffersAloneError,
     KeptBytes,
-    LayoutNotUnderstoodError,
     SentenceTraces,
     sentence_fisher_traces,
 )
@@ -99,7 +99,7 @@ class RunningFisherTrace:
         batch = batch.to(device_of(self._model))
         try:
             traces = self._traces(batch, share)
-        except LayoutNotUnderstoodError:
+        except DiffersAloneError:
             self.apart.take_one_at_a_time()
             traces = self._traces(batch, share)
         self._compared |= traces.compared

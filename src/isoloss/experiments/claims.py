@@ -166,6 +166,15 @@ class Judgement:
         return self.claim.claimed.verdict(*self._interval)
 
     @property
+    def why_undefined(self) -> str:
+        """Why there is no number, as a clause; empty where there is one."""
+        if math.isfinite(self.effect):
+            return ""
+        if not self.runs:
+            return "not measured"
+        return "undefined: the runs lack what is compared, such as checkpoints of one loss"
+
+    @property
     def seeds_needed(self) -> int | None:
         """The number of seeds that would decide an inconclusive claim, if effect and spread stayed the same.
 

@@ -92,7 +92,7 @@ def task_splits(task: Task, train: int, validation: int, test: int, seed: int) -
         if drawn > DRAWS_PER_EXAMPLE * sum(sizes) + 1000:
             raise BadInput(
                 f"{task.name} has too few different sentences for disjoint splits of {train}, {validation} "
-                f"and {test} examples; use a larger language or smaller splits"
+                f"and {test} examples; use a larger language or, in Python, smaller splits"
             )
         batch = task.sample(max(64, int(1.1 * sum(missing))), generator)
         drawn += len(batch)

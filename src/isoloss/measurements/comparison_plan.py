@@ -111,9 +111,14 @@ def quantity_of_text(
 
 
 def _content_of(named: Path) -> list[str]:
-    """Digests of the file, or of the files of weights in the folder, that a quantity names, if it does."""
-    weights = [each for each in named.iterdir() if each.suffix in WEIGHTS] if named.is_dir() else [named]
-    return [file_digest(each) for each in sorted(weights) if each.is_file()]
+    """Digests of the file, or of the weights in the folder, that a quantity names, if it does.
+
+    Of an adapter's also of its settings, which say what its weights are multiplied by.
+    """
+    if not named.is_dir():
+        return [file_digest(named)] if named.is_file() else []
+    read = [each for each in named.iterdir() if each.suffix in WEIGHTS or each.name == "adapter_config.json"]
+    return [file_digest(each) for each in sorted(read) if each.is_file()]
 
 
 def probe_of_task(

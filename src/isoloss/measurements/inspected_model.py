@@ -92,7 +92,8 @@ class InspectedModel:
     """A model as it lies in its folder, and a trial measurement.
 
     `names` are those of every parameter tensor, of which a tied one has several; `longest` is the maximum
-    number of input tokens, None without one; `tokenizer` is in words.
+    number of input tokens, None without one; `tokenizer` is in words. Of the `parameters`, the `trainable` in
+    `trainable_tensors` are measured, such as an adapter's; the others are frozen.
     """
 
     name: str
@@ -100,6 +101,8 @@ class InspectedModel:
     kind: str
     prediction: str
     parameters: int
+    trainable: int
+    trainable_tensors: int
     names: tuple[tuple[str, ...], ...]
     bytes_of_weights: int
     tokens: int
@@ -168,12 +171,15 @@ def inspected_model(
         trial = trial_measurement(placed, prediction, longest)
         pilot = None if text is None else pilot_on(placed, name, prediction, text)
     parameters = list(placed.parameters())
+    trainable = [each for each in parameters if each.requires_grad]
     return InspectedModel(
         name=name,
         architecture=type(placed).__name__,
         kind=placed.config.model_type,
         prediction=prediction.name,
         parameters=sum(each.numel() for each in parameters),
+        trainable=sum(each.numel() for each in trainable),
+        trainable_tensors=len(trainable),
         names=_names(placed),
         bytes_of_weights=sum(each.numel() * each.element_size() for each in parameters),
         tokens=tokens,

@@ -5,7 +5,8 @@ No dropout, bounded memory, temporary changes of weights.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -43,6 +44,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     [True, True, False]
     """
     found = [(module, module.training) for module in model.modules()]
+    switching = _before_each_forward_pass_as_found(model)
     repacking: list[Any] = [module for module, _ in found if getattr(module, _REPACKS, False)]
     if any(training for _, training in found):
         model.eval()
@@ -53,11 +55,29 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
+        for put_back in switching:
+            put_back()
         for module, training in found:
             if module.training != training:  # setting attributes of hundreds of modules takes milliseconds
                 module.training = training
         for layer in repacking:
             setattr(layer, _REPACKS, True)
+
+
+def _before_each_forward_pass_as_found(model: nn.Module) -> list[Callable[[], None]]:
+    """Undo in each forward pass what the one before it switched; what undoes the last and ends that.
+
+    BigBird's attention is over blocks, but over all words from the first short batch on, for good, so that a
+    sentence's scores would depend on which were scored before it.
+    """
+    every = [module for module in model.modules() if hasattr(module, "set_attention_type")]
+    inside = {part for each in every for part in each.modules() if part is not each}
+    ends: list[Callable[[], None]] = []
+    for module in (each for each in every if each not in inside):
+        switch_back = partial(cast("Any", module).set_attention_type, module.attention_type)
+        hook = module.register_forward_pre_hook(lambda *_, switch_back=switch_back: switch_back())
+        ends += [hook.remove, switch_back]
+    return ends
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -34,7 +34,7 @@ class Polished:
     those on the straight way from the look before, where it was still above, at which it is `divergence`, or
     those of the first look if it is below already: a model whose KL falls fast needs a larger `asked_below`,
     or `goes_back`, by which weights are kept every `asked_every` steps to go back to, and the first ones too,
-    whether they are looked at or not. Without any, the average decides.
+    whether they are looked at or not, from `least_steps` on. Without any, the average decides.
 
     Steps before `least_steps` are made in any case: a model that is below `divergence` from the outset first
     moves away, as others do, and then comes back to it. A run that ends first says so by its exact loss.

@@ -101,10 +101,7 @@ def interval_picture(judged: Judgement) -> Markup:
 
 def in_numbers(judged: Judgement) -> str:
     """What was measured, and the claim about it."""
-    if not math.isfinite(judged.effect):
-        measured = "Undefined" if judged.runs else "Not measured"
-    else:
-        measured = f"Measured {_measured(judged)}"
+    measured = judged.why_undefined.capitalize() or f"Measured {_measured(judged)}"
     more = f"; {judged.seeds_needed} seeds would decide it" if judged.seeds_needed else ""
     return f"{measured}, claimed {judged.claim.reading.region(judged.claim.claimed)}{more}."
 

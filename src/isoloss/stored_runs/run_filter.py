@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, did_you_mean
 from isoloss.results.record import Setting
 from isoloss.stored_runs.stored_run import StoredRun
 
@@ -153,7 +153,8 @@ def values_of(facts: Mapping[str, list[Setting]], key: str) -> list[Setting]:
 def _refuse_unknown(key: str, facts: Sequence[Mapping[str, list[Setting]]]) -> None:
     known = sorted({path.rsplit(".", 1)[-1] for of_run in facts for path in of_run})
     if key not in known and not any(values_of(of_run, key) for of_run in facts):
-        raise BadInput(f"no run has {key!r}; choose among {', '.join(known)}")
+        near = did_you_mean(key, known) or f"; choose among {', '.join(known)}"
+        raise BadInput(f"no run has {key!r}{near}")
 
 
 def _number(text: str) -> float | None:

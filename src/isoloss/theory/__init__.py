@@ -36,6 +36,7 @@ def statements_named(name: str) -> tuple[str, ...]:
     found = tuple(each for each in STATEMENTS if each == name or each.startswith(f"{name}-"))
     if not found:
         # Names that differ by a number alone are as alike as 0.82, and are no misspellings of each other.
-        near = did_you_mean(name, STATEMENTS, alike=0.85) or f"; choose among {', '.join(STATEMENTS)}"
+        near = did_you_mean(name, STATEMENTS, alike=0.85)
+        near = near or f"; choose among {', '.join(STATEMENTS)}, or the beginning of several: theorem-3.3"
         raise BadInput(f"no statement is called {name!r}{near}")
     return found

@@ -50,8 +50,8 @@ KeptBytes = dict[tuple[int, int], int]
 """`bytes_kept_for_backward` of a sentence of so many tokens and predictions."""
 
 
-class LayoutNotUnderstoodError(BadInput):
-    """A sentence's gradient differs when batched with others, although its scores are the same."""
+class DiffersAloneError(BadInput):
+    """The gradient of a sentence differs alone and beside others, which it must not where it is computed."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ def sentence_fisher_traces(
     evaluated without dropout and left as found.
 
     Raises BadInput for an empty batch, if a logit or a gradient is not finite, naming the sentence, if a
-    sentence measured alone differs (`LayoutNotUnderstoodError` if its scores do not), and as `norms_along`
-    does; IsolossError if not even one sentence fits into memory.
+    sentence measured alone differs (`DiffersAloneError`), and as `norms_along` does; IsolossError if not even
+    one sentence fits into memory.
     """
     n = len(batch)
     if n == 0:
@@ -180,15 +180,23 @@ def sentences_at_once(
     memory_bytes: int,
     kept_bytes: KeptBytes | None = None,
 ) -> int:
-    """How many of the batch's sentences, as long as the longest, `sentence_fisher_traces` passes at once."""
+    """How many of the batch's sentences, as large as the largest, `sentence_fisher_traces` passes at once.
+
+    That is the longest or, where a decoder predicts, the one with the most to predict, if that takes more.
+    """
     if len(batch) == 1:
         return 1
-    longest = sentences_of(batch, batch.attention_mask.sum(dim=1).argmax()[None])
     known = {} if kept_bytes is None else kept_bytes
-    size = int(longest.attention_mask.sum()), len(longest.rows)
-    if size not in known:
-        known[size] = bytes_kept_for_backward(model, objective, longest)
-    return min(len(batch), max(1, memory_bytes // known[size]))
+    sizes = []
+    lengths = [batch.attention_mask.sum(dim=1)]
+    lengths += [] if batch.decoder_ids is None else [torch.bincount(batch.rows)]
+    for of_sentences in lengths:
+        largest = sentences_of(batch, of_sentences.argmax()[None])
+        size = int(largest.attention_mask.sum()), len(largest.rows)
+        if size not in known:
+            known[size] = bytes_kept_for_backward(model, objective, largest)
+        sizes.append(known[size])
+    return min(len(batch), max(1, memory_bytes // max(sizes)))
 
 
 def _drawn_norms(
@@ -264,11 +272,11 @@ def _refuse_other_sentences(
         f"the squared gradient of a sentence is {single.sum():.6g} alone and {beside_others.sum():.6g} beside"
     )
     if moved <= precision**0.5 * scores.abs().max():
-        raise LayoutNotUnderstoodError(
+        raise DiffersAloneError(
             f"{found} others, although its scores are the same: how this model lays out its sentences is "
             "not understood; measure one sentence a batch"
         )
-    raise BadInput(
+    raise DiffersAloneError(
         f"{found} others: the model lets sentences of a batch see each other, so that they have no traces of "
         "their own; measure one sentence a batch"
     )
