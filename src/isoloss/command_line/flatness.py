@@ -81,8 +81,8 @@ class FlatnessOptions:
     dtype: Precision = None
     """The models' precision; float32 by default, or where that does not fit, as the weights are stored."""
     memory: Memory = None
-    """Memory for the traces beside the models, in GiB; more is faster, up to a point.
-    By default 1, or on a GPU half of what is free."""
+    """Memory for fisher_trace, hessian_trace and pretraining_loss beside the models, in GiB.
+    More is faster, up to a point; by default 1, or on a GPU half of what is free. Other quantities have 1."""
     output: File = None
     """An HTML file that charts the parts of the network.
     For checkpoints of one run, named by step (run/checkpoint-*), it also charts the values over steps."""
