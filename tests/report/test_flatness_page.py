@@ -1,6 +1,7 @@
 """The page of quantities of several models, of records written by hand."""
 
 import math
+import re
 
 import polars as pl
 import pytest
@@ -8,7 +9,10 @@ import pytest
 from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import Reading
+from isoloss.measurements.verdicts import PairVerdict
+from isoloss.report.comparison_page import differences
 from isoloss.report.flatness_page import flatness_page
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 
 
@@ -40,3 +44,13 @@ def test_only_checkpoints_of_different_steps_are_over_them() -> None:
     assert (run["step"].to_list(), run["value"].to_list()) == ([10, 200], [3.0, 2.0])
     for others in (("a/checkpoint-10", "b/checkpoint-10"), ("a/checkpoint-10", "best"), ("a/checkpoint-10",)):
         assert "trace-over-steps" not in panels(dict.fromkeys(others, 1.0))
+
+
+def test_a_difference_is_told_with_its_interval_and_its_number_of_sentences() -> None:
+    asked = PairVerdict("flatter", "trace", "a", "b", "yes", Estimate(-2.0, 0.5, 9), -3.15, -0.85)
+    not_asked = PairVerdict("better", "loss", "a", "c", "other words")
+    cells = re.findall("<td[^>]*>(.*?)</td>", str(differences((asked, not_asked)).markup))
+    assert cells == [
+        *("b less a", "trace", "-2.00 ± 0.50", "-3.15 to -0.85", "9", "flatter: yes"),
+        *("c less a", "loss", "–", "", "–", "better: other words"),
+    ]
