@@ -16,11 +16,10 @@ from short_jobs import (
     write_thread_count,
 )
 
-from isoloss.errors import BadInput, FolderHeld, IsolossError, Terminated
+from isoloss.errors import BadInput, IsolossError, Terminated
 from isoloss.executors import slurm_runner
-from isoloss.executors.job import Job, Notice, RetriedWhileHeld
+from isoloss.executors.job import Job, Notice
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
-from isoloss.progress import Progress, silent
 
 
 @pytest.fixture(autouse=True)
@@ -142,25 +141,14 @@ def test_without_submitit_or_slurm_there_is_a_sentence(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(IsolossError, match=r"isoloss\[slurm\]|SLURM is not to be found here"):
         run_jobs_on_slurm([Job("a", fail_with_a_sentence, 1.0)], tmp_path)
-    with pytest.raises(BadInput, match="needs some hours"):
-        SlurmSettings(hours=0)
 
 
-def test_a_held_folder_is_waited_for_and_not_for_ever() -> None:
-    calls: list[int] = []
-
-    def held_once(progress: Progress) -> list[str]:
-        calls.append(1)
-        if len(calls) == 1:
-            raise FolderHeld("another run is training")
-        return ["done"]
-
-    def held(progress: Progress) -> list[str]:
-        raise FolderHeld("another run is training")
-
-    assert RetriedWhileHeld(held_once, seconds=0.2)(silent) == ["done"]
-    with pytest.raises(FolderHeld):
-        RetriedWhileHeld(held, seconds=0.05)(silent)
+@pytest.mark.parametrize(
+    ("name", "number"), [("hours", 0), ("memory_gigabytes", 0), ("cores", 0), ("gpus", -1)]
+)
+def test_a_job_asks_for_what_there_can_be(name: str, number: int) -> None:
+    with pytest.raises(BadInput, match=f"a SLURM job needs some hours, .* not .*{number}"):
+        SlurmSettings(**{name: number})
 
 
 def test_reports_are_json(tmp_path: Path) -> None:
