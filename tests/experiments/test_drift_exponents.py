@@ -1,14 +1,23 @@
 """By which powers of rate and batch steps go, on traces that follow one law or another."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 from test_drift_statistics import RELATIVE, START_TRACE, by_distance, by_tau, by_tau_without_the_batch, runs
 
-from isoloss.experiments.drift_exponents import OverFalls, StepsToAFall, batch_exponent, bend, rate_exponent
-from isoloss.experiments.schedules import Clock
+from isoloss.experiments.drift_exponents import (
+    OverFalls,
+    StepsToAFall,
+    batch_exponent,
+    bend,
+    rate_exponent,
+    steps_to,
+)
+from isoloss.experiments.drift_statistics import Curve
+from isoloss.experiments.schedules import Clock, Schedule
 from isoloss.experiments.statistics.seed_bootstrap import MedianOverSeeds
 from isoloss.experiments.suite.drift import CLAIMS
 
@@ -23,6 +32,19 @@ def test_the_exponents_of_a_law_are_found(law: object, rate: float, batch: float
     found = runs(law, plan=RELATIVE)
     assert RATE(found) == pytest.approx(rate, abs=0.12)
     assert BATCH(found) == pytest.approx(batch, abs=0.12)
+
+
+def test_a_fall_that_is_reached_several_times_counts_at_the_first() -> None:
+    schedule = Schedule(0.1, 64)
+    steps = np.array([100, 200, 400, 800, 1600])
+    times = np.array([schedule.time(int(step)) for step in steps])
+    up_and_down = Curve(
+        ("grammar", 8), "drift", schedule, tuple(steps), times, np.array([0.1, 0.5, 1, 0.9, 1])
+    )
+    rising = replace(up_and_down, fallen=np.linspace(0.4, 2, 5))
+    first, second = 2 ** steps_to([up_and_down, rising], 1.0).steps
+    assert first == pytest.approx(400, rel=1e-9)
+    assert 400 < second < 800
 
 
 def test_with_traces_as_uncertain_as_measured_ones_claims_tell_laws_apart() -> None:

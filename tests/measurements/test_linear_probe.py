@@ -6,7 +6,7 @@ from torch import nn
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.languages.task import LabelledSentences
+from isoloss.languages.task import LabelledSentences, most_probable
 from isoloss.measurements.linear_probe import (
     Accuracy,
     Heads,
@@ -159,6 +159,14 @@ def test_chance_ceiling_and_latent_agreement():
     assert records["posterior_accuracy"].value == 1.0
     assert records["latent_agreement"].value == pytest.approx(0.75)
     assert all(record.n == 4 and record.settings == {"task": "root"} for record in records.values())
+
+
+def test_a_ceiling_breaks_ties_up_to_rounding_as_labels_do():
+    posterior = torch.tensor([[0.5, 0.5 + 1e-16], [0.5 + 2e-16, 0.5], [0.4, 0.6]], dtype=torch.float64)
+    sentences = Sentences.from_lists([[0], [1], [2]])
+    test = LabelledSentences(sentences, most_probable(posterior), posterior)
+    records = {record.quantity: record.value for record in reference_records(test, {})}
+    assert records["posterior_accuracy"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,13 @@ class StepsToAFall:
 def steps_to(group: Sequence[Curve], share: float) -> StepsToAFall:
     """Of the curves of one start, the steps to `share` of the fall that all of them reach.
 
-    Steps are the mean of those averaged over. Without schedules that are past that fall at their first
-    checkpoint, of which only a bound is known.
+    Steps are the mean of those averaged over. A fall reached several times counts at the first. Without
+    schedules that are past that fall at their first checkpoint, of which only a bound is known.
     """
     risen = [np.maximum.accumulate(curve.fallen) for curve in group]
     fall = share * min((fallen[-1] for fallen in risen), default=math.nan)
     inside = [
-        (curve.schedule, float(np.interp(fall, fallen, np.log2(curve.times))))
+        (curve.schedule, _first_time(fall, fallen, np.log2(curve.times)))
         for curve, fallen in zip(group, risen, strict=True)
         if fall > 0 and fallen[0] <= fall
     ]
@@ -73,6 +73,12 @@ def steps_to(group: Sequence[Curve], share: float) -> StepsToAFall:
         np.log2([schedule.batch_size for schedule, _ in inside]),
         np.array([time - math.log2(schedule.time_per_step) for schedule, time in inside]),
     )
+
+
+def _first_time(fall: float, risen: Float[np.ndarray, " n"], times: Float[np.ndarray, " n"]) -> float:
+    """When `risen`, which never falls, comes to `fall`; of a plateau the beginning."""
+    rises = np.concatenate([[True], np.diff(risen) > 0])
+    return float(np.interp(fall, risen[rises], times[rises]))
 
 
 def rate_exponent(found: StepsToAFall) -> float:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from isoloss.device import free_memory
 from isoloss.errors import BadInput
-from isoloss.languages.task import LabelledSentences
+from isoloss.languages.task import LabelledSentences, most_probable
 from isoloss.measurements.probe_minibatches import Draw, OneHotRows, dense_minibatches, with_one_more
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, deviation_of, sample_mean
@@ -242,12 +242,12 @@ def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> 
     """Model-free baselines and ceilings for a probe's accuracy on a test set.
 
     `chance_accuracy` is that of its most common label, `posterior_accuracy`, the ceiling, that of the exact
-    posterior's argmax, and `latent_agreement` how often the label is the true latent symbol.
+    posterior's most probable value, and `latent_agreement` how often the label is the true latent symbol.
     """
     posterior = test.posterior.double()
     quantities = {
         "chance_accuracy": (test.labels == test.labels.mode().values).double(),
-        "posterior_accuracy": (posterior.argmax(dim=1) == test.labels).double(),
+        "posterior_accuracy": (most_probable(posterior) == test.labels).double(),
         "latent_agreement": posterior.max(dim=1).values,
     }
     return [

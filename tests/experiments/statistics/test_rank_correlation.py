@@ -243,3 +243,17 @@ def test_seeds_are_means_and_those_with_too_few_are_left_out() -> None:
     few = run(2, [1.0, 1.0, 1.1, 1.2], [1.0, 2.0, 3.0, 4.0], [0.1, 0.2, 0.3, 0.4])
     assert TRACE_OVER_LOSS([good, few]) == TRACE_OVER_LOSS([good])
     assert math.isnan(TRACE_OVER_LOSS([few]))
+
+
+def test_a_checkpoint_without_a_loss_is_in_no_window():
+    run = pl.DataFrame(
+        {
+            "seed": [1] * 7,
+            "loss": [3.0, 2.0, 1.003, 1.002, 1.001, 1.0, None],
+            "trace": [1.0, 2.0, 9.0, 8.0, 7.0, 6.0, 5.0],
+            "accuracy": [0.9, 0.8, 0.1, 0.2, 0.3, 0.4, 0.95],
+        }
+    )
+    asked = PooledInWindow(Ranking("trace"), 0.005)
+    assert asked([run]) == asked([run[:-1]]) == 1.0
+    assert math.isnan(asked([run.with_columns(loss=pl.lit(None))]))

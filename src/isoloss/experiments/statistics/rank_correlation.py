@@ -216,6 +216,7 @@ class PooledInWindow:
 
 @once_per_frames
 def _of_seed(asked: PooledInWindow, *runs: pl.DataFrame) -> float:
-    lowest = min(float(run["loss"].to_numpy().min()) for run in runs)
-    near = [run.filter(pl.col("loss") <= (1 + asked.window) * lowest) for run in runs]
+    known = [run.filter(pl.col("loss").cast(pl.Float64).is_finite()) for run in runs]
+    lowest = min((float(run["loss"].to_numpy().min()) for run in known if len(run)), default=float("nan"))
+    near = [run.filter(pl.col("loss") <= (1 + asked.window) * lowest) for run in known]
     return asked.statistic(near) if sum(map(len, near)) >= FEWEST else float("nan")
