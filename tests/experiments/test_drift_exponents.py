@@ -36,11 +36,9 @@ def test_the_exponents_of_a_law_are_found(law: object, rate: float, batch: float
 
 def test_a_fall_that_is_reached_several_times_counts_at_the_first() -> None:
     schedule = Schedule(0.1, 64)
-    steps = np.array([100, 200, 400, 800, 1600])
-    times = np.array([schedule.time(int(step)) for step in steps])
-    up_and_down = Curve(
-        ("grammar", 8), "drift", schedule, tuple(steps), times, np.array([0.1, 0.5, 1, 0.9, 1])
-    )
+    steps = (100, 200, 400, 800, 1600)
+    times = np.array([schedule.time(step) for step in steps])
+    up_and_down = Curve(("grammar", 8), "drift", schedule, steps, times, np.array([0.1, 0.5, 1, 0.9, 1]))
     rising = replace(up_and_down, fallen=np.linspace(0.4, 2, 5))
     first, second = 2 ** steps_to([up_and_down, rising], 1.0).steps
     assert first == pytest.approx(400, rel=1e-9)
