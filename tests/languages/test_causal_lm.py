@@ -133,6 +133,9 @@ def test_the_cost_is_told_before_anything_is_computed():
     cost = language.distribution_cost(positions)
     # 7 substitutes, each with those of 6 words from the masked one up to the last but one.
     assert cost.tokens == 7 * (5 + 3 + 0)
+    # After bos, the words before the masked one are a past that all substitutes share.
+    passes = ((1, 5), (3, 3), (6, 0))
+    assert cost.operations == pytest.approx(7 * sum(language.model.operations(*each) for each in passes))
     assert told[0] == ("exact distributions", 0.0, cost.operations, f"{cost}")
     assert told[-1][1:3] == (pytest.approx(cost.operations), cost.operations)
 

@@ -1,8 +1,9 @@
+import polars as pl
 import pytest
 import torch
 
 from isoloss.errors import IsolossError
-from isoloss.theory.flattest_solution import flattest_from
+from isoloss.theory.flattest_solution import descent_findings, flattest_from
 from isoloss.theory.one_layer_transformer import farthest_output, masked_strings, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import MISS, corrected_bound, fitted, random_weights, two_neurons
 
@@ -39,3 +40,11 @@ def test_too_few_neurons_and_a_start_with_loss_are_refused():
     with pytest.raises(IsolossError, match="begin at zero loss"):
         flattest_from(model.with_flat(1.1 * model.flat()), STRINGS, 1)
     assert farthest_output(fitted(model.with_flat(1.1 * model.flat()), STRINGS), STRINGS) <= MISS
+
+
+def test_of_a_descent_its_end_counts():
+    """One is uneven at the bound, one was even on its way to a kink."""
+    rows = [("1", 0, 1.5, 0.0), ("1", 5, 1.0, 0.25), ("2", 0, 1.5, 0.0), ("2", 5, 1.1, 0.5)]
+    table = pl.DataFrame(rows[::-1], schema=["seed", "step", "ratio", "unevenness"], orient="row")
+    least, share, unevenness = descent_findings(table, reached=1e-3, uneven=0.03)
+    assert (least.measured, share.measured, unevenness.measured) == (1.0, 0.5, 0.25)
