@@ -29,8 +29,8 @@ pass a sentence, of each sentence alone and without padding. `make architectures
   differentiate the model.
 - `hrm_text` cuts off the gradients through its first cycles (`torch.no_grad` in its own code), as in
   training: its trace is of the gradients that are left. `isoloss sensitivity` counts every cycle.
-- `yoso` has a backward pass of its own, which approximates the derivative of its forward pass: all but its loss
-  is of that.
+- `yoso` has a backward pass of its own, which approximates the derivative of its forward pass: all but its
+  loss is of that.
 - Encoders with decoders (`bart`, `mbart`, `t5`, ...) are refused as masked or causal models alone. With
   tables of sources and targets they are measured by the loss of the target's tokens, with the special
   tokens of their tokenizers: see [flatness](flatness.md), under the head of a task.
