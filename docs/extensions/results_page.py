@@ -134,7 +134,8 @@ def _experiment(name: str) -> Experiment:
 def _families(shipped: Sequence[dict[str, Any]]) -> str:
     return (
         "## How much is decided\n\n"
-        "Within one experiment, the probability of any wrong verdict is at most 5 %. Where a round left "
+        "Within one experiment, the probability of any wrong verdict is at most 5 %, if effects vary about "
+        "normally between seeds. Where a round left "
         "claims undecided, they were [judged again on new seeds](limits.md). Fewer remain decided if all "
         "rounds of an experiment share the 5 %, and fewer still if the effects of all experiments are "
         "corrected together; that last number is a lower bound. Withdrawn claims are not counted.\n\n"

@@ -151,12 +151,25 @@ def test_intervals_of_what_cannot_be_negative_stay_above_zero_and_agree_with_p_v
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-4, 0.019])
-def test_an_interval_near_the_lowest_value_is_the_plain_one_cut_off_there(value):
+def test_near_the_lowest_value_an_interval_is_the_plain_one_cut_off_there_but_no_shorter_above(value):
     """On the scale of logarithms, 0.0001 ± 0.01 would reach from 0 to beyond all numbers."""
     estimate = Estimate(value, 0.01, 5)
     low, high = estimate.interval(0.95, lowest=0.0)
     assert low == 0
-    assert high == estimate.interval(0.95)[1]
+    where_the_logarithm_ends = value * math.exp(stats.t.ppf(0.975, 4) / 2)
+    assert high == pytest.approx(max(estimate.interval(0.95)[1], where_the_logarithm_ends))
+
+
+@pytest.mark.parametrize("n", [3, 5, 30])
+def test_a_larger_error_never_makes_an_upper_bound_surer(n: int) -> None:
+    """Also where the scale changes, at an error of half of the value."""
+    estimates = [Estimate(1.0, 0.01 * step, n) for step in range(1, 400)]
+    upper = [estimate.interval(0.95, lowest=0.0)[1] for estimate in estimates]
+    p_values = [estimate.p_value(4.0, lowest=0.0) for estimate in estimates]
+    assert upper == sorted(upper)
+    assert p_values == sorted(p_values)
+    for estimate, end in zip(estimates, upper, strict=True):
+        assert estimate.p_value(end, lowest=0.0) == pytest.approx(0.05)
 
 
 def test_of_positive_numbers_the_log_scale_covers_more_often():

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -36,7 +36,9 @@ class Estimate:
     to -0.3, intervals on the original scale cover 92 to 96 % at a nominal 95 %, and these 94 to 99.7 %. Near
     0 the two agree. Of a statistic that cannot be below `lowest`, such as a range, they are computed on the
     scale log(v - lowest), and so lie above it too; but where the error is more than half of v - lowest, for
-    which that scale says nothing, on the original one, where an interval ends at `lowest`.
+    which that scale says nothing, on the original one, where an interval ends at `lowest`; its upper end is
+    then at least what it would be at half. On few units of a distribution that is itself skewed, such as
+    five numbers whose logarithms vary by 0.5 to 1, upper bounds fail two to four times as often as stated.
     """
 
     value: float
@@ -71,6 +73,8 @@ class Estimate:
         [0.025, 0.401]
         >>> [round(end, 3) for end in Estimate(0.5, 0.2, 5).interval(0.95, limit=1.0, lowest=0.0)]
         [0.165, 1.0]
+        >>> [round(end, 3) for end in Estimate(1.0, 0.51, 10).interval(0.95, lowest=0.0)]
+        [0.0, 3.099]
         """
         if self._is_bounded_below(lowest):
             low, high = self._on_log_scale(lowest).interval(confidence)
@@ -84,7 +88,9 @@ class Estimate:
         from scipy.special import stdtrit  # many who estimate ask for no interval
 
         reach = -float(stdtrit(self.degrees_of_freedom, level / 2)) * self.standard_error
-        return max(lowest, self.value - reach), max(lowest, self.value + reach)
+        surer = self._as_sure_as_the_log_scale_allows(lowest)
+        least = -math.inf if surer is None else surer.interval(confidence, limit, lowest)[1]
+        return max(lowest, self.value - reach), max(lowest, self.value + reach, least)
 
     def p_value(self, bound: float, limit: float = math.inf, lowest: float = -math.inf) -> float:
         """Two-sided, for an expectation of `bound`; 1 if nothing is known.
@@ -110,7 +116,9 @@ class Estimate:
             return float(2.0 ** (1 - self.n))
         from scipy.special import stdtr
 
-        return 2 * float(stdtr(self.degrees_of_freedom, -abs(self.value - bound) / self.standard_error))
+        found = 2 * float(stdtr(self.degrees_of_freedom, -abs(self.value - bound) / self.standard_error))
+        surer = self._as_sure_as_the_log_scale_allows(lowest) if bound > self.value else None
+        return found if surer is None else max(found, surer.p_value(bound, limit, lowest))
 
     def record(
         self,
@@ -140,6 +148,17 @@ class Estimate:
         """Whether the logarithm applies: not far from the bound only, nor to units that agree exactly."""
         near = not self.standard_error <= (self.value - lowest) / 2
         return math.isfinite(lowest) and self.standard_error != 0 and not near
+
+    def _as_sure_as_the_log_scale_allows(self, lowest: float) -> "Estimate | None":
+        """The value with the largest error at which the logarithm applies, if its own is larger.
+
+        On the logarithm's scale the distribution is skewed upwards; without what that gives at the error
+        where it ends, an upper bound would fall there, and a larger error make it smaller.
+        """
+        above = self.value - lowest
+        if not (math.isfinite(lowest) and above > 0 and self.standard_error > above / 2):
+            return None
+        return replace(self, standard_error=above / 2)
 
     def _on_log_scale(self, lowest: float) -> "Estimate":
         above = self.value - lowest
