@@ -152,7 +152,7 @@ def test_files_that_are_no_grammars(tmp_path: Path) -> None:
     ("rule", "message"),
     [
         (Rule(Symbol("S"), ("both'\"",), 1.0), "both kinds of quotes"),
-        (Rule(Symbol("S x"), ("a",), 1.0), "the symbol 'S x' cannot be written"),
+        (Rule(Symbol("S+"), ("a",), 1.0), r"the symbol 'S\+' cannot be written"),
     ],
 )
 def test_what_cannot_be_written_is_refused(rule: Rule, message: str) -> None:

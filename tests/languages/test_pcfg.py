@@ -10,6 +10,7 @@ from enumeration import Enumeration, chi_square_passes, enumerate_derivations
 from small_grammars import AMBIGUOUS, CASES, MIXED, ROUNDED, SUBCRITICAL, grammar, layered
 
 from isoloss.errors import BadInput
+from isoloss.languages.grammar import Grammar, Rule, Symbol, with_skewed_start, with_uniform_rules
 from isoloss.languages.pcfg import PCFG, pcfg, read_pcfg
 from isoloss.languages.sentences import Sentences
 
@@ -238,3 +239,20 @@ def test_reading_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
     assert read_pcfg(path, 5).maximum_length == 5
     with pytest.raises(BadInput, match="infinite expected length"):
         read_pcfg(path)
+
+
+@pytest.mark.parametrize("name", ["B C", "'a'", '"a"', "B\tC"])
+def test_symbols_that_are_named_as_a_normal_forms_own_are_refused(name: str) -> None:
+    """Only Python can name them so: of S -> A B C and A "B C" each sentence had the probability of both."""
+    start, odd = Symbol("S"), Symbol(name)
+    rules = (Rule(start, ("a", odd), 1.0), Rule(odd, ("b",), 1.0))
+    with pytest.raises(BadInput, match="holds a blank or a quote; call it otherwise"):
+        pcfg(Grammar(start, rules))
+
+
+def test_shifted_rules_leave_what_is_impossible_so() -> None:
+    rules = ("S -> A [0.5] | B [0] | C [0.5]", "A -> 'a' [1]", "B -> 'b' [1]", "C -> 'c' [0] | 'd' [1]")
+    written = grammar("\n".join(rules))
+    skewed, uniform = with_skewed_start(written), with_uniform_rules(written)
+    assert [rule.probability for rule in skewed.rules] == [0.8, 0.0, 0.2, 1.0, 1.0, 0.0, 1.0]
+    assert [rule.probability for rule in uniform.rules] == [0.5, 0.0, 0.5, 1.0, 1.0, 0.0, 1.0]

@@ -16,6 +16,7 @@ from isoloss.languages.grammar import Symbol
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.robustness import (
@@ -216,3 +217,10 @@ def test_an_hmm_and_its_sibling_share_emissions() -> None:
 def test_a_language_without_levels_is_refused() -> None:
     with pytest.raises(BadInput, match="no levels that a second language could share"):
         sibling(dyck(8), seed=1)
+
+
+def test_the_sibling_of_an_hmm_of_few_states_differs_from_it_too() -> None:
+    first = random_hmm(words=6, states=2, blocks=1, length=4, seed=0)
+    assert not any(torch.equal(sibling(first, seed).transition, first.transition) for seed in range(20))
+    with pytest.raises(BadInput, match="the roles of its 1 states does not change this hidden Markov model"):
+        sibling(random_hmm(words=6, states=1, blocks=1, length=4, seed=0), 1)

@@ -83,6 +83,12 @@ def test_a_label_that_the_words_determine_is_decided() -> None:
         measure_decision(OfFairWords(both=True), sentences=1)
 
 
+def test_a_label_of_one_class_is_decided() -> None:
+    task = random_hmm(words=6, states=1, blocks=1, length=4, seed=0).tasks()[0]
+    decision = measure_decision(task, sentences=50)
+    assert (decision.largest.value, decision.gap.value) == (1.0, 1.0)
+
+
 def test_what_one_word_settles_has_no_room() -> None:
     room = measure_room(COINS, OfFairWords(both=False), SMALL)
     assert room.room == Estimate(0.0, 0.0, 1000)

@@ -271,5 +271,6 @@ def _check(task: TextTask, path: Path, test: Path | None) -> None:
         sizes = ", ".join(f"{len(part)} for {name}" for name, part in parts.items())
         raise BadInput(
             f"the examples of {path} divide into {sizes}, which is too few for {len(task.classes)} classes "
-            "to be learnt and tested; give more different texts"
+            "to be learnt and tested; give more examples: those that share a text, also through others, stay "
+            "in one part"
         )

@@ -1,6 +1,7 @@
 """A probabilistic context-free grammar as plain data, and whether it is well formed."""
 
 import math
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
@@ -67,16 +68,19 @@ class Grammar:
 def with_skewed_start(grammar: Grammar, ratio: float = 0.25) -> Grammar:
     """The same rules, where each rule of the start symbol is `ratio` times as likely as the one before it.
 
+    A rule of probability 0 stays that, so that the same sentences are possible.
+
     >>> s, a, b = Symbol("S"), Symbol("A"), Symbol("B")
     >>> rules = (Rule(s, (a,), 0.5), Rule(s, (b,), 0.5), Rule(a, ("x",), 1.0), Rule(b, ("y",), 1.0))
     >>> [rule.probability for rule in with_skewed_start(Grammar(s, rules)).rules]
     [0.8, 0.2, 1.0, 1.0]
     """
-    weights = [ratio**place for place in range(sum(rule.left == grammar.start for rule in grammar.rules))]
+    used = [rule.left == grammar.start and rule.probability > 0 for rule in grammar.rules]
+    weights = [ratio**place for place in range(sum(used))]
     skewed = iter([weight / sum(weights) for weight in weights])
     rules = [
-        replace(rule, probability=next(skewed)) if rule.left == grammar.start else rule
-        for rule in grammar.rules
+        replace(rule, probability=next(skewed)) if is_used else rule
+        for rule, is_used in zip(grammar.rules, used, strict=True)
     ]
     return replace(grammar, rules=tuple(rules), source=f"{grammar.source}, with a skewed start")
 
@@ -84,14 +88,18 @@ def with_skewed_start(grammar: Grammar, ratio: float = 0.25) -> Grammar:
 def with_uniform_rules(grammar: Grammar) -> Grammar:
     """The same rules, with equal probabilities for each symbol other than the start.
 
+    A rule of probability 0 stays that, so that the same sentences are possible.
+
     >>> s, a = Symbol("S"), Symbol("A")
     >>> rules = (Rule(s, (a,), 1.0), Rule(a, ("x",), 0.9), Rule(a, ("y",), 0.1))
     >>> [rule.probability for rule in with_uniform_rules(Grammar(s, rules)).rules]
     [1.0, 0.5, 0.5]
     """
-    count = Counter(rule.left for rule in grammar.rules)
+    count = Counter(rule.left for rule in grammar.rules if rule.probability > 0)
     rules = [
-        rule if rule.left == grammar.start else replace(rule, probability=1 / count[rule.left])
+        rule
+        if rule.left == grammar.start or rule.probability == 0
+        else replace(rule, probability=1 / count[rule.left])
         for rule in grammar.rules
     ]
     return replace(grammar, rules=tuple(rules), source=f"{grammar.source}, with uniform rules")
@@ -101,8 +109,9 @@ def check_well_formed(grammar: Grammar) -> None:
     """Raise BadInput for a grammar from which no distribution can be computed.
 
     That is: a probability that is not a number from 0 to 1, an empty right side, a word that is empty or
-    holds a blank, a symbol without rules, probabilities of one symbol that do not sum to 1 within
-    SUM_TOLERANCE, and symbols that rewrite to themselves through single symbols (unit cycles).
+    holds a blank, a symbol whose name holds a blank or a quote, a symbol without rules, probabilities of one
+    symbol that do not sum to 1 within SUM_TOLERANCE, and symbols that rewrite to themselves through single
+    symbols (unit cycles).
 
     >>> check_well_formed(Grammar(Symbol("S"), (Rule(Symbol("S"), ("a",), 0.9, 1),), "g.pcfg"))
     Traceback (most recent call last):
@@ -127,6 +136,8 @@ def _check_rule(grammar: Grammar, rule: Rule, defined: set[Symbol]) -> None:
         raise BadInput(
             f"{place}: {rule.probability} is no probability of {rule.left.name}; write one from 0 to 1"
         )
+    if re.search(r"[\s'\"]", rule.left.name):
+        raise BadInput(f"{place}: the symbol {rule.left.name!r} holds a blank or a quote; call it otherwise")
     if not rule.right:
         raise BadInput(
             f"{place}: {rule.left.name} has an empty right side; every rule needs a symbol or a word"

@@ -123,11 +123,16 @@ def bits_column(bits: int) -> str:
     return f"kl_bits_{bits}"
 
 
+TRIES = 100
+"""Exchanges of roles that are drawn until one changes an HMM."""
+
+
 def sibling(language: Language, seed: int) -> Language:
     """The same words and lower levels under another top: a function of the language and `seed`.
 
     Of a layered grammar, other pairs below the roots alone (`with_other_upper_rules`); of an HMM, the same
-    emissions with the states' roles in the transitions exchanged. Raises BadInput for other languages.
+    emissions with the states' roles in the transitions exchanged. Raises BadInput for other languages, and
+    for an HMM that no exchange of roles changes, such as one of a single state.
 
     >>> from isoloss.languages.random_hmm import random_hmm
     >>> first = random_hmm(words=12, states=8, blocks=2, length=8, seed=0)
@@ -139,9 +144,16 @@ def sibling(language: Language, seed: int) -> Language:
         levels = language.maximum_length.bit_length() - 1
         return pcfg(with_other_upper_rules(language.grammar, levels - 1, seed))
     if isinstance(language, HMM):
-        order = torch.randperm(len(language.initial), generator=torch.Generator().manual_seed(seed))
-        roles = language.transition[order][:, order].contiguous()
-        return hmm(language.words, language.initial[order], roles, language.emission, language.length)
+        generator = torch.Generator().manual_seed(seed)
+        for _ in range(TRIES):
+            order = torch.randperm(len(language.initial), generator=generator)
+            roles, initial = language.transition[order][:, order].contiguous(), language.initial[order]
+            if not (torch.equal(roles, language.transition) and torch.equal(initial, language.initial)):
+                return hmm(language.words, initial, roles, language.emission, language.length)
+        raise BadInput(
+            f"exchanging the roles of its {len(language.initial)} states does not change this hidden Markov "
+            "model; take one whose states differ"
+        )
     raise BadInput(
         f"a {type(language).__name__} has no levels that a second language could share; take a layered "
         "grammar or a hidden Markov model"

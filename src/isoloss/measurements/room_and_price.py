@@ -151,7 +151,8 @@ def measure_decision(task: Task, sentences: int = DECIDED_SENTENCES, seed: int =
     if sentences < 2:
         raise BadInput(f"{sentences} sentences leave no error bar; give at least 2")
     generator = torch.Generator().manual_seed(derived_seed(seed, f"decision of {task.name}"))
-    largest, second = task.sample(sentences, generator).posterior.topk(2, dim=1).values.unbind(1)
+    posterior = torch.nn.functional.pad(task.sample(sentences, generator).posterior, (0, 1))
+    largest, second = posterior.topk(2, dim=1).values.unbind(1)  # of a single class 1 and 0
     return Decision(sample_mean(largest), sample_mean(largest - second))
 
 

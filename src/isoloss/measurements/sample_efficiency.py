@@ -38,7 +38,9 @@ EXAMPLES = (100, 300, 1000, 4000)
 
 @dataclass(frozen=True)
 class SampleEfficiencyQuantity:
-    """A probe for each number of `examples` and each of `draws` disjoint sets of them, with one test set.
+    """A probe for each number of `examples` and each of `draws` sets of them, with one test set.
+
+    Sets share no example, but in a small language they do share sentences.
 
     Within a draw, smaller sets are subsets of larger ones. Columns are named such as `accuracy_100`.
     """
@@ -167,6 +169,8 @@ class CountErrorQuantity:
 
 def median_over_draws(values: Float[Tensor, " draws"]) -> Estimate:
     """The median, with half the distance of the values one deviation of its rank apart as its error.
+
+    It is somewhat small: intervals of 95 % by it cover 88 % for 5 normal values, 90 for 20 and 92 for 100.
 
     >>> found = median_over_draws(torch.arange(101.0))
     >>> found.value, round(found.standard_error, 2)
