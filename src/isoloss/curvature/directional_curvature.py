@@ -68,7 +68,8 @@ def directional_sharpness(
     gradient on the same sentences, along which plain gradient descent moves. An update of length |v| then
     changes the loss by ∇L·v + |v|²/2 times this number, to second order. Labels are the data's, or those of
     `distribution`. One pass with a double backward pass, and one more for the gradient. Memory: three vectors
-    of the parameters' size, one in float64, beside the double backward pass of a block.
+    of the parameters' size, one in float64, and two float64 copies of the largest tensor, beside the double
+    backward pass of a block.
 
     The model is left as found. Raises BadInput for fewer than two sentences, for a direction of length zero
     or with a name or shape that the model lacks, when no parameter needs a gradient, and where a logit is not
@@ -157,7 +158,8 @@ def batch_sharpness(
     batch size, so take that of training. The sentences of each given batch are split, in order, into disjoint
     ones of `batch`, without a rest that is too small; the standard error is over them. Labels are the data's,
     or those of `distribution`. Makes one pass with a backward pass and one with a double one. Memory: three
-    vectors of the parameters' size beside the double backward pass of `batch` sentences.
+    vectors of the parameters' size and two float64 copies of the largest tensor, beside the double backward
+    pass of `batch` sentences.
 
     The model is left as found. Raises BadInput for fewer than two small batches or a batch below one
     sentence, when a batch's gradient is zero, when no parameter needs one, and where a logit is not finite.

@@ -71,8 +71,9 @@ def gradient_norm(
     side if the gradient is zero within the error. Labels are the data's, or those of `distribution`.
 
     Makes two passes over the batches, with a backward pass each. Memory: two more vectors of the parameters'
-    size, one in float64, beside a block's backward pass. The model is left as found. Raises BadInput for
-    fewer than three sentences, when no parameter needs a gradient, and where a logit is not finite.
+    size, one in float64, and two float64 copies of the largest tensor, beside a block's backward pass. The
+    model is left as found. Raises BadInput for fewer than three sentences, when no parameter needs a
+    gradient, and where a logit is not finite.
     """
     parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
     blocks = sentence_blocks(batches, fewest=3)

@@ -60,7 +60,7 @@ def hessian_top_eigenvalue(
     Runs Lanczos from a random ±1 vector drawn with `seed`, with products computed by double backward passes
     and summed in float64, until ||Hv - λv|| <= `tolerance` |λ| or for at most `most_products` products, each
     a Hessian-vector product on the whole set. Labels are the data's, or those of `distribution`. Memory: at
-    least 8 float64 vectors of the parameters' size, and as many as fit into `basis_bytes`, beside the double
+    least 14 float64 vectors of the parameters' size, and as many as fit into `basis_bytes`, beside the double
     backward pass of `AT_ONCE` sentences.
 
     The model is left as found. Raises BadInput for a tolerance not between 0 and 1, for fewer than two

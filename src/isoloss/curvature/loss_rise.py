@@ -74,9 +74,10 @@ def ascent_sharpness(
     `distribution`.
 
     Makes 2 + len(radii) passes over the batches, one of them with a backward pass. Memory: two vectors of the
-    parameters' size, one in float64, and a copy of the parameters, in addition to the backward pass of
-    `AT_ONCE` sentences. The model is left as found. Raises BadInput for fewer than two sentences, for radii
-    that are not positive, when no parameter needs a gradient, and where a logit is not finite.
+    parameters' size, one in float64, a copy of the parameters and a float64 copy of the largest tensor, in
+    addition to the backward pass of `AT_ONCE` sentences. The model is left as found. Raises BadInput for
+    fewer than two sentences, for radii that are not positive, when no parameter needs a gradient, and where a
+    logit is not finite.
     """
     refuse_unusable_strengths(radii, "radii")
     batches = list(batches)

@@ -204,7 +204,8 @@ def spectral_density(
     the squared first components of its eigenvectors the weights, exact for polynomials of degree below twice
     the steps, and so for Tr H and Tr H² (Ghorbani, Krishnan, Xiao 2019, for networks). Labels are the data's,
     or those of `distribution`. Memory: `steps` float64 vectors of the parameters' size, or as many as
-    `basis_bytes` holds, at least `FEWEST_STEPS`, beside the double backward pass of 32 sentences.
+    `basis_bytes` holds, at least `FEWEST_STEPS`, and seven more, beside the double backward pass of 32
+    sentences.
 
     The model is left as found. Raises BadInput for fewer than two sentences or probes, for steps that are not
     positive, when no parameter needs a gradient, and where a logit is not finite.
