@@ -117,6 +117,25 @@ def test_an_interrupt_cancels_and_a_lost_caller_finds_its_jobs_again(slurm: Path
     assert subprocess.run(["kill", "-0", str(process)], capture_output=True).returncode
 
 
+def test_a_job_that_accounting_does_not_list_is_told_of(
+    slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (slurm.parent / "commands" / "sacct").write_text("#!/bin/bash\necho 'JobID|State|NodeList'\n")
+    monkeypatch.setattr(slurm_runner, "SECONDS_UNTOLD", 0.2)
+    told: list[str] = []
+
+    def until_it_is_told(task: str, completed: float, total: float, message: str = "") -> None:
+        told.append(message)
+        if "accounting" in message:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs_on_slurm(
+            [Job("long", partial(never_end, tmp_path / "process"), 1.0)], tmp_path, until_it_is_told
+        )
+    assert "SLURM's accounting (sacct) does not list its job 101; ask for accounting" in told[-1]
+
+
 def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: Path) -> None:
     """And a caller that is told to end leaves them running."""
     path = tmp_path / "process"

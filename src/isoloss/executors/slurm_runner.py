@@ -8,7 +8,7 @@ import pickle
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,6 +32,8 @@ from isoloss.progress import Progress, silent
 
 SECONDS_BETWEEN_LOOKS = 2.0
 SECONDS_BETWEEN_REPORTS = 5.0
+SECONDS_UNTOLD = 60.0
+"""A job that has reported nothing, and of which accounting has said nothing for as long, is told of."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,14 @@ def run_jobs_on_slurm(
 class _Running:
     submitted: Any
     reports: Path
+    begun: float = field(default_factory=time.monotonic)
     last_report: str = ""
+
+    @property
+    def is_untold(self) -> bool:
+        """Whether neither the job nor SLURM's accounting has said anything of it for long."""
+        long = time.monotonic() - self.begun > SECONDS_UNTOLD
+        return long and not self.last_report and self.submitted.state in ("UNKNOWN", "")
 
 
 class _SlurmJobs:
@@ -135,6 +144,9 @@ class _SlurmJobs:
                 if (report := entry.reports.read_text()) != entry.last_report:
                     entry.last_report = report
                     yield Advanced(name, *json.loads(report))
+            if not done and entry.is_untold:
+                untold = f"SLURM's accounting (sacct) does not list its job {entry.submitted.job_id}"
+                yield Advanced(name, 0.0, 1.0, f"{untold}; ask for accounting, without which no end is seen")
             if done:
                 del self._running[name]
                 yield self._ended(name, entry.submitted)
