@@ -42,6 +42,7 @@ def local_hub(repositories: Repositories) -> Iterator[str]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body at once: apart, the body waits 40 ms for the client to acknowledge the head
     served: Repositories = MappingProxyType({})
 
     def do_GET(self) -> None:
