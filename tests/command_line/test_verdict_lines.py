@@ -65,6 +65,7 @@ def test_a_number_that_is_undefined_has_its_reason_beside_it() -> None:
         (1.11, 0.012, "1.11 (1.07 to 1.15)"),
         (140.0, 144.5, "140 (-320 to 600)"),
         (1401.0, 445.0, "1,401 (-15 to 2,817)"),
+        (1.5, math.nan, "1.50 (no interval)"),
     ],
 )
 def test_the_ends_of_an_interval_differ_in_what_is_shown_of_them(

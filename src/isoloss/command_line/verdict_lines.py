@@ -96,7 +96,7 @@ def _number(judged: Judgement) -> str:
     numbers = [read.factor * number for number in (judged.effect, judged.low, judged.high)]
     digits = digits_that_tell(*numbers[1:])
     value, low, high = (in_digits(number, digits) for number in numbers)
-    return f"{value}{read.sign} ({low} to {high})"
+    return f"{value}{read.sign} ({f'{low} to {high}' if math.isfinite(judged.low) else 'no interval'})"
 
 
 def _verdicts(judged: Judgement, beside: BesideShipped | None) -> tuple[str, str]:
