@@ -242,33 +242,42 @@ def critical_sharpness(
     others = None if along is None else losses_of(model, in_parts(along), objective, distribution)
     with evaluation_mode(model):
         direction, norm = _step(losses, others)
-        at_rest = [LossAtRest.of(loss) for loss in losses]
-        passes = 0
-
-        def rises(rate: float) -> Float[Tensor, " n"] | None:
-            """Of each sentence; None if the step leads to scores that are not finite."""
-            nonlocal passes
-            passes += 1
-            progress("critical sharpness", min(passes, DOUBLINGS), DOUBLINGS)
-            try:
-                return torch.cat([each.rise(direction, -rate * norm) for each in at_rest])
-            except BadInput:
-                return None
-
-        def is_above(rate: float) -> bool:
-            found = rises(rate)
-            return found is None or float(found.mean()) > 0
-
-        low, high = _bracket(is_above)
+        along_it = _Rises([LossAtRest.of(loss) for loss in losses], direction, norm, progress)
+        low, high = _bracket(along_it.is_above)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            low, high = (low, middle) if is_above(middle) else (middle, high)
-        below, above = rises(low), rises(high)
+            low, high = (low, middle) if along_it.is_above(middle) else (middle, high)
+        below, above = along_it.at(low), along_it.at(high)
     if below is None or above is None:
         raise BadInput("the step that raises the loss gives scores that are not finite; measure in float64")
     rate, slope = (low + high) / 2, float((above - below).mean()) / (high - low)
     error = sample_mean((below + above) / 2).standard_error / slope
-    return CriticalSharpness(Estimate(2 / rate, 2 / rate**2 * error, n), rate, passes, measured)
+    return CriticalSharpness(Estimate(2 / rate, 2 / rate**2 * error, n), rate, along_it.passes, measured)
+
+
+@dataclass
+class _Rises:
+    """The rise of each sentence's loss after a step against a unit `direction` of a gradient's length."""
+
+    at_rest: Sequence[LossAtRest]
+    direction: dict[str, Tensor]
+    length: float
+    progress: Progress
+    passes: int = 0
+
+    def at(self, rate: float) -> Float[Tensor, " n"] | None:
+        """At that learning rate; None if the step leads to scores that are not finite."""
+        self.passes += 1
+        self.progress("critical sharpness", min(self.passes, DOUBLINGS), DOUBLINGS)
+        try:
+            return torch.cat([each.rise(self.direction, -rate * self.length) for each in self.at_rest])
+        except BadInput:
+            return None
+
+    def is_above(self, rate: float) -> bool:
+        """Whether the mean loss rises, or is not finite."""
+        found = self.at(rate)
+        return found is None or float(found.mean()) > 0
 
 
 def _step(losses: Sequence[BatchLoss], along: Sequence[BatchLoss] | None) -> tuple[dict[str, Tensor], float]:
