@@ -7,29 +7,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from adapters_on_disk import is_trained, moved, saved
 from peft import AdaLoraConfig, LoraConfig, VeraConfig, get_peft_model
 from torch.func import functional_call
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    BertConfig,
-    BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    T5Config,
-    T5ForConditionalGeneration,
-)
 
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
-from isoloss.measurements.models_on_text import configuration_of, load_predicting
-from isoloss.measurements.task_heads import TargetText, TextClasses, TextLabels, TokenClasses, head_of
+from isoloss.measurements.models_on_text import load_predicting
+from isoloss.measurements.task_heads import TextClasses, head_of
 from isoloss.models.loading import load_any_language_model, what_is_predicted
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
-from tiny_models import far_from_the_start
 
 KINDS = {
     "gpt2": (GPT2Transformer, ["c_attn", "c_fc"], True),
@@ -49,28 +38,6 @@ def adapted_base(architecture, settings, folder):
     model = architecture(Shape(8, 2, 1, 8)).build(8, 8, 0)
     model.save_pretrained(folder / "base")
     return get_peft_model(model, settings)
-
-
-def is_trained(parameter):
-    return parameter.requires_grad
-
-
-def moved(adapted):
-    """The same model, what is trained of it moved at random, and those parameters."""
-    generator = torch.Generator().manual_seed(0)
-    trained = list(filter(is_trained, adapted.parameters()))
-    with torch.no_grad():
-        for each in trained:
-            each += 0.3 * torch.randn(each.shape, generator=generator)
-    return adapted, trained
-
-
-def saved(adapted, folder):
-    """The adapter's own folder, which names the base model beside it."""
-    adapted.save_pretrained(folder / "adapter")
-    path = folder / "adapter" / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
-    return folder / "adapter"
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -251,52 +218,6 @@ def test_an_adapter_is_for_the_task_that_it_names(adapter, tmp_path):
 def test_an_adapter_that_answers_questions_is_refused(adapter, tmp_path):
     with pytest.raises(BadInput, match=r"answers questions \(QUESTION_ANS\), whose head is not measured"):
         head_of(of_task("QUESTION_ANS", adapter, tmp_path))
-
-
-SIZES = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}
-GPT2 = GPT2Config(vocab_size=11, n_embd=8, n_layer=2, n_head=2, pad_token_id=0)
-BERT = BertConfig(
-    vocab_size=11, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
-)
-T5 = T5Config(vocab_size=11, **SIZES)
-TASKS = {
-    "SEQ_CLS": (GPT2LMHeadModel, GPT2, AutoModelForSequenceClassification, "c_attn", TextClasses()),
-    "TOKEN_CLS": (BertForMaskedLM, BERT, AutoModelForTokenClassification, "query", TokenClasses()),
-    "SEQ_2_SEQ_LM": (T5ForConditionalGeneration, T5, AutoModelForSeq2SeqLM, "q", TargetText()),
-}
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_an_adapter_of_a_head_is_added_to_its_base_model_with_the_head_that_it_stores(task, tmp_path):
-    language_model, config, kind, module, head = TASKS[task]
-    far_from_the_start(language_model(config)).save_pretrained(tmp_path / "base")
-    classes = {} if head == TargetText() else {"num_labels": 3}
-    base = kind.from_pretrained(tmp_path / "base", **classes)
-    adapted, trained = moved(get_peft_model(base, LoraConfig(r=2, target_modules=[module], task_type=task)))
-    folder = str(saved(adapted, tmp_path))
-    assert head_of(folder) == head
-    loaded = load_predicting(folder, head)
-    ids = {"input_ids": torch.tensor([[3, 4, 5, 6]])}
-    ids |= {"decoder_input_ids": torch.tensor([[0, 4]])} if head == TargetText() else {}
-    torch.testing.assert_close(loaded(**ids).logits, adapted.eval()(**ids).logits)
-    ours = list(filter(is_trained, loaded.parameters()))
-    assert sorted(tuple(each.shape) for each in ours) == sorted(tuple(each.shape) for each in trained)
-    assert configuration_of(folder, head).num_labels == loaded.config.num_labels
-
-
-@pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
-def test_the_base_of_an_adapter_says_what_its_classes_are(problem, tmp_path):
-    config = GPT2Config(**GPT2.to_dict() | {"problem_type": problem})
-    far_from_the_start(GPT2LMHeadModel(config)).save_pretrained(tmp_path / "base")
-    base = AutoModelForSequenceClassification.from_pretrained(tmp_path / "base", num_labels=3)
-    asked = LoraConfig(r=2, target_modules=["c_attn"], task_type="SEQ_CLS")
-    folder = str(saved(get_peft_model(base, asked), tmp_path))
-    if problem == "regression":
-        with pytest.raises(BadInput, match="predicts a number, not a class"):
-            load_predicting(folder, head_of(folder))
-    else:
-        assert head_of(folder) == TextLabels()
-        assert load_predicting(folder, TextLabels()).config.num_labels == 3
 
 
 def test_an_adapter_without_its_weights_is_refused(adapter, tmp_path):
