@@ -45,6 +45,17 @@ def test_a_fall_that_is_reached_several_times_counts_at_the_first() -> None:
     assert (1 + 200) / 2 < second < first
 
 
+def test_a_fall_above_a_plateau_comes_after_its_last_checkpoint() -> None:
+    schedule = Schedule(0.1, 64)
+    steps = (1000, 2000, 4000, 8000)
+    times = np.array([schedule.time(step) for step in steps])
+    back_a_while = Curve(("grammar", 8), "drift", schedule, steps, times, np.array([0.1, 0.5, 0.4, 1]))
+    slower = replace(back_a_while, fallen=np.array([0.1, 0.3, 0.4, 0.6]))
+    reached, _ = steps_to([back_a_while, slower], 1.0).steps
+    _, _, before, after = np.log2(times / schedule.time_per_step)
+    assert reached == pytest.approx(before + (0.6 - 0.5) / (1 - 0.5) * (after - before), rel=1e-9)
+
+
 def test_with_traces_as_uncertain_as_measured_ones_claims_tell_laws_apart() -> None:
     """In the claimed region by the theorem's law, and outside by one without the noise or the batch."""
     claims = {claim.name: claim for claim in CLAIMS if claim.name.endswith("-exponent")}

@@ -24,6 +24,7 @@ from isoloss.experiments.drift_statistics import (
     change_of_loss,
     curves,
     distance_between_schedules,
+    first_time,
     halvings_of_trace,
 )
 from isoloss.experiments.grammar_runs import DRIFT, PART, START
@@ -64,7 +65,7 @@ def steps_to(group: Sequence[Curve], share: float) -> StepsToAFall:
     risen = [np.maximum.accumulate(curve.fallen) for curve in group]
     fall = share * min((fallen[-1] for fallen in risen), default=math.nan)
     inside = [
-        (curve.schedule, _first_time(fall, fallen, np.log2(curve.times)))
+        (curve.schedule, first_time(fall, fallen, np.log2(curve.times)))
         for curve, fallen in zip(group, risen, strict=True)
         if fall > 0 and fallen[0] <= fall
     ]
@@ -73,12 +74,6 @@ def steps_to(group: Sequence[Curve], share: float) -> StepsToAFall:
         np.log2([schedule.batch_size for schedule, _ in inside]),
         np.array([time - math.log2(schedule.time_per_step) for schedule, time in inside]),
     )
-
-
-def _first_time(fall: float, risen: Float[np.ndarray, " n"], times: Float[np.ndarray, " n"]) -> float:
-    """When `risen`, which never falls, comes to `fall`; of a plateau the beginning."""
-    rises = np.concatenate([[True], np.diff(risen) > 0])
-    return float(np.interp(fall, risen[rises], times[rises]))
 
 
 def rate_exponent(found: StepsToAFall) -> float:

@@ -98,13 +98,29 @@ def largest_distance(group: Sequence[Curve]) -> float:
 
 def steps_apart(small: Curve, large: Curve) -> list[float]:
     """log2(steps of the large batch / of the small one to the same fall), where both have reached it."""
-    # Measured falls increase except for noise; a fall reached at two times counts at the first.
     risen = np.maximum.accumulate(small.fallen)
     inside = (large.fallen >= risen[0]) & (large.fallen <= risen[-1])
-    times = np.exp(np.interp(large.fallen[inside], risen, np.log(small.times)))
+    times = [first_time(fall, risen, np.log2(small.times)) for fall in large.fallen[inside].tolist()]
     speeds = large.schedule.time_per_step / small.schedule.time_per_step
-    ratios: list[float] = np.log2(large.times[inside] / times / speeds).tolist()
+    ratios: list[float] = (np.log2(large.times[inside] / speeds) - times).tolist()
     return ratios
+
+
+def first_time(fall: float, risen: Float[np.ndarray, " n"], times: Float[np.ndarray, " n"]) -> float:
+    """When `risen`, which never falls, first comes to a `fall` in its range; linear between checkpoints.
+
+    Measured falls increase except for noise: handed their running maximum, a fall reached several times
+    counts at the first.
+
+    >>> risen, times = np.array([0.1, 0.5, 0.5, 1.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    >>> first_time(0.5, risen, times), first_time(0.75, risen, times)
+    (2.0, 3.5)
+    """
+    after = int(np.searchsorted(risen, fall))
+    if risen[after] == fall:
+        return float(times[after])
+    between = slice(after - 1, after + 1)
+    return float(np.interp(fall, risen[between], times[between]))
 
 
 def _curve(rows: pl.DataFrame, clock: AnyClock) -> Curve:
