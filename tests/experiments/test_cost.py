@@ -133,6 +133,34 @@ def test_an_lstms_operations_are_four_gates_of_two_matrices_in_each_direction() 
     assert cost.operations == 3 * N * (2 * TOKENS * layers * 2 * gates + 2 * width * VOCABULARY)
 
 
+def test_an_lstm_stores_its_gates_and_cells() -> None:
+    small, large = (step_cost(LSTM(16, 3), ADAMW, MASKED, n, WORDS, LENGTH) for n in (N, 2 * N))
+    counted = large.activation_bytes - small.activation_bytes
+    ids = torch.zeros(N, TOKENS, dtype=torch.int64)
+    model, stored = LSTM(16, 3).build(WORDS, LENGTH, 0), {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        stored[tensor.untyped_storage()._cdata] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids)
+    weights = {weight.untyped_storage()._cdata for weight in model.parameters()}
+    kept = sum(tensor.nbytes for storage, tensor in stored.items() if storage not in weights)
+    assert 3 * 2 * 5 * 8 * 4 * N * TOKENS < counted < kept
+
+
+@pytest.mark.parametrize("tokens", [1009, 1013, 1009 * 1013])
+def test_a_number_of_tokens_that_a_counted_step_has_too_changes_nothing_else(tokens: int) -> None:
+    def operations(words: int) -> float:
+        return step_cost(PreLayerNormTransformer(SHAPE), SOAP(), MASKED, N, words, LENGTH).operations
+
+    special = VOCABULARY - WORDS
+    less, there, more = (operations(tokens - special + further) for further in (-1, 0, 1))
+    assert less < there < more
+    assert 2 * there == pytest.approx(less + more, rel=1e-6)
+
+
 @dataclass(frozen=True)
 class OfMyOwn:
     """An architecture unknown to the package."""

@@ -57,12 +57,22 @@ def whole_step(
         parameters=sum(weight.numel() for weight in weights.values()),
         operations=float(counter.get_total_flops()),
         state_bytes=sum(tensor.nbytes for tensor in tensors(rule.state_dict())),
-        activation_bytes=sum(size for storage, size in saved.items() if storage not in weights),
+        activation_bytes=sum(size for storage, size in saved.items() if storage not in weights)
+        + 4 * GATES_AND_CELLS * units_of_lstms(model) * placed.input_ids.numel(),
     )
     if micro_batch is None or micro_batch >= batch_size:
         return cost
     part = whole_step(architecture, update_rule, objective, micro_batch, words, longest)
     return replace(cost, activation_bytes=part.activation_bytes)
+
+
+GATES_AND_CELLS = 5
+
+
+def units_of_lstms(model: torch.nn.Module) -> int:
+    """A bias of each of four gates, from the input and from the state, has one number a unit."""
+    biases = (weight for name, weight in model.named_parameters() if ".bias_ih_l" in name)
+    return sum(bias.numel() // 4 for bias in biases)
 
 
 def tensors(state: Any) -> list[torch.Tensor]:

@@ -1,6 +1,6 @@
 """The cost of one pre-training step, determined by a dry run without data."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -33,7 +33,8 @@ class StepCost:
     `operations` counts those of the matrix products, forward, backward and in the optimiser; `parameters` the
     model's parameters, with tied ones counted once; `state_bytes` the optimiser's state; `activation_bytes`
     what a forward pass, of the batch or of a micro-batch, stores for the backward pass in float32, including
-    attention matrices.
+    attention matrices and, of an LSTM, its gates and cells; its kernels have more of their own, on a
+    processor three times as much.
     """
 
     parameters: int
@@ -47,9 +48,9 @@ class StepCost:
         return 2 * 4 * self.parameters + self.state_bytes + self.activation_bytes
 
 
-SENTENCES = 1009
-"""Of the step that is counted: a prime number, of which no size of a model is a multiple. Counts that are
-multiples of it therefore grow with the batch, and all others are the same for every batch."""
+SENTENCES = (1009, 1013, 1019, 1021)
+"""How many the step that is counted may have: prime numbers, of one of which no size of the model is a
+multiple. Counts that are multiples of it therefore grow with the batch, and all others do not."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,14 @@ class _Amount:
     a_sentence: int
 
     @classmethod
-    def of(cls, counts: Iterable[int]) -> "_Amount":
-        """The sum of what was counted in a step of SENTENCES."""
+    def of(cls, counts: Iterable[int], sentences: int) -> "_Amount":
+        """The sum of what was counted in a step of a number of `SENTENCES`."""
         always, growing = 0, 0
         for count in counts:
-            if count % SENTENCES:
+            if count % sentences:
                 always += count
             else:
-                growing += count // SENTENCES
+                growing += count // sentences
         return cls(always, growing)
 
     def in_a_step_of(self, sentences: int) -> int:
@@ -175,7 +176,9 @@ def _counted(
 ) -> _AnyStep:
     with torch.device("meta"):
         model = architecture.build(words, maximum_length, seed=0)
-    batch = _drawn(objective, maximum_length)
+    sizes = {maximum_length, *(size for weight in model.parameters() for size in weight.shape)}
+    number = next(prime for prime in SENTENCES if all(size % prime for size in sizes))
+    batch = _drawn(objective, number, maximum_length)
     # Without memory, torch loops over an LSTM's words, and knows no shape of what some operations return:
     # a pretended processor, which is slower, has kernels for both.
     if not any(isinstance(part, nn.RNNBase) for part in model.modules()):
@@ -188,9 +191,9 @@ def _counted(
         return _of_step(model, update_rule, batch, words, maximum_length)
 
 
-def _drawn(objective: PretrainingObjective, maximum_length: int) -> Batch:
+def _drawn(objective: PretrainingObjective, number: int, maximum_length: int) -> Batch:
     sentences = Sentences(
-        torch.zeros(SENTENCES, maximum_length, dtype=torch.int64), torch.full((SENTENCES,), maximum_length)
+        torch.zeros(number, maximum_length, dtype=torch.int64), torch.full((number,), maximum_length)
     )
     return objective.draw(sentences, torch.Generator().manual_seed(0))
 
@@ -218,12 +221,21 @@ def _of_step(
     with sdpa_kernel(SDPBackend.MATH), counting, saved_tensors_hooks(keep, lambda tensor: tensor):
         rule.step(batch, 1)
     weights = {weight.untyped_storage()._cdata: weight for weight in model.parameters()}
+    stored = [size for storage, size in saved.items() if storage not in weights]
+    stored += [batch.input_ids.numel() * each for each in _gates_and_cells(model)]
     return _AnyStep(
         parameters=sum(weight.numel() for weight in weights.values()),
-        operations=_Amount.of(counting.of_products),
+        operations=_Amount.of(counting.of_products, len(batch)),
         state_bytes=sum(tensor.nbytes for tensor in _tensors(rule.state_dict())),
-        activation_bytes=_Amount.of(size for storage, size in saved.items() if storage not in weights),
+        activation_bytes=_Amount.of(stored, len(batch)),
     )
+
+
+def _gates_and_cells(model: nn.Module) -> Iterator[int]:
+    """Bytes that each LSTM stores of a token: pretended kernels do not say how large their workspace is."""
+    for part in model.modules():
+        if isinstance(part, nn.LSTM):
+            yield 4 * 5 * part.num_layers * (1 + part.bidirectional) * part.hidden_size
 
 
 class _Unpadded:
