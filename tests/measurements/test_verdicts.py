@@ -151,6 +151,26 @@ def test_no_words_beyond_what_the_intervals_tell():
     assert alone.endswith(").")
 
 
+def test_a_model_may_be_called_open():
+    differences = {
+        "same loss": (LOSS, Estimate(0.0, 0.0001, 200)),
+        "flatter": (TRACE, Estimate(0.1, 5.0, 200)),
+        "better": (PROBE, Estimate(0.001, 0.02, 200)),
+    }
+    asked = [
+        PairVerdict(question, measured, "open", "b", difference=difference)
+        for question, (measured, difference) in differences.items()
+    ]
+    undecided = answered(asked, {"open": 2.0})
+    assert [each.answer for each in undecided] == ["yes", "open", "open"]
+    assert "At one loss" not in in_words(undecided)
+    asked[1] = replace(asked[1], difference=Estimate(5.0, 0.1, 200))
+    asked[2] = replace(asked[2], difference=Estimate(-0.5, 0.02, 200))
+    decided = answered(asked, {"open": 2.0})
+    assert in_words(decided).endswith(" At one loss, the flatter is the better.")
+    assert what_would_decide(decided) == ""
+
+
 def test_an_open_question_is_decided_by_about_as_many_sentences_as_are_told():
     def of(copies):
         traces = {

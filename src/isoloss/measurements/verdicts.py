@@ -50,6 +50,12 @@ class PairVerdict:
     needed: float = math.nan
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is undecided; not where the interval names a model that is called so."""
+        decided = self.measured != LOSS and (self.low > 0 or self.high < 0)
+        return self.answer == OPEN and not decided
+
+    @property
     def as_json(self) -> dict[str, Any]:
         """The fields; None for numbers of a question not asked, or that nothing bounds or decides."""
         known = asdict(self)
@@ -184,7 +190,7 @@ def _question_and_answer(verdict: PairVerdict) -> str:
 
 def _taken_together(verdicts: Sequence[PairVerdict]) -> list[str]:
     """What the answers on one pair say of one another, a sentence each."""
-    answers = {each.measured: each.answer for each in verdicts}
+    answers = {each.measured: None if each.is_open else each.answer for each in verdicts}
     pair = {verdicts[0].first, verdicts[0].second}
     better = {answers[name] for name in ACCURACIES if answers.get(name) in pair}
     flatter = answers.get(TRACE) if answers.get(TRACE) in pair else None
@@ -192,7 +198,7 @@ def _taken_together(verdicts: Sequence[PairVerdict]) -> list[str]:
     if better or flatter:
         if answers.get(LOSS) == "no":
             found.append(f"{_lower(verdicts)} has the lower loss, which alone may account for the rest.")
-        if answers.get(LOSS) == OPEN:
+        if any(each.measured == LOSS and each.is_open for each in verdicts):
             found.append("The losses may differ by more, which alone may account for the rest.")
     if answers.get(LOSS) == "yes" and flatter and len(better) == 1:
         found.append(f"At one loss, the flatter {'is' if flatter in better else 'is not'} the better.")
@@ -213,7 +219,7 @@ def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
     >>> what_would_decide([loss, PairVerdict("better", "probe", "a", "b", needed=99.0)])
     'Open questions would be decided by about 1,300 sentences (same loss) and by more test examples or ...'
     """
-    open_ones = [each for each in verdicts if each.answer == OPEN and each.measured != NORMALISED]
+    open_ones = [each for each in verdicts if each.is_open and each.measured != NORMALISED]
     if open_ones and (same := _same_model(verdicts)):
         return same
     needs = []
