@@ -46,6 +46,15 @@ def test_the_first_fall_counts_and_a_checkpoint_at_the_loss_is_taken_as_it_is() 
         assert point.step == 200
 
 
+def test_a_loss_just_above_the_last_is_reached_by_the_last_step() -> None:
+    """Rounding would put it after that one."""
+    lower = StepCurve("lower", (100, 109), (Estimate(3.0, 0.1, 50), Estimate(2.0, 0.1, 50)))
+    above = StepCurve(
+        "above", (100, 109), (Estimate(3.0, 0.1, 50), Estimate(math.nextafter(2.0, 3), 0.1, 50))
+    )
+    assert interpolated_to_loss([lower, above], threshold=0.01).points[0].step == 109
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_errors_cover_simulated_measurements(shared: bool) -> None:
     """Log-step error and another quantity's error at the match, for independent and for common noise."""

@@ -138,7 +138,7 @@ def _first_fall(curve: StepCurve, loss: float) -> MatchedCheckpoint:
     (step, above), (next_step, below) = next(pair for pair in pairwise(places) if pair[1][1] <= loss)
     length = math.log(next_step / step)
     share = (above - loss) / (above - below)
-    found = next_step if share == 1 else step * math.exp(share * length)
+    found = next_step if share == 1 else min(next_step, step * math.exp(share * length))
     there = curve.at(found)
     return MatchedCheckpoint(
         curve.run,
