@@ -101,6 +101,18 @@ def test_resegmented_texts_are_of_generated_words_and_single_characters() -> Non
         assert found == by_hand(layout, [list(word) for word in "".join(found).split("Ġ")[1:]])
 
 
+def test_a_tokenizer_that_takes_whole_words_without_merges_is_resegmented_alike() -> None:
+    layout = json.loads(whole().to_str())
+    layout["model"]["ignore_merges"] = True
+    pieces = whole().get_vocab()
+    words = sorted(pieces, key=pieces.__getitem__)[:24]
+    closed, with_merges = (
+        closed_within(each, words) for each in (Tokenizer.from_str(json.dumps(layout)), whole())
+    )
+    for text in TEXTS.texts:
+        assert closed.encode(text).tokens == with_merges.encode(text).tokens
+
+
 def by_hand(tokenizer: Tokenizer, words: list[list[str]]) -> list[str]:
     merges = [tuple(merge) for merge in json.loads(tokenizer.to_str())["model"]["merges"]]
     found = []

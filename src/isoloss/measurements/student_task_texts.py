@@ -137,7 +137,8 @@ def closed_within(tokenizer: Tokenizer, pieces: Collection[str]) -> Tokenizer:
         if left in known and right in known and left + right in wanted:
             kept.append(merge)
             known.add(left + right)
-    layout["model"]["merges"] = kept
+    # A word that is a piece as a whole would be taken as one, whatever merges there are.
+    layout["model"] |= {"merges": kept, "ignore_merges": False}
     return Tokenizer.from_str(json.dumps(layout))
 
 
