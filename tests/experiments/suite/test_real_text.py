@@ -13,7 +13,8 @@ from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.real_text import ADAMW, BARE, SAM_RULE
-from isoloss.experiments.suite.real_text_algorithms import claims_of, real_text_algorithms
+from isoloss.experiments.statistics.same_loss import mean_over_runs
+from isoloss.experiments.suite.real_text_algorithms import claims_of, last_rows, real_text_algorithms
 from isoloss.experiments.suite.real_text_steps import real_text_steps
 from isoloss.measurements.task_texts import TaskTexts
 from isoloss.objectives.masked import MaskedObjective
@@ -183,3 +184,15 @@ def test_what_is_fine_tuned_is_shown_beside_the_probe() -> None:
         planned = builtin_designs()["real-text-steps"].at(scale_named(scale))
         found = {name for each in planned.runs[0].measured for name in each.column_names}
         assert {name for name in found if name.endswith("accuracy")} == columns
+
+
+def test_a_run_that_broke_off_is_not_in_the_means_after_the_last_step() -> None:
+    table = pl.DataFrame(
+        [
+            {"run": "a", "rule": "AdamW", "seed": 1, "step": 1000, "complete": True, "loss": 6.0},
+            {"run": "a", "rule": "AdamW", "seed": 1, "step": 12_000, "complete": True, "loss": 4.0},
+            {"run": "b", "rule": "AdamW", "seed": 2, "step": 1000, "complete": False, "loss": 6.2},
+        ]
+    )
+    (shown,) = mean_over_runs(last_rows(table), ["loss"]).rows(named=True)
+    assert (shown["loss"], shown["runs"]) == (4.0, 1)

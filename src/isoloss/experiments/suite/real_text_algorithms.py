@@ -101,7 +101,7 @@ def _panels(table: pl.DataFrame, accuracies: tuple[Axis, ...]) -> tuple[Panel, .
     )
     rule, loss = Axis("rule", "pre-training"), Axis("loss", "validation loss (nats)", "loss_error")
     training = Axis("training_loss", "training loss (nats)", "training_loss_error")
-    last = _last_rows(table)
+    last = last_rows(table)
     return (
         Panel(
             "last",
@@ -135,8 +135,9 @@ def _panels(table: pl.DataFrame, accuracies: tuple[Axis, ...]) -> tuple[Panel, .
     )
 
 
-def _last_rows(table: pl.DataFrame) -> pl.DataFrame:
-    runs = table.filter(pl.col("step").is_not_null())
+def last_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """Those of the last checkpoint of every run that was completed."""
+    runs = table.filter("complete", pl.col("step").is_not_null())
     return runs.filter(pl.col("step") == pl.col("step").max().over("run"))
 
 
