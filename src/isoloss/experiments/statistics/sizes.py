@@ -118,12 +118,15 @@ class GapBetweenWidthsInDoublings:
         return float(np.log2(max(means) / min(means))) if len(means) > 1 else float("nan")
 
 
-def saturated_width(runs: Frames) -> int:
-    """The smallest width from which on all mean final losses are within `LOSS_WINDOW` of the lowest."""
+def saturated_width(runs: Frames) -> int | None:
+    """The smallest width from which on all mean final losses are within `LOSS_WINDOW` of the lowest.
+
+    None if that of the widest is not.
+    """
     losses = mean_by_width(runs, "loss")
     bound = (1 + LOSS_WINDOW) * min(losses.values())
     above = [width for width, loss in losses.items() if loss > bound]
-    return min((width for width in losses if width > max(above, default=0)), default=max(losses))
+    return next((width for width in losses if width > max(above, default=0)), None)
 
 
 def last_doubling_of_width(runs: Frames) -> float:
