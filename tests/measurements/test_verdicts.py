@@ -43,10 +43,10 @@ def of_sentences(quantity, values):
     return Measurement((record,), {quantity: values})
 
 
-def of_probe(right):
+def of_probe(right, model=""):
     accuracy = Accuracy.of("linear_probe", right.double())
     values = {"correct": accuracy.correct, "by_seed": accuracy.by_seed}
-    return Measurement(accuracy.records("", {}), values)
+    return Measurement(accuracy.records(model, {}), values)
 
 
 def answers(checkpoints, measured, **options):
@@ -149,6 +149,22 @@ def test_no_words_beyond_what_the_intervals_tell():
     alone = in_words(Comparison((A, B), losses(0.0, 1.0)).verdicts())
     assert alone.startswith("b against a: same loss to within 1 %: open (")
     assert alone.endswith(").")
+
+
+def test_a_record_of_an_accuracy_has_the_error_over_examples_and_seeds():
+    right = (torch.rand(5, 200, generator=torch.Generator().manual_seed(0)) < 0.7).double()
+    right[0] = 1
+    probes = {("a", PROBE): of_probe(right, "a"), ("b", PROBE): of_probe(1 - right, "b")}
+    comparison = Comparison((A, B), probes)
+    shown = {
+        each.checkpoint: each.standard_error
+        for each in comparison.records
+        if each.quantity == "linear_probe_accuracy"
+    }
+    assert shown == {
+        each.name: comparison.estimate(each, PROBE).standard_error for each in comparison.checkpoints
+    }
+    assert shown["a"] > 1.5 * float(right.mean(0).std()) / 200**0.5
 
 
 def test_a_model_may_be_called_open():

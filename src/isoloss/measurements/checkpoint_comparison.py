@@ -5,7 +5,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, product
 from time import monotonic
 from typing import Any
 
@@ -192,12 +192,19 @@ class Comparison:
 
     @property
     def records(self) -> list[Record]:
-        """All measurements, each accuracy's majority baseline, and differences from the first checkpoint."""
+        """All measurements, each accuracy's majority baseline, and differences from the first checkpoint.
+
+        Errors of accuracies are over test examples and seeds, as in `estimate`.
+        """
         records = [record for each in self.measured.values() for record in each.records]
         for checkpoint in self.checkpoints:
             accuracy = self.accuracy(checkpoint, FINE_TUNING)
             if accuracy is not None and self.task is not None:
                 records += accuracy.records(checkpoint.name, {"task": self.task.name})
+        records = [
+            self._with_error_over_seeds(each) if each.quantity.endswith("_accuracy") else each
+            for each in records
+        ]
         records += [] if self.majority is None else [self.majority]
         return records + [
             record
@@ -205,6 +212,16 @@ class Comparison:
             for name in self.names
             if (record := self._difference_record(checkpoint, name)) is not None
         ]
+
+    def _with_error_over_seeds(self, record: Record) -> Record:
+        """The record of an accuracy, with the error over test examples and seeds."""
+        for checkpoint, name in product(self.checkpoints, ACCURACIES):
+            accuracy, estimate = self.accuracy(checkpoint, name), self.estimate(checkpoint, name)
+            if accuracy is None or estimate is None or record.checkpoint != checkpoint.name:
+                continue
+            if record.quantity == f"{accuracy.quantity}_accuracy":
+                return replace(record, standard_error=estimate.standard_error)
+        return record
 
     def _difference_record(self, checkpoint: Checkpoint, name: str) -> Record | None:
         first = self.checkpoints[0]
