@@ -68,6 +68,10 @@ def test_short_documents_are_told_how_to_be_packed(tmp_path, capsys):
         (("{good}", "--length", "1"), "--length must be at least 2, not 1"),
         (("{good}", "--vocabulary", "0"), "at least 100 pieces, not 0"),
         (("{good}",), "good.txt: of 1 document, 0 went into the training part, which needs at least 1"),
+        (("{good}", "--streaming"), "--streaming is of a data set on a hub, which"),
+        (("{good}", "--column", "body"), "good.txt has no columns; leave it out"),
+        (("books", "--document", "file"), "books has documents of its own; leave --document out"),
+        (("{texts}", "--document", "file"), "--document file is of files that are named; name those of"),
         (("{model}",), "model is the folder of a model, not a text; name the files that hold the text"),
     ],
 )
@@ -76,7 +80,10 @@ def test_a_mistake_is_one_line(tmp_path, capsys, arguments, sentence):
     (tmp_path / "good.txt").write_text("One.\n")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
-    files = {"bad": tmp_path / "bad.txt", "good": tmp_path / "good.txt", "model": tmp_path / "model"}
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("One.\n")
+    named = {"bad": "bad.txt", "good": "good.txt", "model": "model", "texts": "texts"}
+    files = {name: tmp_path / path for name, path in named.items()}
     given = [each.format_map(files) for each in arguments]
     assert sentence in refused(capsys, "corpus", *given, "--cache", tmp_path)
 

@@ -20,6 +20,14 @@ def test_an_own_vocabulary_is_the_same_each_time():
     assert "never" in found[0]
 
 
+def test_no_piece_is_learnt_from_a_word_without_end():
+    """The trainer's time goes with the square of its letters."""
+    written, data = texts(60, seed=1), "the" * 400
+    with_data = word_pieces(lambda: iter([*written, data, f"{data} never"]), 120)
+    assert with_data.get_vocab() == word_pieces(lambda: iter([*written, "never"]), 120).get_vocab()
+    assert with_data.tokenize(data) == [with_data.unk_token]
+
+
 def test_letters_that_are_too_rare_for_a_vocabulary_are_unknown():
     letters = "".join(chr(0x4E00 + n) for n in range(200))
     tokenizer = word_pieces(lambda: iter(["the cat"] * 9 + [letters]), 100)

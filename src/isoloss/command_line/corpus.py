@@ -21,6 +21,9 @@ TextUnit = Literal["file", "line"]
 FETCHED = ("books", "reviews")
 """Texts that pip fetches."""
 FILE_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet", ".csv", ".tsv", ".json")
+TABLES = FILE_ENDINGS[1:]
+"""Of files whose documents are in a column or under a key."""
+COLUMN = "text"
 LONGEST_SEQUENCE = 1_000_000
 MUCH_PADDING = 0.5
 """Share of padding above which packing across documents would more than halve the work."""
@@ -54,7 +57,7 @@ class CorpusOptions:
     """Pack documents end to end with separators between them; otherwise no sequence spans two."""
     document: TextUnit = "line"
     """What counts as one document in a text file."""
-    column: str = "text"
+    column: str = COLUMN
     """The field or column with the text, in JSON, tables and data sets."""
     streaming: bool = False
     """Stream a hub's data set, keeping only the prepared corpus."""
@@ -77,6 +80,7 @@ def corpus(options: CorpusOptions) -> None:
         raise BadInput(f"--validation-share must be above 0 and below 1, not {options.validation_share}")
     with starting("corpus"):
         _refuse_absent(options.text)
+        _refuse_options_of_another_source(options)
         source = _source(options.text, options.document, options.column, options.streaming)
         # Tokenizers take seconds to import, and a mistyped name need not wait for that.
         from isoloss.corpora.fetched_package import default_cache
@@ -138,6 +142,23 @@ def _refuse_absent(text: tuple[str, ...]) -> None:
         refuse_absent_data_set(text[0])
     except BadInput as error:
         raise BadInput(f"{error}{did_you_mean(text[0], FETCHED)}") from error
+
+
+def _refuse_options_of_another_source(options: CorpusOptions) -> None:
+    first = options.text[0]
+    files, fetched = _are_files(options.text), first in FETCHED
+    plain = files and not any(Path(name).suffix.lower() in TABLES for name in options.text)
+    if options.document != "line" and not files:
+        if Path(first).is_dir():
+            raise BadInput(
+                f"--document {options.document} is of files that are named; name those of {first}, as in "
+                f"{first}/*.txt"
+            )
+        raise BadInput(f"{first} has documents of its own; leave --document out")
+    if options.streaming and (files or fetched):
+        raise BadInput(f"--streaming is of a data set on a hub, which {first} is not; leave it out")
+    if options.column != COLUMN and (plain or fetched):
+        raise BadInput(f"--column is of tables, JSON and data sets, and {first} has no columns; leave it out")
 
 
 def _are_files(text: tuple[str, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,11 @@ SPECIAL = ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]")
 SMALLEST_VOCABULARY = 100
 LARGEST_VOCABULARY = 10_000_000
 """Forty times those of published models. The trainer makes room for all pieces before it has any."""
+
+LONGEST_WORD = 1000
+"""Letters of a word that pieces are learnt from: the trainer's time goes with their square."""
+ENDLESS = re.compile(rf"[^\W\u4e00-\u9fff]{{{LONGEST_WORD + 1},}}")
+"""Such as data written in letters; BERT reads each Chinese character as a word."""
 
 Texts = Callable[[], Iterator[str]]
 """The texts of the training part, from the first at every call."""
@@ -87,8 +93,9 @@ class OwnVocabulary:
 def word_pieces(texts: Texts, size: int) -> PreTrainedTokenizerFast:
     """BERT's uncased word pieces (Devlin et al. 2019), at most `size`, trained on these texts.
 
-    Characters that are not among the `size` / 4 most frequent are unknown. The same texts give the same
-    pieces and numbers.
+    Characters that are not among the `size` / 4 most frequent are unknown, as are words of more than 100
+    letters; no piece is learnt from words of more than `LONGEST_WORD`. The same texts give the same pieces
+    and numbers.
 
     >>> tokenizer = word_pieces(lambda: iter(["The cats sat. The cat sits."]), size=100)
     >>> tokenizer.convert_ids_to_tokens(tokenizer("The catsat!").input_ids)
@@ -108,7 +115,7 @@ def word_pieces(texts: Texts, size: int) -> PreTrainedTokenizerFast:
         limit_alphabet=len(alphabet),
         show_progress=False,
     )
-    trained.train_from_iterator(texts(), trainer)
+    trained.train_from_iterator((ENDLESS.sub(" ", text) for text in texts()), trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=_word_pieces(trained.get_vocab(), normalizer, splitter),
         pad_token="[PAD]",
