@@ -156,7 +156,6 @@ def test_a_run_is_there_as_soon_as_it_has_begun(begun: str, results: Path) -> No
         (["architecture.shape.width<=16"], ["cccc3333"]),
         (["steps<1,000", "width>0,032"], ["aabb2222"]),
         (["learning_rate=1e-3", "seed<2"], ["aaaa1111", "cccc3333"]),
-        (["rule<SGD"], []),
     ],
 )
 def test_conditions(results: Path, conditions: list[str], found: list[str]) -> None:
@@ -198,6 +197,13 @@ def test_runs_of_no_experiment_are_not_of_one(tmp_path: Path) -> None:
 def test_an_unknown_key_is_named_with_the_known_ones(results: Path) -> None:
     with pytest.raises(BadInput, match=r"no run has 'widht'; did you mean 'width'"):
         runs_where(runs_in(results), [condition("widht=3")])
+
+
+def test_an_order_of_what_is_no_number_is_refused(results: Path) -> None:
+    with pytest.raises(BadInput, match="width is a number, and 'sixteen' is none"):
+        runs_where(runs_in(results), [condition("width>sixteen")])
+    with pytest.raises(BadInput, match="no run has a number as rule, which < and > compare"):
+        runs_where(runs_in(results), [condition("rule<SGD")])
     with pytest.raises(BadInput, match="no run has 'widht'"):
         sorted_runs(runs_in(results), "widht", descending=False)
 

@@ -65,10 +65,14 @@ def condition(text: str) -> Condition:
 
 
 def runs_where(runs: Sequence[StoredRun], conditions: Sequence[Condition]) -> list[StoredRun]:
-    """The runs that satisfy every condition. Raises BadInput for a key that no run has."""
+    """The runs that satisfy every condition.
+
+    Raises BadInput for a key that no run has, and for an order of what is not numbers.
+    """
     facts = [run_facts(run) for run in runs]
     for each in conditions:
         _refuse_unknown(each.key, facts)
+        _refuse_order_of_texts(each, facts)
     return [
         run
         for run, known in zip(runs, facts, strict=True)
@@ -155,6 +159,18 @@ def _refuse_unknown(key: str, facts: Sequence[Mapping[str, list[Setting]]]) -> N
     if key not in known and not any(values_of(of_run, key) for of_run in facts):
         near = did_you_mean(key, known) or f"; choose among {', '.join(known)}"
         raise BadInput(f"no run has {key!r}{near}")
+
+
+def _refuse_order_of_texts(asked: Condition, facts: Sequence[Mapping[str, list[Setting]]]) -> None:
+    if asked.comparison in ("=", "!="):
+        return
+    values = [value for of_run in facts for value in values_of(of_run, asked.key)]
+    if not any(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        raise BadInput(f"no run has a number as {asked.key}, which < and > compare; use = or !=")
+    if _number(asked.value) is None:
+        raise BadInput(
+            f"{asked.key} is a number, and {asked.value!r} is none; write one, and each condition on its own"
+        )
 
 
 def _number(text: str) -> float | None:
