@@ -117,6 +117,8 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     told = output_of(answer(capsys, "inspect", tmp_path, "--for", "1MB"))
     assert "in bfloat16" in told
     assert "does not fit into 1 MB" in told
+    (told,) = json.loads(output_of(answer(capsys, "inspect", tmp_path, "--for", "1MB", "--json")))["models"]
+    assert (told["limit_bytes"], told["fits"]) == (1_000_000, False)
     for amount in ("much", "80"):
         told = refused(capsys, "inspect", tmp_path, "--for", amount)
         assert f"--for takes an amount of memory, such as 80GB or 24GiB, not {amount}" in told

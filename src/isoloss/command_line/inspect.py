@@ -90,7 +90,8 @@ def inspect(options: InspectOptions) -> int:
             with progress_display() as progress:
                 cost = foreseen_cost(*asks, limit, length, memory, progress)
             shown = cost_in_words(name, cost, limit, options.device)
-            found.append({"model": name, **asdict(cost)})
+            fits = None if limit is None else cost.peak_bytes <= limit
+            found.append({"model": name, **asdict(cost), "limit_bytes": limit, "fits": fits})
         else:
             used = precision or precision_that_fits([name], device, memory)
             model = inspected_model(name, options.objective, used, options.device, options.text)
