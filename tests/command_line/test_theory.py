@@ -36,6 +36,9 @@ def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
     assert "not supported" in told_beside
     (path,) = (tmp_path / "theory").glob("*.json")
     assert str(path) == told["file"]
+    assert f"results: {path}" in told_beside
+    assert "show theorem-5.1 only at the length and samples that it has by itself" in told_beside
+    assert "page:" not in told_beside
     assert read_statement(path).name == "theorem-5.1"
     when = path.stat().st_mtime_ns
     assert "as this version of isoloss computed" not in told_beside

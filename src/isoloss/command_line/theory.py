@@ -94,7 +94,13 @@ def theory(options: TheoryOptions) -> int:
     results = {each.file(folder): found for each in planned if (found := each.read(folder)[0]) is not None}
     if options.json:
         print(results_as_json(results, failures))
-    print_summary(results, failures, page)
+    of_own_size = options.length is not None or options.samples is not None
+    if of_own_size:
+        print(
+            f"the pages in {whole.folder} show {SIZED} only at the length and samples that it has by itself",
+            file=sys.stderr,
+        )
+    print_summary(results, failures, None if of_own_size else page)
     return 1 if failures else 0
 
 
