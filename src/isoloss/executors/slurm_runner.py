@@ -173,10 +173,12 @@ class _SlurmJobs:
         except self._submitit.core.utils.FailedJobError as error:
             return Ended(name, failure=f"the node cannot do it: {last_line(error)}")
         except self._submitit.core.utils.UncompletedJobError:
+            log = submitted.paths.stderr
+            where = f"its log is {log}" if log.exists() else f"there is no log at {log}"
             return Ended(
                 name,
-                failure=f"its SLURM job {submitted.job_id} ended as {submitted.state}; its log is "
-                f"{submitted.paths.stderr}; the same command goes on from its last checkpoint",
+                failure=f"its SLURM job {submitted.job_id} ended as {submitted.state}; {where}; the same "
+                "command goes on from its last checkpoint",
             )
         return ended
 

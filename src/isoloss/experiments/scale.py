@@ -212,8 +212,8 @@ def task_name(language: Language, name: str | None) -> str:
     if not names:
         raise BadInput(
             "the language has no task: every symbol at the start of its sentences is certain; "
-            "give a grammar whose start symbol, or whose first parts, can be several symbols, or another "
-            "language with tasks"
+            "give a grammar whose start symbol, or whose first parts, can be several symbols, Dyck strings "
+            "among uniform ones (balanced_share below 1), or another language with tasks"
         )
     if name is None:
         half = language.maximum_length // 2

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from isoloss.errors import BadInput
+from isoloss.languages.bracket_strings import refuse_unbalanced
 from isoloss.languages.derivations import first_misplaced_word, longest_sentence
 from isoloss.languages.grammar import Grammar
 from isoloss.languages.words import word_numbers
@@ -40,12 +41,18 @@ def refuse_outside_file(text: str, content: Any) -> None:
     >>> refuse_outside_file("< < <", {"dyck": {"length": 4}})
     Traceback (most recent call last):
     isoloss.errors.BadInput: the sentence has 3 words, all of the language's 4; give as many
+    >>> refuse_outside_file("< > < > < > <", {"dyck": {"length": 7}})
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: no string of 7 brackets is balanced; give an even length of at least 2
     """
     match content:
         case {"dyck": {"length": int(length), **others}}:
+            share = others.get("balanced_share", 1)
+            if isinstance(share, int | float):
+                refuse_unbalanced(length, share)
             word_numbers(text, BRACKETS)
             refuse_other_length(len(text.split()), length)
-            if others.get("balanced_share", 1) == 1 and text.count("<") != text.count(">"):
+            if share == 1 and text.count("<") != text.count(">"):
                 raise unbalanced()
         case {"words": [*words], "length": int(length)} if all(isinstance(word, str) for word in words):
             word_numbers(text, words)
