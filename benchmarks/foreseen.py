@@ -164,7 +164,7 @@ def foreseen_and_measured(name: str, length: int, memory: float, dtype: str, at_
         ]
         ids.write_text("\n".join(lines) + "\n")
         asked = ["--token-ids", str(ids), "--memory", str(memory), "--dtype", dtype, "--json"]
-        asked += ["--mask-token-id", "1"] if cost["prediction"] == "masked" else []
+        asked += ["--mask-token-id", "1"] if cost["predicts"] == "masked" else []
         peak = _in_fork(partial(_timed, ["flatness", str(folder), *asked], told))
         return Foreseen(
             name,

@@ -75,7 +75,7 @@ def test_the_configuration_alone_counts_what_the_loaded_model_takes(
     shutil.copy(folders / name / "config.json", tmp_path)
     (alone,) = json_of(answer(capsys, "inspect", tmp_path, "--json"))["models"]
     model, prediction = load_any_language_model(str(folders / name))
-    assert prediction == alone["prediction"]
+    assert prediction == alone["predicts"]
     counted = alone["counted"]
     assert counted["parameters"] == sum(each.numel() for each in model.parameters())
     assert (alone["length"], alone["precision"], counted["at_once"]) == (9, "float32", 64)
@@ -119,6 +119,7 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     assert "does not fit into 1 MB" in told
     (told,) = json.loads(output_of(answer(capsys, "inspect", tmp_path, "--for", "1MB", "--json")))["models"]
     assert (told["limit_bytes"], told["fits"]) == (1_000_000, False)
+    assert (told["predicts"], told["class"], told["type"]) == ("causal", "GPT2LMHeadModel", "gpt2")
     for amount in ("much", "80"):
         told = refused(capsys, "inspect", tmp_path, "--for", amount)
         assert f"--for takes an amount of memory, such as 80GB or 24GiB, not {amount}" in told

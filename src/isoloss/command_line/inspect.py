@@ -90,8 +90,7 @@ def inspect(options: InspectOptions) -> int:
             with progress_display() as progress:
                 cost = foreseen_cost(*asks, limit, length, memory, progress)
             shown = cost_in_words(name, cost, limit, options.device)
-            fits = None if limit is None else cost.peak_bytes <= limit
-            found.append({"model": name, **asdict(cost), "limit_bytes": limit, "fits": fits})
+            found.append(_cost_as_json(name, cost, limit))
         else:
             used = precision or precision_that_fits([name], device, memory)
             model = inspected_model(name, options.objective, used, options.device, options.text)
@@ -141,6 +140,14 @@ def _as_json(model: "InspectedModel") -> dict[str, Any]:
         "trial": asdict(model.trial),
         "pilot": None if model.pilot is None else asdict(model.pilot),
     }
+
+
+def _cost_as_json(name: str, cost: "ForeseenCost", limit: int | None) -> dict[str, Any]:
+    """Under the names that a model with weights has in `_as_json`, and whether it fits."""
+    called = {"prediction": "predicts", "architecture": "class", "kind": "type", "longest": "longest_input"}
+    known = {called.get(each, each): value for each, value in asdict(cost).items()}
+    fits = None if limit is None else cost.peak_bytes <= limit
+    return {"model": name, **known, "limit_bytes": limit, "fits": fits}
 
 
 def bytes_in(size: str) -> int:
