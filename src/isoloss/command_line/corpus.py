@@ -20,9 +20,9 @@ TextUnit = Literal["file", "line"]
 
 FETCHED = ("books", "reviews")
 """Texts that pip fetches."""
-FILE_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet", ".csv", ".tsv", ".json")
-TABLES = FILE_ENDINGS[1:]
-"""Of files whose documents are in a column or under a key."""
+TABLES = (".jsonl", ".ndjson", ".parquet", ".csv", ".tsv", ".json")
+"""Endings of files whose documents are in a column or under a key."""
+FILE_ENDINGS = (".txt", *TABLES)
 COLUMN = "text"
 LONGEST_SEQUENCE = 1_000_000
 MUCH_PADDING = 0.5

@@ -201,8 +201,14 @@ class Comparison:
             accuracy = self.accuracy(checkpoint, FINE_TUNING)
             if accuracy is not None and self.task is not None:
                 records += accuracy.records(checkpoint.name, {"task": self.task.name})
+        errors = {
+            (checkpoint.name, f"{accuracy.quantity}_accuracy"): estimate.standard_error
+            for checkpoint, name in product(self.checkpoints, ACCURACIES)
+            if (accuracy := self.accuracy(checkpoint, name)) is not None
+            and (estimate := self.estimate(checkpoint, name)) is not None
+        }
         records = [
-            self._with_error_over_seeds(each) if each.quantity.endswith("_accuracy") else each
+            replace(each, standard_error=errors.get((each.checkpoint, each.quantity), each.standard_error))
             for each in records
         ]
         records += [] if self.majority is None else [self.majority]
@@ -212,16 +218,6 @@ class Comparison:
             for name in self.names
             if (record := self._difference_record(checkpoint, name)) is not None
         ]
-
-    def _with_error_over_seeds(self, record: Record) -> Record:
-        """The record of an accuracy, with the error over test examples and seeds."""
-        for checkpoint, name in product(self.checkpoints, ACCURACIES):
-            accuracy, estimate = self.accuracy(checkpoint, name), self.estimate(checkpoint, name)
-            if accuracy is None or estimate is None or record.checkpoint != checkpoint.name:
-                continue
-            if record.quantity == f"{accuracy.quantity}_accuracy":
-                return replace(record, standard_error=estimate.standard_error)
-        return record
 
     def _difference_record(self, checkpoint: Checkpoint, name: str) -> Record | None:
         first = self.checkpoints[0]
