@@ -34,7 +34,7 @@ class StepCost:
     model's parameters, with tied ones counted once; `state_bytes` the optimiser's state; `activation_bytes`
     what a forward pass, of the batch or of a micro-batch, stores for the backward pass in float32, including
     attention matrices and, of an LSTM, its gates and cells; its kernels have more of their own, on a
-    processor three times as much.
+    processor three to five times as much.
     """
 
     parameters: int
