@@ -25,7 +25,6 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.models.transformers import (
-    laptop_shape,
     parameter_count,
 )
 from isoloss.objectives.batch import Batch
@@ -38,8 +37,6 @@ from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE, checkpoint_folders
 from norm_experiments import RUN
 
-N, WORDS, LENGTH = 4, 12, 8
-SHAPE = laptop_shape(32)
 ADAMW = AdamW(warm_up_steps=0)
 LANGUAGE = pcfg(laptop_grammar(5))
 RATE = cache(this_machine)
