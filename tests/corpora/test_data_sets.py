@@ -97,6 +97,12 @@ def test_a_data_sets_validation_part_is_read(monkeypatch):
     assert [sentence.line for sentence in corpus.sentences([0, 1])] == [1, 3]
 
 
+def test_a_missing_first_text_does_not_hide_its_column(monkeypatch):
+    loading(monkeypatch, {"train": Part(label=["x", "x"], text=[None, "a dog"])})
+    corpus = replace(read_data_set("stories"), tokenizer=TOKENIZER)
+    assert [sentence.line for sentence in corpus.sentences([0])] == [2]
+
+
 def test_no_example_that_glue_is_tested_on_is_learnt_from_or_counts_twice(monkeypatch, tmp_path):
     learnt, tested = [f"text {number}" for number in range(40)], ["Text 3", "other", "OTHER", "text  7"]
     parts = {

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from isoloss import lab
 from isoloss.errors import BadInput
@@ -18,6 +19,16 @@ def test_an_average_is_the_mean_of_the_weights(run: lab.Run) -> None:
     for weight, *of_models in zip(mean.module.parameters(), *each, strict=True):
         assert torch.allclose(weight, torch.stack(of_models).mean(0), atol=1e-6)
     assert mean.seeds == (1,)
+
+
+def test_running_means_are_averaged_too() -> None:
+    norms = [nn.BatchNorm1d(2), nn.BatchNorm1d(2)]
+    for value, norm in enumerate(norms, start=1):
+        norm.running_mean = torch.full((2,), float(value))
+        norm.num_batches_tracked += value
+    mean = lab.average([lab.model(norm) for norm in norms]).module.state_dict()
+    assert mean["module.running_mean"].tolist() == [1.5, 1.5]
+    assert mean["module.num_batches_tracked"] == 1
 
 
 def test_checkpoints_on_disk_are_averaged(run: lab.Run, tmp_path: Path) -> None:

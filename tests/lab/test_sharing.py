@@ -46,7 +46,9 @@ def test_a_folder_knows_its_seeds_whose_sentences_would_come_again(
     with pytest.raises(BadInput, match="saved was trained with seed 1 on the sentences"):
         lab.train(language, folder, steps=2, seed=1, progress=lab.silent)
     untrained = lab.model(twice.last.module, language=language)
-    assert lab.model(lab.save(untrained, tmp_path / "other")).seeds == ()
+    other = lab.save(untrained, tmp_path / "other")
+    assert lab.model(other).seeds == ()
+    assert "weights, shared with isoloss" in (other / "README.md").read_text()
 
 
 def test_a_grammar_cut_at_a_length_is_read_back_as_it_was_cut(tmp_path: Path) -> None:

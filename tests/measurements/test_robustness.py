@@ -144,6 +144,23 @@ def test_a_model_learns_the_second_language_and_is_left_as_it_was() -> None:
     assert 0 < float(str(columns["second_steps"])) <= 30
 
 
+def test_dropout_while_a_second_language_is_learnt_is_the_same_each_time() -> None:
+    language = decided_grammar()
+    model = PreLayerNormTransformer(laptop_shape(16), 0.5).build(
+        len(language.vocabulary), language.maximum_length, 1
+    )
+    rule = AdamW(1e-2, warm_up_steps=1, weight_decay=0.0)
+    quantity = SecondLanguageQuantity(20, 1, rule, steps=2, batch_size=8, every=2, target=0.3)
+    drawn = quantity.draw(language, SoftLabels(), silent)
+    subject = Subject("model", SoftLabels(), {}, language)
+    before = torch.get_rng_state()
+    found = [[record.value for record in quantity.measure(model, drawn, subject, silent).records]]
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(3)
+    found.append([record.value for record in quantity.measure(model, drawn, subject, silent).records])
+    assert found[0] == found[1]
+
+
 def test_each_number_of_the_second_language_is_that_of_its_models() -> None:
     """Two copies, each trained for two steps on sentences of its own."""
     language = decided_grammar()

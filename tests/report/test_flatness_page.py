@@ -42,7 +42,13 @@ def test_bars_reach_as_far_as_the_intervals_do() -> None:
 def test_only_checkpoints_of_different_steps_are_over_them() -> None:
     run = panels({"a/checkpoint-200": 2.0, "a/checkpoint-10/": 3.0})["trace-over-steps"]
     assert (run["step"].to_list(), run["value"].to_list()) == ([10, 200], [3.0, 2.0])
-    for others in (("a/checkpoint-10", "b/checkpoint-10"), ("a/checkpoint-10", "best"), ("a/checkpoint-10",)):
+    for others in (
+        ("a/checkpoint-10", "b/checkpoint-10"),
+        ("a/checkpoint-10", "b/checkpoint-20"),
+        ("a/checkpoint-10", "best"),
+        ("a/checkpoint-10",),
+        ("bert1", "bert2"),
+    ):
         assert "trace-over-steps" not in panels(dict.fromkeys(others, 1.0))
 
 

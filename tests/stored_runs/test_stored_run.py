@@ -3,9 +3,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from hand_made_runs import LOSS, write_names, write_run
+from hand_made_runs import LOSS, write_measurement, write_names, write_run
 from isoloss.errors import BadInput
 from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import write_sealed
@@ -167,6 +168,13 @@ def test_conditions(results: Path, conditions: list[str], found: list[str]) -> N
 )
 def test_yes_and_no_are_no_numbers(text: str, holds: bool) -> None:
     assert condition(text).holds([True]) == holds
+
+
+def test_accuracy_is_that_of_a_probe_or_else_of_fine_tuning(results: Path) -> None:
+    folder = results / "laptop" / "runs" / "aaaa1111"
+    for quantity, value in (("fine_tuning_best_accuracy", 0.75), ("linear_probe_accuracy", 0.5)):
+        write_measurement(folder, 40, quantity, f"on-{quantity[0]}", np.full(4, value), kept=True)
+        assert values_of(run_facts(stored_run(folder)), "accuracy") == [value]
 
 
 def test_conditions_that_are_none() -> None:

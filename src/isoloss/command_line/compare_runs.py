@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -149,8 +150,8 @@ def _main(differences: Sequence["Difference"]) -> dict[str, "Difference"]:
 
     found: dict[str, Difference] = {}
     for short, quantities in QUANTITIES.items():
-        for each in differences:
-            if each.record.quantity in quantities:
+        for quantity, each in product(quantities, differences):
+            if each.record.quantity == quantity:
                 task = each.record.settings.get("task")
                 name = _WRITTEN.get(short, short) + ("" if task is None else f" on {task}")
                 # Of several, e.g. of the same model enlarged, the first is the plainest.

@@ -98,7 +98,7 @@ def _groups(runs: Sequence["StoredRun"], rows: Sequence[Row], *, by_experiment: 
 def _row(run: "StoredRun") -> Row:
     """The run's cells by their columns' names, but for its own."""
     from isoloss.results.record import as_text
-    from isoloss.stored_runs.run_filter import QUANTITIES, run_facts, values_of
+    from isoloss.stored_runs.run_filter import records_of, run_facts, values_of
 
     def one(key: str) -> str:
         found = values_of(facts, key)
@@ -114,11 +114,10 @@ def _row(run: "StoredRun") -> Row:
         "state": run.state,
     }
     for short in ("loss", "trace", "accuracy"):
-        for record in run.last_records:
-            if record.quantity in QUANTITIES[short]:
-                column = f"{short} {record.settings['task']}" if "task" in record.settings else short
-                # Of several, e.g. of the same model enlarged, the first is the plainest.
-                row.setdefault(column, as_text(record.value, record.standard_error))
+        for record in records_of(short, run.last_records):
+            column = f"{short} {record.settings['task']}" if "task" in record.settings else short
+            # Of several, e.g. of the same model enlarged, the first is the plainest.
+            row.setdefault(column, as_text(record.value, record.standard_error))
     row |= {
         "rule": one("update_rule"),
         "objective": one("objective"),

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -159,8 +159,7 @@ def _without_vain_tries() -> Iterator[None]:
 
 def _texts(part: Any, name: str) -> list[tuple[int, str]]:
     columns: Sequence[str] = part.column_names
-    first = part[0] if len(part) else {}
-    strings = [column for column in columns if isinstance(first.get(column), str)]
+    strings = [column for column in columns if isinstance(_first_value(part[column]), str)]
     if "text" not in strings and len(strings) != 1:
         raise BadInput(
             f"the data set {name} has no column 'text' and not just one column of strings, but "
@@ -168,6 +167,11 @@ def _texts(part: Any, name: str) -> list[tuple[int, str]]:
         )
     column = "text" if "text" in strings else strings[0]
     return [(row, text) for row, text in enumerate(part[column], start=1) if text and text.strip()]
+
+
+def _first_value(column: Iterable[object]) -> object:
+    """The first that is not missing, up to which `datasets` reads; None if all are."""
+    return next((value for value in column if value is not None), None)
 
 
 @dataclass(frozen=True)

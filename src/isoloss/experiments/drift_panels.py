@@ -150,7 +150,7 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
         Panel(
             f"clock-{key}",
             f"Is there a single clock? {where}",
-            "Trace and accuracy against τ = η²k̄ / 4B, where k̄ is the mean step of the averaged weights; "
+            "Trace and accuracy against 4τ = η²k̄ / B, where k̄ is the mean step of the averaged weights; "
             "the dashed line is the start. The control has hardly any noise, and so hardly any τ. "
             f"{MEDIAN.bars}",
             tuple(charts),

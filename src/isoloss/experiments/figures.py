@@ -58,7 +58,7 @@ def of_the_stand_in(scale: Scale) -> tuple[str, ...]:
 def probe_bars(sizes: MeasurementSizes) -> str:
     """Of the probe's accuracy."""
     return (
-        f"Bars of accuracy: one standard deviation over {len(sizes.probe.seeds)} probe seeds, each on "
+        f"Errors of accuracy: one standard deviation over {len(sizes.probe.seeds)} probe seeds, each on "
         f"{sizes.probe_test:,} test sentences. "
     )
 
@@ -66,17 +66,18 @@ def probe_bars(sizes: MeasurementSizes) -> str:
 def loss_bars(sizes: MeasurementSizes) -> str:
     """Of the exact loss and of its KL."""
     return (
-        f"Bars of loss and KL: one standard error of KL(distribution || model) over {sizes.loss_sentences:,} "
-        "sentences; the loss adds the entropy of the distribution, the same constant for all models. "
+        "Errors of loss and KL: one standard error of KL(distribution || model) over "
+        f"{sizes.loss_sentences:,} sentences; the loss adds the entropy of the distribution, the same "
+        "constant for all models. "
     )
 
 
 def trace_bars(sizes: MeasurementSizes) -> str:
     """Of the trace."""
     return (
-        f"Bars of the trace: one standard error over {sizes.trace_sentences:,} sentences. The trace is that "
-        "of the Fisher information, which equals the Hessian's where the model has learnt the distribution "
-        "(Lemma 3.2). "
+        f"Errors of the trace: one standard error over {sizes.trace_sentences:,} sentences. The trace is "
+        "that of the Fisher information, which equals the Hessian's where the model has learnt the "
+        "distribution (Lemma 3.2). "
     )
 
 

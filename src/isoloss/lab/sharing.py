@@ -101,11 +101,12 @@ def model_card(model: Model, measured: Sequence[Measured]) -> str:
     if measured and not rows:
         raise BadInput(f"nothing of what was measured is of {model.label}; measure it, and hand that over")
     data = ModelCardData(library_name="transformers", tags=["isoloss"], model_name=model.name)
-    seeds = ", then ".join(map(str, model.seeds)) or "unknown"
+    made = f"isoloss {isoloss.__version__}"
+    seeds = ", then ".join(map(str, model.seeds))
+    history = f"trained with {made} (seeds of its runs: {seeds})" if seeds else f"shared with {made}"
     parts = [
         f"# {model.label}",
-        f"A {type(model.module).__name__} of {model.weights:,} weights, trained with isoloss "
-        f"{isoloss.__version__} (seeds of its runs: {seeds}).",
+        f"A {type(model.module).__name__} of {model.weights:,} weights, {history}.",
         "## Language",
         "Unknown." if model.language is None else _about(model.language),
     ]

@@ -35,14 +35,15 @@ from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, sample_mean
-from isoloss.seeds import derived_seed
+from isoloss.seeds import caller_randomness_kept, derived_seed, seed_dropout
 
 
 @contextmanager
 def rounded(model: nn.Module, bits: int) -> Iterator[None]:
     """The model with every matrix and embedding `rounded_to` so many bits while the context is open.
 
-    Vectors (biases and gains) keep their precision, as usual. Keeps a copy of the matrices.
+    Rows are those of the matrices as they are stored: of GPT-2's, an input's weights, of others', an
+    output's. Vectors (biases and gains) keep their precision, as usual. Keeps a copy of the matrices.
     """
     matrices: list[Tensor] = [weight for weight in model.parameters() if weight.ndim == 2]
     with torch.no_grad():
@@ -252,8 +253,9 @@ class SecondLanguageQuantity:
         curve = [(0, self._kl(model, drawn.second))]
         stream = Stream(second, self.objective, self.batch_size, seed)
         model.train()
-        with stream.batches(0, self.steps) as batches:
+        with caller_randomness_kept(model.device), stream.batches(0, self.steps) as batches:
             for step in range(1, self.steps + 1):
+                seed_dropout(seed, step, model.device)
                 rule.step(next(batches).to(model.device), step)
                 if step % self.every == 0 or step == self.steps:
                     curve.append((step, self._kl(model, drawn.second)))

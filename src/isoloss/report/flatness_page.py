@@ -1,7 +1,7 @@
 """The reports of `isoloss flatness` and `isoloss sensitivity`: parts of the network, and their course."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -19,7 +19,7 @@ from isoloss.results.estimate import CONFIDENCE, Estimate
 from isoloss.results.record import Record
 
 INTERVALS = f"Lines, and what follows ±, are {100 * CONFIDENCE:g} % intervals."
-_STEP = re.compile(r"(\d+)/?$")
+_STEP = re.compile(r"((?:.*/)?(?:checkpoint|step)?[-_]?)(\d+)/?", re.DOTALL)
 _LAYER = re.compile(r"((?:decoder )?layer \d+) (.+)")
 
 
@@ -56,14 +56,14 @@ def flatness_page(
     )
 
 
-def step_of(model: str) -> int | None:
-    """The step at the end of a checkpoint's name, as written by a Trainer; None if it ends in no number.
+def run_and_step(model: str) -> tuple[str, int] | None:
+    """A checkpoint's name before its step, and the step; None if the name is not that of a step of a run.
 
-    >>> step_of("run/checkpoint-1500/"), step_of("my-bert")
-    (1500, None)
+    >>> run_and_step("run/checkpoint-1500/"), run_and_step("run/steps/000100"), run_and_step("bert2")
+    (('run/checkpoint-', 1500), ('run/steps/', 100), None)
     """
-    found = _STEP.search(model)
-    return int(found[1]) if found else None
+    found = _STEP.fullmatch(model)
+    return (found[1], int(found[2])) if found else None
 
 
 def _side_by_side(measured: MeasuredModels) -> Panel | None:
@@ -135,8 +135,10 @@ def _parts(measured: MeasuredModels, models: Sequence[str]) -> list[Panel]:
 
 def _over_steps(measured: MeasuredModels, models: Sequence[str]) -> Panel | None:
     """The first record of every checkpoint over its step; None if they are not from one run."""
-    steps: Mapping[str, int | None] = {model: step_of(model) for model in models}
-    if len(models) < 2 or None in steps.values() or len(set(steps.values())) < len(models):
+    found = {model: of for model in models if (of := run_and_step(model))}
+    steps = {model: step for model, (_, step) in found.items()}
+    one_run = len(found) == len(models) and len({run for run, _ in found.values()}) == 1
+    if len(models) < 2 or not one_run or len(set(steps.values())) < len(models):
         return None
     rows = [
         {"step": steps[record.checkpoint], "run": "run", **_value(record)}

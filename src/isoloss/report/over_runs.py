@@ -158,7 +158,10 @@ def fitted_lines(group: str, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart
 
 LINE = 15
 """From one line of text to the next, in pixels."""
-BAND = "Thick: the mean over seeds; band: one standard deviation over them. "
+BAND = (
+    "Thick: the mean over seeds; band: one standard deviation over them. Runs with a band have their own "
+    "errors on hover, in place of bars. "
+)
 SLOPE = (
     "Straight line: the slope written above it, by least squares, with its standard error over seeds; points "
     "are percentage points. "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoloss.errors import BadInput, did_you_mean
-from isoloss.results.record import Setting
+from isoloss.results.record import Record, Setting
 from isoloss.stored_runs.stored_run import StoredRun
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -23,9 +23,14 @@ QUANTITIES = {
     "loss": ("masked_loss_sentence_averaged", "next_word_loss_sentence_averaged"),
     "kl": ("masked_kl_sentence_averaged", "next_word_kl_sentence_averaged"),
     "trace": ("fisher_trace",),
-    "accuracy": ("linear_probe_accuracy", "fine_tuning_accuracy"),
+    "accuracy": ("linear_probe_accuracy", "fine_tuning_best_accuracy"),
 }
-"""Short names of quantities; a run has at most one of each, or the first counts."""
+"""Short names of quantities; of several that a run has of one, the first counts."""
+
+
+def records_of(short: str, records: Sequence[Record]) -> list[Record]:
+    """Those of the quantities with that short name, of the plainest quantity first."""
+    return [record for quantity in QUANTITIES[short] for record in records if record.quantity == quantity]
 
 
 @dataclass(frozen=True)
@@ -113,11 +118,10 @@ def run_facts(run: StoredRun) -> dict[str, list[Setting]]:
         if "group" not in record.settings:
             raw = "raw_" if record.settings.get("weights") == "raw" else ""
             facts.setdefault(raw + record.quantity, []).append(record.value)
-    for short, quantities in QUANTITIES.items():
+    for short in QUANTITIES:
         plainest: dict[Setting, Setting] = {}
-        for record in run.last_records:
-            if record.quantity in quantities:
-                plainest.setdefault(record.settings.get("task"), record.value)
+        for record in records_of(short, run.last_records):
+            plainest.setdefault(record.settings.get("task"), record.value)
         if plainest:
             facts[short] = list(plainest.values())
     return facts
