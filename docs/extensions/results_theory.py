@@ -1,5 +1,6 @@
 """The section of docs/what-we-found.md on the paper's statements, from reference/theory.json."""
 
+from isoloss.results.record import as_text
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.suite import shipped_statements
@@ -55,9 +56,9 @@ def _listed(findings: tuple[Finding, ...]) -> list[str]:
 
 
 def _line(finding: Finding) -> str:
-    error = f" ± {finding.standard_error:.2g}" if finding.standard_error else ""
     unit = f" {finding.unit}" if finding.unit else ""
     predicted = f"{RELATIONS[finding.relation]}{finding.predicted:.4g}"
     sentence = finding.sentence.replace("|", "∣")
-    numbers = f"{finding.measured:.4g}{error}{unit.replace('|', '∣')}, predicted {predicted}"
+    number = as_text(finding.measured, finding.standard_error or None)
+    numbers = f"{number}{unit.replace('|', '∣')}, predicted {predicted}"
     return f"{sentence} {numbers}: **{finding.verdict}**"

@@ -164,6 +164,17 @@ def test_what_can_be_made_again_is_named_and_the_same(harm: str, folder: Folder,
 
 
 @pytest.mark.usefixtures("_no_site")
+def test_a_lost_specification_is_named_and_written_anew(folder: Folder, capsys: Capture) -> None:
+    lost = folder.runs[0] / "specification.json"
+    before = lost.read_bytes()
+    lost.unlink()
+    code, _, err = run(capsys, *SMOKE, "--output", folder.results)
+    assert (code, lost.read_bytes()) == (0, before)
+    assert f"{lost} cannot be read (No such file or directory); it is written anew" in err
+    assert run(capsys, "runs", folder.results)[0] == 0
+
+
+@pytest.mark.usefixtures("_no_site")
 def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder, capsys: Capture) -> None:
     flip(folder.measured("000010"))
     flip(folder.runs[0] / "steps/000010/model.safetensors")
@@ -258,6 +269,38 @@ def test_a_specification_and_a_checkpoint_of_another_run_cost_neither_run_more(
     assert f"the checkpoint {model} is of another run" in err
     assert {path: path.read_bytes() for path in measured} == measured
     assert run(capsys, "inspect", model)[0] == run(capsys, "runs", folder.results)[0] == 0
+
+
+@pytest.mark.usefixtures("_no_site")
+def test_a_specification_with_all_checkpoints_of_another_run_is_named_by_every_command(
+    folder: Folder, capsys: Capture
+) -> None:
+    """They agree with each other: only the plan tells."""
+    first, second = folder.runs
+    for name in ("specification.json", "steps"):
+        swap(first / name, second / name)
+    model = first / "steps/000040"
+    for arguments in MODELS:
+        code, out, err = run(capsys, *arguments(model, second / "steps/000020"))
+        assert (code, out) == (1, ""), arguments
+        assert "plan.json says" in err
+    for arguments in (
+        ("runs", folder.results, "--json"),
+        ("show", first.name, "--results", folder.results),
+        ("compare-runs", first.name, second.name, "--results", folder.results),
+        ("records", "pack", folder.results, folder.results / "packed.parquet"),
+    ):
+        code, _, err = run(capsys, *arguments)
+        assert code == 1, arguments
+        assert f"{first}" in err
+        assert "specification.json is that of another run" in err
+    code, _, err = run(capsys, *SMOKE, "--output", folder.results)
+    assert code == 1
+    assert f"{first} holds another run: its architecture.shape.width is" in err
+    assert f"{first}/specification.json is that of another run; put the run's own back, or delete" in err
+    for name in ("specification.json", "steps"):
+        swap(first / name, second / name)
+    assert run(capsys, *SMOKE, "--output", folder.results)[0] == 0
 
 
 def test_a_copied_run_is_a_run_that_is_packed_once(folder: Folder, capsys: Capture) -> None:

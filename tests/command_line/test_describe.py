@@ -66,7 +66,7 @@ def test_a_share_of_labels_is_never_told_as_one_of_the_latent_variable(here: Pat
     task = next(line for line in output_of(answer(capsys, *asked)).splitlines() if "state-1:" in line)
     of_latent, of_label = task.split("; about the label, its most probable value, by a constant answer ")
     assert float(of_latent.split("at best ")[1].split(",")[0]) < 0.7  # which no reader of the words exceeds
-    assert of_label.startswith("1.000, by a probe on the words alone 1.000: room 0.000 ± 0.000; ")
+    assert of_label.startswith("1.000, by a probe on the words alone 1.000: room 0 ± 0; ")
     assert "price" in of_label
 
 

@@ -1,12 +1,20 @@
+import io
 import json
 import os
+import sys
 import time
 
 import pytest
 from called import Capture
 from rich.table import Table
 
-from isoloss.command_line.terminal import PlainLines, escaped_output, print_failures, table_console
+from isoloss.command_line.terminal import (
+    PlainLines,
+    escaped_output,
+    print_failures,
+    progress_display,
+    table_console,
+)
 from isoloss.executors.job import Notice
 
 
@@ -28,6 +36,28 @@ def test_json_is_valid_whatever_bytes_a_name_has(capsys: Capture) -> None:
     written, plain = capsys.readouterr().out.splitlines()
     assert json.loads(written) == {"model": name}
     assert plain == r"caf\udce9\u001b\u007f\u0085"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_name_cannot_steer_a_terminal_whose_bars_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, name = Terminal(), "\x1b]0;title\a\x1b[2J"
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with escaped_output():
+        with progress_display() as progress:
+            progress(name, 1, 2)
+        moves = terminal.getvalue()
+        terminal.truncate(0)
+        print(f"{name} is damaged", file=sys.stderr)
+        print_failures([Notice(name, "no")])
+    assert "\x1b[2K" in moves
+    for told in (moves, terminal.getvalue()):
+        assert "\x1b]0" not in told
+        assert "\x1b[2J" not in told
+        assert r"\u001b]0;title\u0007\u001b[2J" in told
 
 
 def test_a_line_is_due_every_ten_seconds_and_estimates_from_a_hundredth_on(

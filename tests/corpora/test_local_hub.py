@@ -24,7 +24,10 @@ from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.errors import BadInput, IsolossError
+from isoloss.experiments.planned_run import CorpusPlan
+from isoloss.experiments.stored_plan import store_plan
 from isoloss.progress import silent
+from norm_experiments import RUN
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -251,7 +254,10 @@ def test_an_interrupted_preparation_goes_on_with_the_commit_that_it_began_with_a
     assert made.digest == prepared_corpus(again, tmp_path / "whole").digest
     assert ("the data set has changed on the hub: the corpus is prepared anew" in told) == commit_changes
     sealed = json.loads((made.folder / "corpus.json").read_text())
-    assert commit(OWNER_NAME, PARQUET, changed[PARQUET]) in json.dumps(sealed)
+    assert sealed["commit"] == made.commit == commit(OWNER_NAME, PARQUET, changed[PARQUET])
+    run = replace(RUN, language=CorpusPlan(again, len(made.vocabulary)), measured=())
+    store_plan(run, made, tmp_path)
+    assert json.loads((run.folder(tmp_path) / "plan.json").read_text())["language"]["commit"] == made.commit
     assert not {"commit", "journal.json"} & {path.name for path in made.folder.iterdir()}
 
 

@@ -1,5 +1,6 @@
 """`isoloss compare`: loss, flatness and accuracy of several models, and what may be said of them."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -142,7 +143,10 @@ def compare(options: CompareOptions) -> int:
         smaller_is = {each.name: each.smaller_is for stage in stages for _, each in stage}
         compared = partial(Comparison, checkpoints, task=sources.task, smaller_is=smaller_is)
         report = partial(_write, options, compared, sources, stages)
-        measured = carry_out(stages, models, store, report, progress)
+        damaged: list[str] = []
+        measured = carry_out(stages, models, store, report, damaged.append, progress)
+    for sentence in damaged:
+        print(sentence, file=sys.stderr)
     comparison = compared(measured)
     found = comparison.verdicts(options.same_loss)
     told = conclusions(found)
@@ -157,7 +161,7 @@ def compare(options: CompareOptions) -> int:
 def _check(options: CompareOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
     from isoloss.models.hub_names import refuse_absent, refuse_absent_data_set
-    from isoloss.results.checkpoint import refuse_named_twice
+    from isoloss.results.named_checkpoints import refuse_named_twice
 
     if len(options.models) < 2:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")

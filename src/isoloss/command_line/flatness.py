@@ -92,7 +92,7 @@ class FlatnessOptions:
 
 def flatness(options: FlatnessOptions) -> int:
     """Carry out the request; returns 0 if all is well, 130 if it was interrupted."""
-    from isoloss.results.checkpoint import with_checkpoints
+    from isoloss.results.named_checkpoints import with_checkpoints
 
     options = replace(options, models=with_checkpoints(options.models))
     _check(options)
@@ -143,7 +143,7 @@ def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
 def _check(options: FlatnessOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
     from isoloss.models.hub_names import refuse_absent
-    from isoloss.results.checkpoint import refuse_named_twice
+    from isoloss.results.named_checkpoints import refuse_named_twice
 
     refuse_no_model(options.models)
     refuse_named_twice(options.models)

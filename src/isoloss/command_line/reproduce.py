@@ -45,8 +45,8 @@ class ReproduceOptions:
     """Which experiments, such as figure-1 table-1; or paper, all its figures and tables; or all, which adds
     the extensions. Runs shared by several experiments are computed once."""
     scale: ScaleName = "laptop"
-    """Scale: smoke (seconds), laptop (minutes), night (a night on a laptop), gpu (the paper's four smallest
-    sizes, for one GPU), paper (the paper's own)."""
+    """Scale: smoke (seconds), laptop (minutes), night (a night on a laptop), gpu (four of the
+    paper's sizes up to 41M, for one GPU), paper (the paper's own)."""
     output: Folder = None
     """Folder for the runs and the site, shared by all experiments; results/SCALE by default."""
     language: File = None

@@ -42,13 +42,13 @@ def progress_display() -> Iterator[Progress]:
 def escaped_output() -> Iterator[None]:
     """Within the block, control characters in what is printed are written out: see `printable`.
 
-    Colours, which libraries print to a terminal only, are left as they are; so is a terminal's standard
-    error, where the bars of progress move about.
+    Colours, which libraries print to a terminal only, are left as they are; so are the bars of progress,
+    which move about.
     """
     before = sys.stdout, sys.stderr
-    sys.stdout = ChangedText(sys.stdout, _printable_but_colours if sys.stdout.isatty() else printable)
-    if not sys.stderr.isatty():
-        sys.stderr = ChangedText(sys.stderr, printable)
+    sys.stdout, sys.stderr = (
+        ChangedText(stream, _printable_but_colours if stream.isatty() else printable) for stream in before
+    )
     try:
         yield
     finally:
@@ -59,11 +59,11 @@ class ChangedText:
     """A stream that changes all text written to it, and is otherwise the one it is made of."""
 
     def __init__(self, stream: Any, change: Callable[[str], str]) -> None:
-        self._stream, self._change = stream, change
+        self.unchanged, self._change = stream, change
 
     def write(self, text: str) -> int:
         """Write what the text is changed to; returns the length of what was given."""
-        self._stream.write(self._change(text))
+        self.unchanged.write(self._change(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -72,7 +72,7 @@ class ChangedText:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self.unchanged, name)
 
 
 COLOUR = "(\x1b\\[[0-9;]*m)"
@@ -122,7 +122,9 @@ def _bars() -> Iterator[Progress]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[message]}", style="dim", markup=False),
     )
-    with RichProgress(*columns, console=error_console(), refresh_per_second=4) as bars:
+    stream = sys.stderr.unchanged if isinstance(sys.stderr, ChangedText) else sys.stderr
+    console = Console(file=stream, **AS_IT_IS)  # what is shown on it is printable already
+    with RichProgress(*columns, console=console, refresh_per_second=4) as bars:
         tasks: dict[str, TaskID] = {}
 
         def report(task: str, completed: float, total: float, message: str = "") -> None:

@@ -68,6 +68,12 @@ class PackedCorpus:
         return PackedCorpus, (self.folder, self.digest, self.maximum_length, self.counts)
 
     @cached_property
+    def commit(self) -> str | None:
+        """The commit of the hub's data set that was read; None of other sources, or if not known."""
+        commit: str | None = read_sealed(self.folder / CORPUS_FILE, self.folder.name).get("commit")
+        return commit
+
+    @cached_property
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """The tokenizer, renumbered: it is saved with every checkpoint trained on this corpus."""
         return read_tokenizer(self.folder / TOKENIZER_FOLDER)

@@ -35,6 +35,7 @@ from isoloss.results.checkpoint import (
 from isoloss.results.record import Record, Setting
 from isoloss.results.run_folder import (
     FINISHED_FILE,
+    OF_ANOTHER_RUN,
     Measurements,
     is_finished,
     measurement_name,
@@ -98,12 +99,15 @@ def damaged_files(run: PlannedRun, output: Path) -> list[str]:
     found: list[str] = []
     if holds_another(run.folder(output)):
         return found
-    for name, what in read_run_folder(run.folder(output)).damage.items():
+    described = read_run_folder(run.folder(output)).damage
+    for name, what in described.items():
         consequence = "it is written anew, which costs nothing"
         if name.startswith(STEPS_FOLDER):
             consequence = "what was measured of the checkpoint is used, and nothing can be measured anew"
         elif not _has_last_checkpoint(run, output):
             consequence = "delete the run's folder and unpack or reproduce it again"
+        elif what == OF_ANOTHER_RUN and all(_record_of(step) in described for step in run.checkpoint_steps):
+            consequence = "put the run's own back, or delete its folder and reproduce it again"
         if _is_looked_at(name, run, output):
             found.append(f"{run.folder(output) / name} {what}; {consequence}")
     for wanted in _planned(run):
@@ -162,7 +166,12 @@ def _is_looked_at(name: str, run: PlannedRun, output: Path) -> bool:
     """Whether damage to a file of the run matters: weights may be gone, a specification may be to come."""
     if name.startswith(STEPS_FOLDER):
         return name.endswith(RECORD_FILE)
-    return name != SPECIFICATION_FILE or (run.folder(output) / name).exists()
+    folder = run.folder(output)
+    return name != SPECIFICATION_FILE or (folder / name).exists() or bool(checkpoint_folders(folder))
+
+
+def _record_of(step: int) -> str:
+    return f"{STEPS_FOLDER}/{step:06d}/{RECORD_FILE}"
 
 
 def _has_last_checkpoint(run: PlannedRun, output: Path) -> bool:

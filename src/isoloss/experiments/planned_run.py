@@ -21,7 +21,7 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.specification import Compute, PretrainingSpecification, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress, silent
-from isoloss.results.checkpoint import STEPS_FOLDER, read_checkpoint
+from isoloss.results.checkpoint import STEPS_FOLDER, origin_digest, read_checkpoint
 from isoloss.results.record import Record, Setting
 from isoloss.results.run_folder import drawn_once
 
@@ -211,7 +211,6 @@ class PlannedRun:
     def planned_specification(self) -> PretrainingSpecification:
         """The specification before there is anything: the run that it continues is named by its plan."""
         before = self.continues
-        origin = f"{before.run.digest} at step {before.step}" if before else None
         return PretrainingSpecification(
             architecture=self.architecture,
             update_rule=self.update_rule,
@@ -221,7 +220,7 @@ class PlannedRun:
             seed=self.seed,
             checkpoint_steps=self.checkpoint_steps,
             objective=self.objective,
-            start_from=hashlib.sha256(origin.encode()).hexdigest() if origin else None,
+            start_from=origin_digest(before.run.digest, before.step) if before else None,
             compute=self.compute,
             averaging_horizon=self.averaging_horizon,
         )

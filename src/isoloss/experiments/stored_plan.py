@@ -58,6 +58,8 @@ def _stored_language(
         if not (folder / file.name).is_file() or file_digest(folder / file.name) != digest:
             write_atomically(folder / file.name, file.text)
         stored |= {"file": file.name, "sha256": digest, "maximum_length": file.maximum_length}
+    if isinstance(language, PackedCorpus) and language.commit is not None:
+        stored |= {"commit": language.commit}
     return stored
 
 

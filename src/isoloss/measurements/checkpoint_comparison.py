@@ -2,7 +2,6 @@
 
 import json
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
@@ -49,10 +48,6 @@ BETWEEN_REPORTS_SECONDS = 10.0
 
 Measured = Mapping[tuple[str, str], Measurement]
 """By the checkpoint's name and the measurement's."""
-
-
-class DamagedMeasurement(UserWarning):
-    """A cached measurement was damaged, and has been measured again."""
 
 
 @dataclass(frozen=True)
@@ -238,13 +233,14 @@ def carry_out(
     models: Models,
     store: Measurements,
     at_stage: Callable[[Measured], None],
+    tell: Callable[[str], None],
     progress: Progress = silent,
 ) -> Measured:
     """Run the measurements that are not cached yet, and pass all results so far to `at_stage`.
 
     `at_stage` is called after a stage (at most every `BETWEEN_REPORTS_SECONDS`), after the last stage, and,
-    if there are results, before a KeyboardInterrupt or an IsolossError is re-raised. Warns with
-    DamagedMeasurement where a cached one was damaged.
+    if there are results, before a KeyboardInterrupt or an IsolossError is re-raised. `tell` is given a
+    sentence for each cached one that was damaged.
     """
     # All slots in stage order, with what is cached: no report shows less than the one before.
     measured = {
@@ -266,7 +262,7 @@ def carry_out(
                 store.write(key, found.records, found.arrays)
                 measured[name, measurement.name] = found
                 if damage:
-                    warnings.warn(f"{damage}; it was measured again", DamagedMeasurement, stacklevel=2)
+                    tell(f"{damage}; it was measured again")
         except (KeyboardInterrupt, IsolossError):
             if known := _known(measured):
                 at_stage(known)

@@ -40,7 +40,7 @@ def language_page(description: LanguageDescription, name: str) -> Page:
         text=(
             "A language whose exact distribution is known, for every masked word and for every next word. No "
             "model can predict masked words with a loss below the entropy of their distribution, "
-            f"{least.value:.4g} ± {least.standard_error:.2g} nats.",
+            f"{as_text(least.value, least.standard_error)} nats.",
         ),
         opening=_sentences(description),
         panels=_panels(description),
@@ -142,7 +142,7 @@ def labels(words: Sequence[str]) -> list[str]:
 
 def _task(task: TaskDescription) -> str:
     shares = {"ceiling": task.ceiling, "blind": task.blind, "most common label": task.majority}
-    shown = (f"{name} {r.value:.3f} ± {r.standard_error or 0:.3f}" for name, r in shares.items())
+    shown = (f"{name} {as_text(r.value, r.standard_error)}" for name, r in shares.items())
     return f"{', '.join(shown)}; {task.classes} classes (n = {task.ceiling.n:,}); {task.room_and_price}"
 
 

@@ -1,18 +1,18 @@
 """Checkpoints: folders that `from_pretrained` loads by itself, complete or absent, with digests.
 
-Describes and verifies them, and says which of a Trainer's a name stands for;
-`isoloss.pretraining.checkpoint_writing` writes ours.
+Describes and verifies them; `isoloss.pretraining.checkpoint_writing` writes ours.
 """
 
+import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from isoloss.errors import BadInput, Damaged
+from isoloss.errors import Damaged
 from isoloss.files import file_digest
 from isoloss.results.store import json_digest, read_sealed
 
@@ -125,11 +125,41 @@ def specification_digests(run: Path) -> Iterator[str | None]:
 
 def planned_digest(run: Path) -> str | None:
     """The digest of the specification that a run's folder is planned to hold; None if that is not known."""
-    try:
-        digest = read_sealed(run / PLAN_FILE, PLAN_FILE).get("digest")
-    except Damaged:
-        return None
+    digest = _plan_in(run).get("digest")
     return None if digest is None else str(digest)
+
+
+def _plan_in(run: Path) -> dict[str, Any]:
+    """A run's plan; empty without an intact one."""
+    try:
+        plan: dict[str, Any] = read_sealed(run / PLAN_FILE, PLAN_FILE)
+    except Damaged:
+        return {}
+    return plan
+
+
+def origin_digest(run_digest: str, step: int) -> str:
+    """What a planned specification has as `start_from`: it names a run and step before there are weights."""
+    return hashlib.sha256(f"{run_digest} at step {step}".encode()).hexdigest()
+
+
+def contradicts_plan(run: Path, plan: dict[str, Any], specification: dict[str, Any]) -> bool:
+    """Whether a specification is of another run than the plan in the run's folder is of.
+
+    Not said of a run that goes on from one which is not beside it, and of a language that is made only when
+    the run begins: how these are to be called in the specification is not known before.
+    """
+    language, before = plan.get("language"), plan.get("continues")
+    known = isinstance(language, dict) and language.get("plan", "unknown") is None
+    if "digest" not in plan or not known or not isinstance(before, dict | None):
+        return False
+    start_from = None
+    if before is not None:
+        origin = planned_digest(run.resolve().parent / str(before.get("run")))
+        if origin is None:
+            return False
+        start_from = origin_digest(origin, before.get("step", 0))
+    return json_digest(specification | {"start_from": start_from}) != str(plan["digest"])
 
 
 def may_be_named(run: Path, digest: str) -> bool:
@@ -212,7 +242,9 @@ def _refuse_another_runs(folder: Path, digest: str | None) -> None:
     planned, path = planned_digest(run), run / SPECIFICATION_FILE
     right = _digest_in(path)
     theirs = planned is not None and planned != right and may_be_named(run, planned)
-    if theirs and planned in specification_digests(run):
+    if (theirs and planned in specification_digests(run)) or (
+        theirs and right == digest and contradicts_plan(run, _plan_in(run), _specification_in(path))
+    ):
         right, path = planned, run / PLAN_FILE
     if right not in (None, digest):
         raise Damaged(f"the checkpoint {folder} is of another run than {path} says")
@@ -220,10 +252,17 @@ def _refuse_another_runs(folder: Path, digest: str | None) -> None:
 
 def _digest_in(specification: Path) -> str | None:
     """None for a missing or damaged one, which identifies no run and is reported where it is read itself."""
+    content = _specification_in(specification)
+    return json_digest(content) if content else None
+
+
+def _specification_in(path: Path) -> dict[str, Any]:
+    """Empty for a missing or damaged one."""
     try:
-        return json_digest(read_sealed(specification, SPECIFICATION_FILE))
+        content: dict[str, Any] = read_sealed(path, SPECIFICATION_FILE)
     except Damaged:
-        return None
+        return {}
+    return content
 
 
 def _state_digest(folder: Path, name: str) -> str:
@@ -248,34 +287,3 @@ def _verify(folder: Path, name: str, digest: str) -> None:
 
 def _damaged(folder: Path, name: str, how: str) -> Damaged:
     return Damaged(f"the checkpoint {folder} is damaged: {name} {how}")
-
-
-def with_checkpoints(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, and in place of a folder that has no model but checkpoints of a Trainer, those by step.
-
-    >>> with_checkpoints(["my-bert"])
-    ('my-bert',)
-    """
-    found: list[str] = []
-    for name in names:
-        folder = Path(name)
-        has_model = any((folder / file).exists() for file in ("config.json", ADAPTER_FILE))
-        steps = {
-            int(path.name.removeprefix("checkpoint-")): f"{name.rstrip('/')}/{path.name}"
-            for path in (() if has_model or not folder.is_dir() else folder.glob("checkpoint-*"))
-            if path.is_dir() and path.name.removeprefix("checkpoint-").isdecimal()
-        }
-        found += [steps[step] for step in sorted(steps)] or [name]
-    return tuple(found)
-
-
-def refuse_named_twice(names: Sequence[str]) -> None:
-    """Raise BadInput for a duplicate name, or a folder given under two names."""
-    seen: dict[str, str] = {}
-    for name in names:
-        place = str(Path(name).resolve()) if Path(name).exists() else name
-        if place in seen:
-            if seen[place] == name:
-                raise BadInput(f"{name} is named twice; name each checkpoint once")
-            raise BadInput(f"{seen[place]} and {name} are one checkpoint; name each once")
-        seen[place] = name

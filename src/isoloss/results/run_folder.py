@@ -20,6 +20,7 @@ from isoloss.results.checkpoint import (
     SPECIFICATION_FILE,
     STEPS_FOLDER,
     checkpoint_folders,
+    contradicts_plan,
     holds_another,
     may_be_named,
 )
@@ -147,6 +148,7 @@ def drawn_once(
     return found
 
 
+OF_ANOTHER_RUN = "is that of another run"
 LOCK_FILE = ".lock"
 FINISHED_FILE = "finished.json"
 """For runs whose records were unpacked, whose checkpoints are elsewhere: the checkpoints' records."""
@@ -200,13 +202,13 @@ def read_run_folder(folder: Path) -> RunFolder:
         damage.setdefault(SPECIFICATION_FILE, "is not what was written")
     finished = {each["step"]: each for each in _finished(folder, run_name(folder, plan), damage)}
     found = {int(path.name): _checkpoint(folder, path, damage) for path in checkpoint_folders(folder)}
-    misplaced = set(_misplaced(specification, plan, found or finished))
+    misplaced = set(_misplaced(folder, specification, plan, found or finished))
     if None in misplaced:
-        damage[SPECIFICATION_FILE] = "is that of another run"
+        damage[SPECIFICATION_FILE] = OF_ANOTHER_RUN
         specification = {}
     for step, path in ((int(path.name), path) for path in checkpoint_folders(folder)):
         if step in misplaced:
-            damage[f"{STEPS_FOLDER}/{path.name}/{RECORD_FILE}"] = "is that of another run"
+            damage[f"{STEPS_FOLDER}/{path.name}/{RECORD_FILE}"] = OF_ANOTHER_RUN
             found[step] = {}
     return RunFolder(folder, specification, plan, dict(sorted((finished | found).items())), damage)
 
@@ -252,11 +254,13 @@ def _checkpoint(folder: Path, path: Path, damage: dict[str, str]) -> Json:
     return content
 
 
-def _misplaced(specification: Json, plan: Json, checkpoints: dict[int, Json]) -> Iterator[int | None]:
+def _misplaced(
+    folder: Path, specification: Json, plan: Json, checkpoints: dict[int, Json]
+) -> Iterator[int | None]:
     """The steps of those checkpoints that are not of the run, and None if its specification is not.
 
     The run is that of the plan if one of them is; a run that goes on from another has a plan of another
-    digest, and is what most of them say.
+    digest, and is what most of them say that may be of the plan.
     """
     digests: dict[int | None, str] = {
         step: str(each["specification_digest"])
@@ -266,10 +270,11 @@ def _misplaced(specification: Json, plan: Json, checkpoints: dict[int, Json]) ->
     if specification:
         digests |= {None: json_digest(specification)}
     counted = Counter(digests.values())
-    if len(counted) > 1:
-        planned = str(plan.get("digest"))
-        right = planned if planned in counted else counted.most_common(1)[0][0]
-        yield from (place for place, digest in digests.items() if digest != right)
+    if specification and contradicts_plan(folder, plan, specification):
+        del counted[digests[None]]
+    planned = str(plan.get("digest"))
+    right = planned if planned in counted else next((digest for digest, _ in counted.most_common(1)), None)
+    yield from (place for place, digest in digests.items() if digest != right)
 
 
 def _plan(folder: Path, damage: dict[str, str]) -> Json:
@@ -287,7 +292,7 @@ def _plan(folder: Path, damage: dict[str, str]) -> Json:
         for each in plan.get("measured", [])
     )
     if not known or not may_be_named(folder, str(plan.get("digest", folder.name))):
-        damage[PLAN_FILE] = "is that of another run" if known else "is not what was written"
+        damage[PLAN_FILE] = OF_ANOTHER_RUN if known else "is not what was written"
         return {}
     language = plan.get("language")
     if isinstance(language, dict) and "sha256" in language:

@@ -31,8 +31,9 @@ PAPERS_TASKS = ("SST-2", "QNLI")
 CONVERGED = 0.01
 """Largest share of the loss that may be left to learn for anything to be judged."""
 TYPICAL_TOKENS = {"SST-2": 24, "QNLI": 48}
-"""About the tokens of a text of the form: a film critic's sentence; a question and a sentence beside it. A
-student has no positions beyond its language's sentences, and texts are cut to them."""
+"""About the tokens of a text of the form, by a tokenizer of real text: a film critic's sentence; a question
+and a sentence beside it. The language's own tokenizer makes more of them. A student has no positions beyond
+its language's sentences, and texts are cut to them."""
 OTHER_POLICIES: tuple[Policy, ...] = ("resegment", "mask")
 PAPER = "accuracy rises with steps and with size (Figures 2, 3 and 8; QNLI +2.0 points by size)"
 
@@ -118,7 +119,8 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
             "to generated words, and texts in which such tokens are replaced by [MASK].",
             "A student has no positions beyond its language's sentences, so texts are cut to them: to "
             f"{runs.language.maximum_length} tokens here, where a sentence in the form of SST-2 has about "
-            f"{TYPICAL_TOKENS['SST-2']} and a pair in the form of QNLI about {TYPICAL_TOKENS['QNLI']}. Where "
+            f"{TYPICAL_TOKENS['SST-2']} and a pair in the form of QNLI about {TYPICAL_TOKENS['QNLI']}, by a "
+            "tokenizer of real text. Where "
             "texts are cut shorter than that, the claims about their form are withdrawn: a probe of what is "
             "left of them cannot answer, whatever its accuracy. The paper's sentences of 24 tokens are too "
             "short for QNLI, which it does not mention; captions say how many texts were cut.",
