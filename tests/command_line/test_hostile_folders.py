@@ -44,6 +44,9 @@ CONFIGURATIONS = [
     ("hidden_size", -1, "negative dimension"),
     ("num_hidden_layers", 10**7, "config.json asks for a model with 10,000,000 as num_hidden_layers"),
     ("num_hidden_layers", 10**30, "config.json"),
+    ("num_hidden_groups", 10**7, "config.json asks for a model with 10,000,000 as num_hidden_groups"),
+    ("num_labels", 2 * 10**6, "config.json asks for a model with 2,000,000 as num_labels"),
+    ("attention_types", [[["global"], 10**8]], "with 100,000,000 as attention_types"),
     ("num_attention_heads", 0, "modulo by zero"),
     ("vocab_size", 10**9, "asks for a model of more than"),
     ("max_position_embeddings", 10**9, "asks for a model of more than"),
@@ -205,6 +208,32 @@ def test_files_of_weights_that_an_index_names_are_missed(
     assert "the folder lacks 2 of the 2 files that its index of weights names" in written
 
 
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ("sub/weights", "is a device or a pipe"),
+        ("/dev/zero", "is not in the folder"),
+        ("../x", "is not in the"),
+    ],
+)
+def test_what_an_index_names_is_no_pipe_and_in_the_folder(
+    named: str, says: str, bert: Path, models: Path, capsys: Capture
+) -> None:
+    (bert / "model.safetensors").unlink()
+    (bert / "sub").mkdir()
+    os.mkfifo(bert / "sub" / "weights")
+    index = {"metadata": {}, "weight_map": {"x": named}}
+    (bert / "model.safetensors.index.json").write_text(json.dumps(index))
+    for arguments in (flatness(bert, models), ("inspect", bert)):
+        assert says in refused(capsys, *arguments)
+
+
+def test_rounded_weights_beside_a_configuration_are_named(bert: Path, models: Path, capsys: Capture) -> None:
+    (bert / "model.safetensors").rename(bert / "model.gguf")
+    for arguments in (flatness(bert, models), ("inspect", bert)):
+        assert "model.gguf is a GGUF file" in refused(capsys, *arguments)
+
+
 DIGEST = "0123456789abcdef"
 ROW = {
     **dict.fromkeys(packed_records.SCHEMA),
@@ -230,6 +259,9 @@ PACKS = [
     ("checkpoints", "[5]"),
     ("checkpoints", '[{"step": null}]'),
     ("checkpoints", "[" * 100_000),
+    ("checkpoints", '[{"step": 10, "training_loss": "x"}]'),
+    ("checkpoints", '[{"step": 10, "readings": {"lambda": "x"}}]'),
+    ("checkpoints", '[{"step": 10, "readings": 5}]'),
     ("language_file", "../x"),
     ("metadata", "null"),
     ("metadata", "[" * 100_000),

@@ -220,6 +220,15 @@ def test_an_adapter_that_answers_questions_is_refused(adapter, tmp_path):
         head_of(of_task("QUESTION_ANS", adapter, tmp_path))
 
 
+def test_a_rank_that_no_weight_has_is_refused_before_anything_of_it_is_made(adapter, tmp_path):
+    folder = Path(shutil.copytree(adapter.parent, tmp_path / "wide")) / adapter.name
+    settings = json.loads((folder / "adapter_config.json").read_text())
+    for wrong in ({"r": 10**7}, {"rank_pattern": {"query": 10**7}}):
+        (folder / "adapter_config.json").write_text(json.dumps(settings | wrong))
+        with pytest.raises(BadInput, match=r"a rank of 10,000,000, which none of the adapter's weights has"):
+            load_any_language_model(str(folder))
+
+
 def test_an_adapter_without_its_weights_is_refused(adapter, tmp_path):
     shutil.copytree(adapter.parent, tmp_path / "all")
     (tmp_path / "all" / "adapter" / "adapter_model.safetensors").unlink()

@@ -1,5 +1,6 @@
 """In which precision models are read, by what their files hold and what memory there is."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,17 @@ def test_models_that_do_not_fit_beside_the_rest_are_read_as_most_of_them_are_sto
     monkeypatch.setattr(stored_weights, "free_memory", lambda _: free)
     names = [str(tmp_path / name) for name in ("one", "two")]
     assert stored_weights.precision_that_fits(names, torch.device("cpu"), 50) == precision
+
+
+def test_an_adapter_is_read_as_its_base_model_is_stored_also_in_torchs_own_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, adapter = tmp_path / "base", tmp_path / "adapter"
+    for folder in (base, adapter):
+        folder.mkdir()
+    torch.save({"weight": torch.ones(9, dtype=torch.bfloat16)}, base / "pytorch_model.bin")
+    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
+    monkeypatch.setattr(stored_weights, "free_memory", lambda _: 35)
+    for name in (base, adapter):
+        found = stored_weights.precision_that_fits([str(name)], torch.device("cpu"), 0)
+        assert found == torch.bfloat16

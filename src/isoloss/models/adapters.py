@@ -142,6 +142,7 @@ def add_adapter(model: PreTrainedModel, name: str) -> None:
         from peft import PeftConfig, PeftModel, set_peft_model_state_dict
 
         settings = PeftConfig.from_pretrained(str(Path(name).resolve()))
+        _refuse_beyond_stored(settings, weights)
         settings.inference_mode = False
         # Not `load_adapter` of transformers: it parts what is shared, and does not know what is trained.
         whole = PeftModel(model, settings, autocast_adapter_dtype=False)
@@ -159,6 +160,17 @@ def add_adapter(model: PreTrainedModel, name: str) -> None:
     lacking = [min(each) for each in names.values() if each <= missing]
     if lacking:
         raise BadInput(f"the adapter {name} lacks {min(lacking)}; fetch or copy its folder again")
+
+
+def _refuse_beyond_stored(settings: object, weights: Mapping[str, Tensor]) -> None:
+    """Raise BadInput for ranks that no weight of an adapter has: matrices of them would be made first."""
+    most = max((size for weight in weights.values() for size in weight.shape), default=0)
+    ranks = [getattr(settings, "r", 0), *(getattr(settings, "rank_pattern", None) or {}).values()]
+    for rank in ranks:
+        if isinstance(rank, int) and rank > most:
+            raise BadInput(
+                f"{ADAPTER_FILE} gives a rank of {rank:,}, which none of the adapter's weights has; mend it"
+            )
 
 
 def merge_adapter(model: PreTrainedModel) -> None:

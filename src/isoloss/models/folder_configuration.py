@@ -70,6 +70,8 @@ def read_config(name: str) -> Any:
         if not (folder / "config.json").is_file():
             _refuse_gguf(sorted(folder.glob("*.gguf")))
             raise BadInput(f"{name} holds no model: it has no config.json; name a checkpoint's folder")
+        if not any(any(folder.glob(each)) for each in ("*.safetensors", "*.bin")):
+            _refuse_gguf(sorted(folder.glob("*.gguf")))
     elif folder.exists():
         _refuse_gguf([folder] if folder.suffix == ".gguf" else [])
         raise BadInput(f"{name} is a file; name the folder of a model, as save_pretrained writes it")

@@ -3,13 +3,14 @@
 A model that its configuration makes far larger than its weights is refused before anything is allocated.
 """
 
+import json
 import os
 import pickle
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from logging import ERROR, disable, root
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import torch
@@ -121,10 +122,32 @@ def refuse_irregular(folder: Path) -> None:
     isoloss.errors.BadInput: .../model.safetensors is a device or a pipe; put a file there
     """
     for path in sorted(folder.iterdir()):
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise BadInput(f"{path} is a device or a pipe; put a file there")
-        if path.is_file() and not os.access(path, os.R_OK):  # which libraries call absent
-            raise BadInput(f"{path} may not be read; mend its permissions")
+        _refuse_irregular_file(path)
+    for index in sorted(folder.glob("*.index.json")):
+        for name in _named_in(index):
+            if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+                raise BadInput(
+                    f"{index} names {name}, which is not in the folder; put it there, and name that"
+                )
+            _refuse_irregular_file(folder / name)
+
+
+def _refuse_irregular_file(path: Path) -> None:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise BadInput(f"{path} is a device or a pipe; put a file there")
+    if path.is_file() and not os.access(path, os.R_OK):  # which libraries call absent
+        raise BadInput(f"{path} may not be read; mend its permissions")
+
+
+def _named_in(index: Path) -> list[str]:
+    """The files that an index of weights names; none of what is no index, which whoever reads it refuses."""
+    try:
+        content = json.loads(index.read_bytes())
+    except (ValueError, RecursionError):
+        return []
+    named = content.get("weight_map") if isinstance(content, dict) else None
+    files = named.values() if isinstance(named, dict) else ()
+    return sorted({name for name in files if isinstance(name, str)})
 
 
 @contextmanager

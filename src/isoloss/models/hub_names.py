@@ -6,7 +6,7 @@ import os
 import re
 import socket
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -21,7 +21,9 @@ from isoloss.results.checkpoint import ADAPTER_FILE
 SECONDS_FOR_THE_HUB = 5.0
 MOST_LAYERS = 10_000
 """Many times as many as any published model has; a module takes about a millisecond to make."""
-_COUNT_OF_MODULES = re.compile(r"(^|_)(layers?|blocks|experts)$")
+MOST_LABELS = 200_000
+"""Several times as many classes as any published model tells apart; each has two entries in a dictionary."""
+_COUNT_OF_MODULES = re.compile(r"(^|_)(layers?|blocks|experts|groups|attention_types)$")
 
 
 def refuse_absent(*names: str) -> None:
@@ -160,8 +162,22 @@ def refuse_beyond_use(content: Mapping[str, Any], path: Path) -> None:
             refuse_beyond_use(value, path)
         elif isinstance(value, float) and math.isnan(value):
             raise BadInput(f"{name} in {path} is not a number (NaN); mend it")
-        elif _COUNT_OF_MODULES.search(name) and isinstance(value, int) and value > MOST_LAYERS:
-            raise BadInput(
-                f"{path} asks for a model with {value:,} as {name}, which is more than any published model "
-                "has; mend it"
-            )
+        most = MOST_LABELS if name == "num_labels" else MOST_LAYERS
+        if name == "num_labels" or _COUNT_OF_MODULES.search(name):
+            for number in _whole_numbers(value):
+                if number > most:
+                    raise BadInput(
+                        f"{path} asks for a model with {number:,} as {name}, which is more than any "
+                        "published model has; mend it"
+                    )
+
+
+def _whole_numbers(value: object) -> Iterator[int]:
+    """Those in a value, or in its lists of lists, however deep."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, list):
+            left += each
+        elif isinstance(each, int):
+            yield each

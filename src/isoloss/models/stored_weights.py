@@ -4,8 +4,9 @@ import json
 import pickle
 import struct
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch import nn
 
 from isoloss.device import free_memory
 from isoloss.errors import BadInput, IsolossError, is_failure
+from isoloss.models.adapters import base_of_adapter
 from isoloss.models.hub import refuse_irregular, refusing
 from isoloss.results.checkpoint import refuse_damaged
 
@@ -75,13 +77,18 @@ def missing_parts(folder: Path) -> tuple[int, int]:
 
 
 def stored_elements(folder: Path) -> dict[torch.dtype, int]:
-    """How many numbers the folder's safetensors hold of each floating-point type; none of other files."""
+    """How many numbers of each floating-point type the safetensors hold, or else torch's .bin files."""
     refuse_irregular(folder)
-    found: dict[torch.dtype, int] = {}
-    for stored_as, shape in _safetensors(folder).values():
-        if (kind := _STORED.get(stored_as)) is not None:
-            found[kind] = found.get(kind, 0) + prod(shape)
-    return found
+    held = [(_STORED.get(stored_as), prod(shape)) for stored_as, shape in _safetensors(folder).values()]
+    for path in [] if held else sorted(folder.glob("pytorch_model*.bin")):
+        with suppress(Exception):  # what is wrong with it is said where the model is read
+            tensors = [each for each in held_in(path, "meta").values() if isinstance(each, torch.Tensor)]
+            held += [(each.dtype if each.is_floating_point() else None, each.numel()) for each in tensors]
+    found: Counter[torch.dtype] = Counter()
+    for kind, numbers in held:
+        if kind is not None:
+            found[kind] += numbers
+    return dict(found)
 
 
 def refuse_whole_numbers(folder: Path, model: nn.Module) -> None:
@@ -158,9 +165,11 @@ def precision_that_fits(names: Sequence[str], device: torch.device, beside: int)
     """float32, unless the models' weights in it and `beside` bytes exceed the memory there is.
 
     Then the half precision that most of the weights are stored in, if they are stored in one: sums over
-    products are in float32 also then. What a hub's names stand for is not known before it is fetched.
+    products are in float32 also then. Of an adapter the weights are its base model's. What a hub's names
+    stand for is not known before it is fetched.
     """
-    held = [stored_elements(Path(name)) for name in names if Path(name).is_dir()]
+    bases = [base_of_adapter(name) or name for name in names]
+    held = [stored_elements(Path(name)) for name in bases if Path(name).is_dir()]
     elements = sum(sum(of_model.values()) for of_model in held)
     halves = {each for of_model in held for each in of_model if each in HALVES}
     if not halves or 4 * elements + beside <= free_memory(device):

@@ -233,8 +233,10 @@ def _finished(folder: Path, run: str, damage: dict[str, str]) -> list[Json]:
         return []
     try:
         found: list[Json] = read_sealed(folder / FINISHED_FILE, run)["checkpoints"]
-        return [each for each in found if isinstance(each["step"], int)]
-    except (Damaged, KeyError, TypeError):
+        if not all(isinstance(each["step"], int) and has_known_types(each) for each in found):
+            raise TypeError
+        return found
+    except (Damaged, KeyError, TypeError, AttributeError):
         damage[FINISHED_FILE] = "is not what was written: which checkpoints the run has had is not known"
         return []
 
@@ -244,9 +246,6 @@ def _checkpoint(folder: Path, path: Path, damage: dict[str, str]) -> Json:
     content = _object(folder, f"{place}/{RECORD_FILE}", damage)
     if content.get("step", int(path.name)) != int(path.name):
         damage[f"{place}/{RECORD_FILE}"] = f"is that of step {content['step']}"
-        return {}
-    if not all(isinstance(value, int | float) for value in content.get("readings", {}).values()):
-        damage[f"{place}/{RECORD_FILE}"] = "is not what was written"
         return {}
     for name in content.get("files", {}):
         if not (path / name).exists():
@@ -312,7 +311,13 @@ def _object(folder: Path, place: str, damage: dict[str, str]) -> Json:
         reason = (cause.strerror if isinstance(cause, OSError) else cause) or "it is not what was written"
         damage[place] = f"cannot be read ({reason})"
         return {}
-    if not all(isinstance(content[key], kind) for key, kind in _KINDS.items() if key in content):
+    if not has_known_types(content):
         damage[place] = "is not what was written"
         return {}
     return content
+
+
+def has_known_types(content: Json) -> bool:
+    """Whether the values that readers access are of the types that they have."""
+    known = all(isinstance(content[key], kind) for key, kind in _KINDS.items() if key in content)
+    return known and all(isinstance(value, int | float) for value in content.get("readings", {}).values())

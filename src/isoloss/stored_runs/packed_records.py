@@ -19,7 +19,7 @@ from isoloss.files import alone_in, complete_folder, remove_unfinished, write_at
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE
 from isoloss.results.record import Record, value_name
-from isoloss.results.run_folder import measurements_at, write_finished
+from isoloss.results.run_folder import has_known_types, measurements_at, write_finished
 from isoloss.stored_runs.stored_run import StoredRun, runs_in
 
 FORMAT = "1"
@@ -246,8 +246,8 @@ def _refuse_other_files(rows: list[Row], file: Path) -> None:
         if not math.isfinite(row["value"]):
             raise ValueError("a number is not finite")
     checkpoints = _of_kind(list, rows[0]["checkpoints"])
-    if not all(isinstance(each["step"], int) for each in checkpoints):
-        raise ValueError("a checkpoint has no step")
+    if not all(isinstance(each["step"], int) and has_known_types(each) for each in checkpoints):
+        raise ValueError("a checkpoint has no step, or its numbers are none")
     _of_kind(dict, rows[0]["specification"])
     name, languages = rows[0]["run"], {row["language_file"] for row in rows}
     plain = re.fullmatch("[0-9a-f]{16}", name) and languages <= {None, *LANGUAGE_FILES}
