@@ -113,7 +113,7 @@ def flatness(options: FlatnessOptions) -> int:
 def _measured(options: FlatnessOptions) -> "Shown":
     """Every quantity of every model, as far as measured if it is interrupted."""
     from isoloss.command_line.flatness_table import Shown
-    from isoloss.measurements.measured_models import measure_each, verdicts_on_traces
+    from isoloss.measurements.measured_models import measure_each, verdicts_on
     from isoloss.models.hub import quiet
 
     models, batches, precision = models_on_text(options, options.models, options.parameters)
@@ -122,7 +122,7 @@ def _measured(options: FlatnessOptions) -> "Shown":
     with progress_display() as progress, quiet():
         memory = memory_bytes(options.memory, options.device)
         measured = measure_each(options.quantity, models, batches, stopping, settings, progress, memory)
-        verdicts = verdicts_on_traces(measured, models, batches, progress)
+        verdicts = verdicts_on(measured, models, batches, progress)
     return Shown(measured, models, batches, verdicts)
 
 

@@ -37,7 +37,8 @@ class MeasuredModels:
     `differences` are records of each other model minus the first, and `reading` counts what was read for the
     sentences measured. `ways` counts the first model's tensors by the method that computed their share.
     `apart` says how sentences were batched for models whose scores change with padding or with the other
-    sentences of a batch. `error_over` is what the quantity says that its errors are over.
+    sentences of a batch. `error_over` is what the quantity says that its errors are over, and `smaller_is`
+    what a smaller value means.
     """
 
     quantity: str
@@ -48,6 +49,7 @@ class MeasuredModels:
     ways: Mapping[str, int] = field(default_factory=dict)
     apart: Mapping[str, str] = field(default_factory=dict)
     error_over: str | None = None
+    smaller_is: str = "lower"
 
     @property
     def records(self) -> list[Record]:
@@ -107,7 +109,8 @@ def measure(
     except NonFiniteScores as error:
         line = batches.reading.lines[error.sentence - 1]
         raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
-    said = replace(measured, error_over=getattr(found, "error_over", None))
+    means = getattr(found, "smaller_is", measured.smaller_is)
+    said = replace(measured, error_over=getattr(found, "error_over", None), smaller_is=means)
     return said.with_differences(subjects, batches.seed)
 
 
@@ -137,41 +140,52 @@ def measure_each(
     return measured
 
 
-def verdicts_on_traces(
+def verdicts_on(
     measured: Sequence[MeasuredModels],
     models: Mapping[str, nn.Module],
     batches: SampledBatches,
     progress: Progress,
 ) -> "list[PairVerdict]":
-    """Whether each other model has the first's loss, and which is flatter, also relative to the weights.
+    """Whether each other model has the first's loss, and which is flatter, or lower, by what was measured.
 
-    Of models whose traces were measured completely; none if it is interrupted. Losses are of the traces'
-    sentences, and traces relative to the weights of the first `FIXED_SENTENCES` of them.
+    Of quantities that were measured completely and have a difference; none if it is interrupted. Losses are
+    of the traces' sentences, or else the first quantity's. Traces are also compared relative to the weights,
+    on the first `FIXED_SENTENCES` of them.
     """
-    traces = next((each for each in measured if each.quantity == "fisher_trace"), None)
-    if traces is None or len(models) < 2 or traces.stopped == INTERRUPTED:
+    whole = {each.quantity: each for each in measured if each.differences and each.stopped != INTERRUPTED}
+    if not whole:
         return []
     from isoloss.measurements import verdicts  # of one model there are none
 
-    first, *others = models
-    sentences = traces.records[0].n
-    fixed = Stopping(sentences=min(sentences, FIXED_SENTENCES))
+    sentences = whole.get("fisher_trace", next(iter(whole.values()))).records[0].n
+    named = {verdicts.LOSS: ("pretraining_loss", sentences)}
+    if "fisher_trace" in whole:
+        fixed = min(sentences, FIXED_SENTENCES)
+        named |= {
+            verdicts.TRACE: ("fisher_trace", sentences),
+            verdicts.NORMALISED: ("normalised_trace", fixed),
+        }
+    named |= {name: (name, sentences) for name in whole if name not in ("pretraining_loss", "fisher_trace")}
     try:
-        losses = measure("pretraining_loss", models, batches, Stopping(sentences=sentences), {}, progress)
-        normalised = measure("normalised_trace", models, batches, fixed, {}, progress)
+        found = {
+            name: whole.get(quantity)
+            or measure(quantity, models, batches, Stopping(sentences=number), {}, progress)
+            for name, (quantity, number) in named.items()
+        }
     except KeyboardInterrupt:
         return []  # measurements are shown without it
+    first, *others = models
     asked: list[verdicts.PairVerdict] = []
     for other in others:
-        same = verdicts.PairVerdict("same loss", verdicts.LOSS, first, other)
-        asked.append(replace(same, difference=losses.difference(other, first)))
-        for name, found in ((verdicts.TRACE, traces), (verdicts.NORMALISED, normalised)):
-            flatter = verdicts.PairVerdict(verdicts.FLATTER, name, first, other)
-            if _trained(models[other]) == _trained(models[first]):
-                asked.append(replace(flatter, difference=found.difference(other, first)))
+        alike = _trained(models[other]) == _trained(models[first])
+        for name, each in found.items():
+            question = verdicts.question_about(name, {name: each.smaller_is})
+            verdict = verdicts.PairVerdict(question, name, first, other)
+            if question == verdicts.FLATTER and not alike:
+                asked.append(replace(verdict, answer=f"not asked, {verdicts.OTHER_PARAMETERS}"))
             else:
-                asked.append(replace(flatter, answer=f"not asked, {verdicts.OTHER_PARAMETERS}"))
-    return verdicts.answered(asked, {first: losses.measurements[first].records[0].value})
+                asked.append(replace(verdict, difference=each.difference(other, first)))
+    return verdicts.answered(asked, {first: found[verdicts.LOSS].measurements[first].records[0].value})
 
 
 def _trained(model: nn.Module) -> tuple[str, list[tuple[str, tuple[int, ...]]]]:

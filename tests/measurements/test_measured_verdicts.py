@@ -1,12 +1,13 @@
 """The verdicts that `isoloss flatness` asks for, on tiny models."""
 
 import copy
+from dataclasses import replace
 
 import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.measured_models import MeasuredModels, measure, verdicts_on_traces
+from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure, verdicts_on
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.verdicts import PairVerdict, what_would_decide
@@ -16,7 +17,7 @@ from tiny_language_models import tiny_language_model
 
 def on_tiny_models(models, batches) -> tuple[MeasuredModels, list[PairVerdict]]:
     traces = measure("fisher_trace", models, batches, Stopping(sentences=8), {})
-    return traces, verdicts_on_traces([traces], models, batches, silent)
+    return traces, verdicts_on([traces], models, batches, silent)
 
 
 def test_numbers_are_those_of_the_same_sentences():
@@ -48,6 +49,13 @@ def test_numbers_are_those_of_the_same_sentences():
     assert what_would_decide(same) == "Nothing differs on 8 sentences: a and c are the same model."
     frozen = copy.deepcopy(model)
     next(frozen.parameters()).requires_grad_(False)
+    few = measure("unit_trace", models, batches, Stopping(sentences=8), {})
+    loss, units, *_ = verdicts_on([few], models, batches, silent)
+    assert (loss.measured, units.question, units.measured) == ("loss", "flatter", "unit_trace")
+    assert units.difference == few.difference("b", "a")
+    losses = measure("pretraining_loss", models, batches, Stopping(sentences=8), {})
+    assert [each.measured for each in verdicts_on([losses], models, batches, silent)] == ["loss"] * 2
+    assert verdicts_on([replace(few, stopped=INTERRUPTED)], models, batches, silent) == []
     _, (loss, *traces) = on_tiny_models({"a": model, "b": frozen}, batches)
     assert (loss.answer, {each.answer for each in traces}) == (
         "yes",
