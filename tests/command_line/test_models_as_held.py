@@ -24,6 +24,10 @@ def test_a_folder_of_checkpoints_stands_for_all_of_them_by_step(
     assert named == [f"{tmp_path}/tuned/checkpoint-{step}" for step in (500, 1000)]
     apart = [f"{tmp_path}/tuned/checkpoint-{step}" for step in (500, 1000)]
     assert json.loads(answer(capsys, "flatness", *apart, *asked)[1]) == json.loads(written)
+    shutil.copytree(models / "bert", tmp_path / "tuned", dirs_exist_ok=True)
+    _, written, told = answer(capsys, "flatness", tmp_path / "tuned", *asked)
+    assert {record["checkpoint"] for record in json.loads(written)["records"]} == {f"{tmp_path}/tuned"}
+    assert f"name {tmp_path}/tuned/checkpoint-* for these" in told.replace("\n", " ")
 
 
 def test_a_vocabulary_one_folder_up_is_found(models: Path, tmp_path: Path, capsys: Capture) -> None:

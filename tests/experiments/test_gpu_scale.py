@@ -1,5 +1,6 @@
 """The scale of one GPU: its settings and cost, and two steps of all of it carried out on a CPU."""
 
+import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -40,7 +41,9 @@ from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import TABLE_3, WHOLE_TOKENIZER, parameter_count
 from isoloss.pretraining.descent import AdamW
+from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import Compute
+from isoloss.progress import silent
 from jobs_in_turn import in_turn
 
 TWO_STEPS = {
@@ -163,6 +166,38 @@ def test_two_steps_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     grammar = replace(scale.grammar, architectures=scale.grammar.architectures[:1])
     planned = table_1(replace(scale, grammar=grammar, compared=replace(scale.compared, size=0)))
     assert missing(planned, tmp_path, scale.compute) == []
+
+
+def kind(run: PlannedRun) -> tuple[object, ...]:
+    """What compiled code may depend on besides sizes."""
+    rule, averaged = type(run.update_rule).__name__, run.averaging_horizon is not None
+    return type(run.architecture).__name__, rule, averaged, type(run.objective).__name__
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a compiler")
+def test_two_steps_of_every_kind_of_run_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every architecture with every rule and objective that the figures have, trained as the scale trains."""
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a type checker cannot be traced
+    kinds: dict[tuple[object, ...], PlannedRun] = {}
+    for figure in FIGURES:
+        for run in figure(two_steps()).runs:
+            kinds.setdefault(kind(run), run)
+    assert {name for name, *_ in kinds} >= {"LSTM", "PreLayerNormTransformer"}
+    assert {rule for _, rule, *_ in kinds} >= {"AdamW", "SGD", "SAM", "Adversarial"}
+    has_lstm_in_bfloat16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    for run in kinds.values():
+        compute = scale_named("gpu").compute
+        if isinstance(run.architecture, LSTM) and not has_lstm_in_bfloat16:
+            compute = replace(compute, precision="float32")
+        language = run.language.language(tmp_path, silent)
+        specification = replace(
+            run.planned_specification, language_digest=language.digest, start_from=None, compute=compute
+        )
+        torch.compiler.reset()  # a limit of recompilations is one for all models
+        report = pretrain(specification, language, tmp_path / run.digest)
+        assert report.last.step == 2
+        assert math.isfinite(report.last.training_loss)
 
 
 @pytest.mark.slow

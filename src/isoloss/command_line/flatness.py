@@ -1,6 +1,7 @@
 """`isoloss flatness`: how flat models are."""
 
 import re
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -92,10 +93,12 @@ class FlatnessOptions:
 
 def flatness(options: FlatnessOptions) -> int:
     """Carry out the request; returns 0 if all is well, 130 if it was interrupted."""
-    from isoloss.results.named_checkpoints import with_checkpoints
+    from isoloss.results.named_checkpoints import beside_models, with_checkpoints
 
     options = replace(options, models=with_checkpoints(options.models))
     _check(options)
+    for sentence in beside_models(options.models):
+        print(sentence, file=sys.stderr)
     with starting("flatness"):
         from isoloss.command_line.flatness_table import print_flatness, print_json
         from isoloss.measurements.measured_models import INTERRUPTED

@@ -15,15 +15,32 @@ def with_checkpoints(names: Sequence[str]) -> tuple[str, ...]:
     """
     found: list[str] = []
     for name in names:
-        folder = Path(name)
-        has_model = any((folder / file).exists() for file in ("config.json", ADAPTER_FILE))
-        steps = {
-            int(path.name.removeprefix("checkpoint-")): f"{name.rstrip('/')}/{path.name}"
-            for path in (() if has_model or not folder.is_dir() else folder.glob("checkpoint-*"))
-            if path.is_dir() and path.name.removeprefix("checkpoint-").isdecimal()
-        }
-        found += [steps[step] for step in sorted(steps)] or [name]
+        found += ([] if _is_model(Path(name)) else _checkpoints_in(name)) or [name]
     return tuple(found)
+
+
+def beside_models(names: Sequence[str]) -> list[str]:
+    """A sentence for each model whose folder has a Trainer's checkpoints too, which it does not stand for."""
+    return [
+        f"{name} is the model in that folder, without the {len(checkpoints)} checkpoints beside it; name "
+        f"{name.rstrip('/')}/checkpoint-* for these"
+        for name in names
+        if _is_model(Path(name)) and (checkpoints := _checkpoints_in(name))
+    ]
+
+
+def _is_model(folder: Path) -> bool:
+    return any((folder / file).exists() for file in ("config.json", ADAPTER_FILE))
+
+
+def _checkpoints_in(name: str) -> list[str]:
+    """A Trainer's checkpoints in a folder, by step."""
+    steps = {
+        int(path.name.removeprefix("checkpoint-")): f"{name.rstrip('/')}/{path.name}"
+        for path in Path(name).glob("checkpoint-*")
+        if path.is_dir() and path.name.removeprefix("checkpoint-").isdecimal()
+    }
+    return [steps[step] for step in sorted(steps)]
 
 
 def refuse_named_twice(names: Sequence[str]) -> None:
