@@ -207,6 +207,11 @@ def test_a_lacking_language_head_is_told_before_what_the_table_lacks(tmp_path: P
         ("labels", [{"text": "a", "labels": "good"}], "row 1: the labels are no list"),
         ("labels", [{"text": "a", "labels": ["odd"]}], "no class 'odd', but 0, 1, bad"),
         ("text", [{"text": "a", "label": "odd"}, {"text": "b", "label": 0}], "no class 'odd', but 0, 1, bad"),
+        (
+            "text",
+            [{"text": "a", "label": None}, {"text": "b", "label": 0}],
+            "row 1: the label is missing; the",
+        ),
         ("text", [{"text": "a", "labels": [0, 1]}], "set problem_type to multi_label_classification in its"),
         ("token", [{"tokens": ["a"], "labels": []}], "must be lists of one length"),
         ("target", [{"text": "a"}], "has no columns 'source' and 'target'"),

@@ -139,7 +139,12 @@ def test_the_critical_rate_is_where_a_scan_finds_that_the_loss_rises(architectur
     model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
     batch = ragged_batches.several_masks()
     before = {name: each.clone() for name, each in model.state_dict().items()}
-    found = critical_sharpness(model, [batch], OBJECTIVE)
+    shares = []
+    found = critical_sharpness(
+        model, [batch], OBJECTIVE, progress=lambda _, done, total, *__: shares.append(done / total)
+    )
+    assert shares == sorted(shares)
+    assert (len(shares), shares[-1]) == (found.passes, 1)
     assert model.training
     assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
     model.eval()

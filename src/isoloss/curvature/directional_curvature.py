@@ -244,6 +244,7 @@ def critical_sharpness(
         direction, norm = _step(losses, others)
         along_it = _Rises([LossAtRest.of(loss) for loss in losses], direction, norm, progress)
         low, high = _bracket(along_it.is_above)
+        along_it.is_bracketed = True
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             low, high = (low, middle) if along_it.is_above(middle) else (middle, high)
@@ -264,11 +265,14 @@ class _Rises:
     length: float
     progress: Progress
     passes: int = 0
+    left: int = HALVINGS + 2
+    is_bracketed: bool = False
 
     def at(self, rate: float) -> Float[Tensor, " n"] | None:
         """At that learning rate; None if the step leads to scores that are not finite."""
         self.passes += 1
-        self.progress("critical sharpness", min(self.passes, DOUBLINGS), DOUBLINGS)
+        self.left -= self.is_bracketed
+        self.progress("critical sharpness", self.passes, self.passes + self.left)
         try:
             return torch.cat([each.rise(self.direction, -rate * self.length) for each in self.at_rest])
         except BadInput:

@@ -103,9 +103,10 @@ def _refuse_quantised(config: Any, name: str) -> None:
     stated = getattr(config, "quantization_config", None)
     method = stated.get("quant_method") if isinstance(stated, dict) else getattr(stated, "quant_method", None)
     if stated is not None and str(method) not in ("bitsandbytes", "QuantizationMethod.BITS_AND_BYTES"):
+        how = f" ({method})" if method else ""
         raise BadInput(
-            f"{name} is quantised ({method}): its weights are whole numbers, which have no gradients; "
-            "measure the model that it was made from"
+            f"{name} is quantised{how}: its weights are whole numbers, which have no gradients; measure the "
+            "model that it was made from"
         )
 
 
