@@ -268,10 +268,8 @@ def _class(cell: object, numbers: Mapping[str, int], path: Path, row: int) -> in
     named = str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell).strip()
     if cell is None or named not in numbers:
         known = ", ".join(list(numbers)[:20])
-        wrong = (
-            f"the model has no class '{named}', but {known}"
-            if named and cell is not None
-            else (f"the label is missing; the model's classes are {known}")
-        )
+        wrong = f"the label is missing; the model's classes are {known}"
+        if named and cell is not None:
+            wrong = f"the model has no class '{named}', but {known}"
         raise BadInput(f"{path}, row {row}: {wrong}; mend the label")
     return numbers[named]

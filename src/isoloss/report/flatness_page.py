@@ -19,7 +19,7 @@ from isoloss.results.estimate import CONFIDENCE, Estimate
 from isoloss.results.record import Record
 
 INTERVALS = f"Lines, and what follows ±, are {100 * CONFIDENCE:g} % intervals."
-_STEP = re.compile(r"((?:.*/)?(?:checkpoint|step)?[-_]?)(\d+)/?", re.DOTALL)
+_STEP = re.compile(r"((?:.*/)?(?:checkpoint|ckpt|(?:global_)?step|epoch|iter)?[-_]?)(\d+)/?", re.DOTALL)
 _LAYER = re.compile(r"((?:decoder )?layer \d+) (.+)")
 
 
