@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: results help install reproduce reproduce-all test coverage test-slow test-versions torture lint style types benchmark docs claims architectures clean laboratory
+.PHONY: results help install reproduce reproduce-all test coverage test-slow test-versions test-datasets torture lint style types benchmark docs claims architectures clean laboratory
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,19 @@ test-versions: ## models and flatness with the oldest torch and transformers pro
 		du -sh .venv-versions && \
 		.venv-versions/bin/python -m pytest -m 'not slow' tests/models tests/objectives tests/curvature \
 			tests/architectures tests/command_line/test_flatness_command.py tests/command_line/test_flatness_quantities.py || exit 1; \
+	done
+
+# What 4.0.0 needs is older than what the environment has: each comes with such packages, put before the others.
+DATASETS ?= datasets==4.0.0 datasets==4.8.5 datasets==5.0.0
+
+test-datasets: $(STAMP) ## data sets of a hub on this machine, with other versions of the package datasets
+	@for pin in $(DATASETS); do \
+		rm -rf .venv-datasets && echo "make: $$pin beside the environment, in .venv-datasets" && \
+		$(BIN)/python -m pip install --quiet --target .venv-datasets --no-deps $$pin httpx httpcore h11 anyio sniffio \
+			'dill<0.3.9' 'multiprocess<0.70.17' 'fsspec<2025.4' && \
+		PYTHONPATH=.venv-datasets $(BIN)/python -c "import datasets; print('datasets', datasets.__version__)" && \
+		PYTHONPATH=.venv-datasets $(BIN)/python -m pytest -m 'not slow' tests/corpora/test_local_hub.py \
+			tests/corpora/test_data_sets.py || exit 1; \
 	done
 
 lint: style types ## lint, types and import rules alone
