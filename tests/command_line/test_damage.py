@@ -30,6 +30,17 @@ class Folder:
         described = sorted((self.results / "runs").glob("*/steps/000040"))
         return described[0].parents[1], described[1].parents[1]
 
+    @property
+    def listed(self) -> tuple[tuple[object, ...], ...]:
+        """The commands that list and compare runs."""
+        first, second = self.runs
+        return (
+            ("runs", self.results, "--json"),
+            ("show", first.name, "--results", self.results),
+            ("compare-runs", first.name, second.name, "--results", self.results),
+            ("records", "pack", self.results, self.results / "packed.parquet"),
+        )
+
     def measured(self, step: str = "000040") -> Path:
         """A file of records, with values beside it, of the first run."""
         return min(self.runs[0].glob(f"measured/{step}/*.npz")).with_suffix(".jsonl")
@@ -133,14 +144,9 @@ HARMS: dict[str, tuple[Callable[[Folder], None], str]] = {
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_lists_and_comparisons_of_runs_name_damage(harm: str, folder: Folder, capsys: Capture) -> None:
-    (first, second), (do, sentence) = folder.runs, HARMS[harm]
+    first, (do, sentence) = folder.runs[0], HARMS[harm]
     do(folder)
-    for arguments in (
-        ("runs", folder.results, "--json"),
-        ("show", first.name, "--results", folder.results),
-        ("compare-runs", first.name, second.name, "--results", folder.results),
-        ("records", "pack", folder.results, folder.results / "packed.parquet"),
-    ):
+    for arguments in folder.listed:
         code, out, err = run(capsys, *arguments)
         assert code == 1, arguments
         assert sentence in err
@@ -284,12 +290,7 @@ def test_a_specification_with_all_checkpoints_of_another_run_is_named_by_every_c
         code, out, err = run(capsys, *arguments(model, second / "steps/000020"))
         assert (code, out) == (1, ""), arguments
         assert "plan.json says" in err
-    for arguments in (
-        ("runs", folder.results, "--json"),
-        ("show", first.name, "--results", folder.results),
-        ("compare-runs", first.name, second.name, "--results", folder.results),
-        ("records", "pack", folder.results, folder.results / "packed.parquet"),
-    ):
+    for arguments in folder.listed:
         code, _, err = run(capsys, *arguments)
         assert code == 1, arguments
         assert f"{first}" in err

@@ -213,13 +213,14 @@ def _taken_together(verdicts: Sequence[PairVerdict]) -> list[str]:
 def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
     """What would decide the open questions on one pair, in a sentence; empty if none is open.
 
-    Not those on the `NORMALISED` trace, by which that on the trace is checked.
+    Not those on the `NORMALISED` trace where there is one on the trace, which it only checks.
 
     >>> loss = PairVerdict("same loss", "loss", "a", "b", needed=1234.0)
     >>> what_would_decide([loss, PairVerdict("better", "probe", "a", "b", needed=99.0)])
     'Open questions would be decided by about 1,300 sentences (same loss) and by more test examples or ...'
     """
-    open_ones = [each for each in verdicts if each.is_open and each.measured != NORMALISED]
+    checks = NORMALISED if any(each.measured == TRACE for each in verdicts) else None
+    open_ones = [each for each in verdicts if each.is_open and each.measured != checks]
     if open_ones and (same := _same_model(verdicts)):
         return same
     needs = []

@@ -163,13 +163,13 @@ def refuse_beyond_use(content: Mapping[str, Any], path: Path) -> None:
         elif isinstance(value, float) and math.isnan(value):
             raise BadInput(f"{name} in {path} is not a number (NaN); mend it")
         most = MOST_LABELS if name == "num_labels" else MOST_LAYERS
-        if name == "num_labels" or _COUNT_OF_MODULES.search(name):
-            for number in _whole_numbers(value):
-                if number > most:
-                    raise BadInput(
-                        f"{path} asks for a model with {number:,} as {name}, which is more than any "
-                        "published model has; mend it"
-                    )
+        counts = name == "num_labels" or _COUNT_OF_MODULES.search(name)
+        largest = max(_whole_numbers(value), default=0) if counts else 0
+        if largest > most:
+            raise BadInput(
+                f"{path} asks for a model with {largest:,} as {name}, which is more than any published model "
+                "has; mend it"
+            )
 
 
 def _whole_numbers(value: object) -> Iterator[int]:

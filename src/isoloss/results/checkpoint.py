@@ -242,8 +242,9 @@ def _refuse_another_runs(folder: Path, digest: str | None) -> None:
     planned, path = planned_digest(run), run / SPECIFICATION_FILE
     right = _digest_in(path)
     theirs = planned is not None and planned != right and may_be_named(run, planned)
-    if (theirs and planned in specification_digests(run)) or (
-        theirs and right == digest and contradicts_plan(run, _plan_in(run), _specification_in(path))
+    if theirs and (
+        planned in specification_digests(run)
+        or (right == digest and contradicts_plan(run, _plan_in(run), _specification_in(path)))
     ):
         right, path = planned, run / PLAN_FILE
     if right not in (None, digest):
