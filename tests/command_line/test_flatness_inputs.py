@@ -209,6 +209,10 @@ def test_scores_that_are_not_finite_are_named_by_line(flatness, models):
         (["bert", "--token-ids", "one.jsonl"], "one.jsonl has a single sentence"),
         (["bert", "--text", "text.txt", "--seed", "-1"], "--seed must be from 0"),
         (
+            ["bert", "--text", "text.txt", "--offload"],
+            "--offload keeps the weights in the processor's memory, where --device cpu has them",
+        ),
+        (
             ["bert", "--text", "text.txt", "--device", "gpu"],
             "the device 'gpu' cannot be used (torch knows no device of that name); choose cpu or cuda",
         ),

@@ -79,6 +79,8 @@ class FlatnessOptions:
     """Seed of the sentence order, the masks and the random draws; the same seed gives the same numbers."""
     device: str = "cpu"
     """Where the models are measured: cpu or cuda."""
+    offload: bool = False
+    """Keep the weights in the processor's memory; those of a layer are on the device while it computes."""
     dtype: Precision = None
     """The models' precision; float32 by default, or where that does not fit, as the weights are stored."""
     memory: Memory = None

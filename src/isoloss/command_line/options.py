@@ -66,6 +66,8 @@ def refuse_existing(path: Path) -> None:
 def refuse_unusable_text(options: "FlatnessOptions | SensitivityOptions") -> None:
     """Raise BadInput for what a text, its masks and the machine cannot be, before torch is imported."""
     refuse_unknown_device(options.device)
+    if options.offload and options.device == "cpu":
+        raise BadInput("--offload keeps the weights in the processor's memory, where --device cpu has them")
     _refuse_several_sources(options.text, options.token_ids, options.dataset)
     usable_seed(options.seed)
     if options.one_mask and options.mask_rate is not None:
@@ -101,10 +103,11 @@ def models_on_text(
     source = read_source(names, prediction, options.text, options.token_ids, options.dataset)
     if options.dtype is None:
         beside = int((options.memory or 1) * GIBIBYTE)
-        precision = precision_that_fits(names, usable_device(options.device), beside)
+        holds_weights = usable_device("cpu" if options.offload else options.device)
+        precision = precision_that_fits(names, holds_weights, beside)
     else:
         precision = getattr(torch, options.dtype)
-    models = load_together(names, prediction, precision, options.device, parameters)
+    models = load_together(names, prediction, precision, options.device, parameters, streamed=options.offload)
     return models, sampled_batches(models, prediction, source, options.seed), precision
 
 

@@ -58,8 +58,8 @@ class MeasuredParameters:
         away = next((name for name, p in named if p.is_meta), None)
         if away is not None:
             raise BadInput(
-                f"{away} is not in memory, but offloaded to the processor or to disk (accelerate's "
-                "device_map); gradients need all weights in place: load the model without it, or in bfloat16"
+                f"{away} is offloaded to the processor or to disk by accelerate, where no gradient reaches "
+                "it; call isoloss.models.streamed_weights.stream_offloaded_weights(model) first"
             )
         frozen = tuple(name for name, p in named if not p.requires_grad)
         return MeasuredParameters(count, frozen)

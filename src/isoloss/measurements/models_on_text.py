@@ -31,6 +31,7 @@ from isoloss.models.loading import (
     what_is_predicted,
     with_experts_apart,
 )
+from isoloss.models.streamed_weights import stream_weights
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 
 if TYPE_CHECKING:  # tables are read for the heads of tasks alone
@@ -116,8 +117,10 @@ def load_together(
     precision: torch.dtype,
     device: str,
     pattern: str | None = None,
+    *,
+    streamed: bool = False,
 ) -> dict[str, PreTrainedModel]:
-    """The models on their device, by name.
+    """The models on their device, by name, or with their weights streamed to it; see `stream_weights`.
 
     Parameters whose name the regular expression `pattern` does not match are frozen. Raises BadInput for
     models that are no such models, or have different numbers of tokens.
@@ -127,7 +130,11 @@ def load_together(
         model = load_predicting(name, prediction, precision)
         if pattern is not None:
             _freeze_all_but(model, pattern, name)
-        models[name] = model.to(device)
+        if streamed:
+            stream_weights(model, device)
+        else:
+            model.to(device)
+        models[name] = model
     sizes = {name: number_of_tokens(model) for name, model in models.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())

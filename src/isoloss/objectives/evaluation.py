@@ -81,13 +81,15 @@ def _before_each_forward_pass_as_found(model: nn.Module) -> list[Callable[[], No
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """The device of the model's parameters; the CPU for a model without any.
+    """The device of the model's parameters, or that to which they are streamed; the CPU without any.
 
     >>> device_of(nn.Linear(2, 2)), device_of(nn.Identity())
     (device(type='cpu'), device(type='cpu'))
     """
     parameter = next(model.parameters(), None)
-    return torch.device("cpu") if parameter is None else parameter.device
+    if parameter is None:
+        return torch.device("cpu")
+    return cast("torch.device", getattr(parameter, "streamed_to", parameter.device))
 
 
 def rows_at_once(model: nn.Module, tokens: int, memory_bytes: int) -> int:

@@ -186,13 +186,14 @@ class ParameterUses:
         return uses
 
     def _read_by(self, node: Node, dimensions: int) -> list[tuple[Node, int]]:
-        """What reads a parameter, even if a constant is added to a vector first, or its precision is changed.
+        """What reads a parameter, also a copy of other precision or on a device, or a vector plus a constant.
 
         Gemma's gains are 1 + w: the gradient of the sum is that of w.
         """
         found: list[tuple[Node, int]] = []
         for operation, operand in self.graph.parents.get(node, []):
-            if dimensions == 1 and self._adds_a_constant(operation):
+            is_copy = operation.name() == "ToCopyBackward0"
+            if is_copy or (dimensions == 1 and self._adds_a_constant(operation)):
                 found += self._read_by(operation, dimensions)
             else:
                 found.append((operation, operand))
@@ -203,12 +204,7 @@ class ParameterUses:
         added = [child for child in self.graph.children[operation] if child is not None]
         if operation in self.of_words or len(added) != 1:
             return False
-        match operation.name():
-            case "ToCopyBackward0":
-                return True
-            case "AddBackward0":
-                return bool(operation._saved_alpha == 1)
-        return False
+        return bool(operation.name() == "AddBackward0" and operation._saved_alpha == 1)
 
     def _lookup(self, operation: Node) -> list[Use | None]:
         if operation._saved_scale_grad_by_freq or operation._saved_sparse:

@@ -1,0 +1,154 @@
+"""Weights that stay in the processor's memory, of which each layer's are on a device while it computes.
+
+So a model is measured on a card that does not hold it. Unlike after `accelerate.cpu_offload`, which is for
+inference, every weight remains a parameter with gradients, and the backward pass holds no copies either.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from isoloss.errors import BadInput
+
+Pack = Callable[[Tensor], Any]
+Unpack = Callable[[Any], Tensor]
+
+
+def stream_weights(model: nn.Module, device: torch.device | str) -> None:
+    """Compute `model` on `device` from now on, with its weights where they are; buffers move there.
+
+    Copies of a module's own parameters are on the device during its forward pass, and again when its
+    backward pass needs them: beside activations, the largest module's weights. A derivative of a derivative
+    (as of the Hessian) and torch's function transforms hold all copies until they are done. Inputs are to be
+    on the device.
+
+    >>> layer, x = nn.Linear(2, 2), torch.ones(1, 2)
+    >>> before = layer(x)
+    >>> stream_weights(layer, "cpu")
+    >>> torch.equal(layer(x), before)
+    True
+    """
+    for module in model.modules():
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            module._buffers[name] = buffer.to(device)
+        _stream(module, torch.device(device))
+
+
+def stream_offloaded_weights(model: nn.Module) -> None:
+    """Let gradients reach what accelerate has offloaded of `model`, by its `device_map` or `cpu_offload`.
+
+    Modules that it keeps on a device stay there. The offloaded ones are computed where they were, but their
+    weights are parameters again, in the processor's memory, also those that were on disk. Raises BadInput for
+    a model of which nothing is offloaded.
+    """
+    placed: dict[tuple[int, torch.Size], nn.Parameter] = {}
+    found = False
+    for module in model.modules():
+        for hook in _offloading(module):
+            found, hook.offload = True, False
+            for name, parameter in module._parameters.items():
+                if parameter is not None and parameter.is_meta:
+                    value = hook.weights_map[name]
+                    place = value.data_ptr(), value.shape
+                    known = placed.setdefault(place, nn.Parameter(value, parameter.requires_grad))
+                    module._parameters[name] = known
+            _stream(module, torch.device(hook.execution_device))
+    if not found:
+        raise BadInput("nothing of this model is offloaded by accelerate; measure it as it is")
+    ties: Any = getattr(model, "tie_weights", None)
+    if ties is not None:  # of tables on disk each reading is another array
+        ties()
+
+
+def _offloading(module: nn.Module) -> Iterator[Any]:
+    """The hooks of accelerate that bring a module's weights from elsewhere."""
+    hook: Any = getattr(module, "_hf_hook", None)
+    for each in getattr(hook, "hooks", (hook,)):
+        if getattr(each, "offload", False) and hasattr(each, "weights_map"):
+            yield each
+
+
+def _stream(module: nn.Module, device: torch.device) -> None:
+    own = [parameter for parameter in module._parameters.values() if parameter is not None]
+    if not own:
+        return
+    for parameter in own:
+        parameter.streamed_to = device  # type: ignore[attr-defined]
+    copies = _Copies(device)
+    module.register_forward_pre_hook(copies.put_in)
+    module.register_forward_hook(copies.take_out, always_call=True)
+
+
+@dataclass
+class _Copies:
+    """Of one module's parameters, on the device while it computes; autograd saves which they are."""
+
+    device: torch.device
+    originals: dict[str, Tensor] = field(default_factory=dict)
+    saving: saved_tensors_hooks | None = None
+
+    def put_in(self, module: nn.Module, _inputs: Any) -> None:
+        parameters: dict[str, Any] = module._parameters
+        self.originals = {name: each for name, each in parameters.items() if each is not None}
+        copies = {name: _copied(each, self.device) for name, each in self.originals.items()}
+        parameters |= copies
+        originals = {copies[name].untyped_storage()._cdata: each for name, each in self.originals.items()}
+        saving = saved_tensors_hooks(*_packing(originals, self.device))
+        try:
+            saving.__enter__()
+        except RuntimeError:  # within a function transform, which refuses such hooks
+            return
+        self.saving = saving
+
+    def take_out(self, module: nn.Module, _inputs: Any, _output: Any) -> None:
+        parameters: dict[str, Any] = module._parameters
+        parameters |= self.originals
+        self.originals = {}
+        if self.saving is not None:
+            self.saving.__exit__(None, None, None)
+            self.saving = None
+
+
+def _copied(parameter: Tensor, device: torch.device) -> Tensor:
+    # Also where it is there already: so a processor does what a card does.
+    return parameter.to(device, copy=True)
+
+
+@dataclass(frozen=True)
+class _View:
+    """How autograd saved a copy: which parameter's, and in which order, as that of a transposed matrix."""
+
+    of: Tensor
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+    def on(self, device: torch.device) -> Tensor:
+        return _copied(self.of.detach(), device).as_strided(self.size, self.stride, self.offset)
+
+
+def _packing(originals: dict[int, Tensor], device: torch.device) -> tuple[Pack, Unpack]:
+    """What autograd does with a tensor to save, and to read it; those that are no copies as it was to do."""
+    pack_other, unpack_other = _present_hooks()
+
+    def pack(tensor: Tensor) -> Any:
+        original = originals.get(tensor.untyped_storage()._cdata)
+        if original is None or original.dtype != tensor.dtype:
+            return pack_other(tensor)
+        return _View(original, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()))
+
+    def unpack(packed: Any) -> Tensor:
+        return packed.on(device) if isinstance(packed, _View) else unpack_other(packed)
+
+    return pack, unpack
+
+
+def _present_hooks() -> tuple[Pack, Unpack]:
+    """Those of an outer block of `saved_tensors_hooks`, of which torch itself applies the innermost alone."""
+    autograd: Any = torch._C._autograd
+    present: tuple[Pack, Unpack] | None = autograd._top_saved_tensors_default_hooks(True)
+    return present or (torch.Tensor.detach, lambda packed: packed)

@@ -1,0 +1,188 @@
+"""Weights that are elsewhere until they are needed: the same numbers, with few of them on the device."""
+
+import json
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward
+from isoloss.curvature.stopping import Stopping
+from isoloss.errors import BadInput
+from isoloss.measurements.measured_models import measure_each
+from isoloss.measurements.models_on_text import load_together, sampled_batches
+from isoloss.measurements.on_sentences import quantity_names
+from isoloss.measurements.prediction import MaskedTokens, NextToken
+from isoloss.models import streamed_weights
+from isoloss.models.streamed_weights import stream_offloaded_weights, stream_weights
+from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
+from isoloss.progress import silent
+from tiny_models import far_from_the_start
+
+TOKENS = 11
+SENTENCES = [[3, 4, 5, 6], [5, 6, 7], [8, 9, 3, 4], [4, 5, 6, 7, 8]]
+BATCH = next_token_batch(SENTENCES, 0)
+ENDS = {"bos_token_id": 1, "eos_token_id": 2}
+LAYERS = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+CPU = torch.device("cpu")
+NEED_MORE = ("relative_critical_sharpness", "local_learning_coefficient")
+"""A second model, and minutes."""
+
+
+def gpt2():
+    return GPT2LMHeadModel(
+        GPT2Config(vocab_size=TOKENS, n_embd=16, n_layer=2, n_head=2, n_positions=32, **ENDS)
+    )
+
+
+def llama():
+    return LlamaForCausalLM(LlamaConfig(vocab_size=TOKENS, **LAYERS, **ENDS))
+
+
+def bert():
+    return BertForMaskedLM(BertConfig(vocab_size=TOKENS, max_position_embeddings=32, **LAYERS))
+
+
+def built(kind):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return far_from_the_start(kind().eval())
+
+
+def trace(model):
+    return fisher_trace(model, [BATCH], PretrainedCausal(), seed=0)
+
+
+@pytest.mark.parametrize("kind", [gpt2, bert])
+def test_every_quantity_of_streamed_weights_is_that_of_weights_in_place(kind, tmp_path):
+    built(kind).save_pretrained(tmp_path / "model")
+    (tmp_path / "ids.jsonl").write_text("\n".join(json.dumps(ids) for ids in 4 * SENTENCES))
+    prediction = MaskedTokens(token=2) if kind is bert else NextToken()
+    found = []
+    for streamed in (False, True):
+        models = load_together([str(tmp_path / "model")], prediction, torch.float64, "cpu", streamed=streamed)
+        batches = sampled_batches(models, prediction, tmp_path / "ids.jsonl", 0)
+        names = [name for name in quantity_names() if name not in NEED_MORE]
+        found.append(measure_each(names, models, batches, Stopping(sentences=12), {}, silent, 1 << 30))
+    for here, elsewhere in zip(*found, strict=True):
+        for one, other in zip(here.records, elsewhere.records, strict=True):
+            assert one.quantity == other.quantity
+            assert other.value == pytest.approx(one.value, rel=1e-9, abs=1e-12), one.quantity
+
+
+@pytest.mark.parametrize("kind", [gpt2, llama])
+def test_few_copies_are_held_at_a_time(kind, monkeypatch):
+    model, held, most = built(kind), 0, 0
+
+    class Copy:
+        def __init__(self, size):
+            nonlocal held, most
+            self.size = size
+            held += size
+            most = max(most, held)
+
+        def __del__(self):
+            nonlocal held
+            held -= self.size
+
+    def copied(parameter, device):
+        copy = parameter.to(device, copy=True)
+        copy.untyped_storage().counted = Copy(parameter.numel())
+        return copy
+
+    monkeypatch.setattr(streamed_weights, "_copied", copied)
+    stream_weights(model, "cpu")
+    assert trace(model).estimate.value == trace(built(kind)).estimate.value
+    largest = max(sum(p.numel() for p in m.parameters(recurse=False)) for m in model.modules())
+    assert largest <= most <= 2 * largest < sum(p.numel() for p in model.parameters())
+    assert held == 0
+
+
+def offloaded_by_accelerate(kind, folder):
+    """By `cpu_offload`, or from a folder to disk, with one module in place."""
+    accelerate = pytest.importorskip("accelerate")
+    if folder is None:
+        return accelerate.cpu_offload(built(kind), execution_device=CPU)
+    model = built(kind)
+    first, *others = [name for name, _ in model.base_model.named_children()]
+    prefix = model.base_model_prefix
+    places = {f"{prefix}.{name}": "disk" for name in others} | {f"{prefix}.{first}": "cpu", "lm_head": "disk"}
+    return accelerate.dispatch_model(model, places, main_device="cpu", offload_dir=str(folder))
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("kind", [gpt2, llama])
+def test_what_accelerate_has_offloaded_is_measured_like_all_in_place(kind, on_disk, tmp_path):
+    model = offloaded_by_accelerate(kind, tmp_path if on_disk else None)
+    with pytest.raises(BadInput, match="is offloaded to the processor or to disk by accelerate, where no"):
+        trace(model)
+    stream_offloaded_weights(model)
+    found, expected = trace(model), trace(built(kind))
+    assert found.estimate == expected.estimate
+    assert found.ways == expected.ways
+    assert found.parameters == expected.parameters
+    assert model.num_parameters() == built(kind).num_parameters()
+
+
+def test_frozen_weights_stay_frozen_and_tied_ones_tied():
+    accelerate = pytest.importorskip("accelerate")
+    model = built(gpt2)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("attn" in name)
+    accelerate.cpu_offload(model, execution_device=CPU)
+    stream_offloaded_weights(model)
+    assert {name for name, p in model.named_parameters() if p.requires_grad} == {
+        name for name, _ in model.named_parameters() if "attn" in name
+    }
+    assert model.lm_head.weight is model.transformer.wte.weight
+
+
+def test_of_a_model_in_place_nothing_is_offloaded():
+    with pytest.raises(BadInput, match="nothing of this model is offloaded"):
+        stream_offloaded_weights(built(gpt2))
+
+
+def test_what_a_pass_keeps_does_not_count_the_weights():
+    model = built(gpt2)
+    in_place = bytes_kept_for_backward(model, PretrainedCausal(), BATCH)
+    stream_weights(model, "cpu")
+    assert bytes_kept_for_backward(model, PretrainedCausal(), BATCH) == in_place
+
+
+def test_gradients_of_a_training_step_and_of_its_derivative_are_those_in_place():
+    grads = []
+    for place in (lambda model: None, partial(stream_weights, device="cpu")):
+        model = built(llama).double()
+        place(model)
+        model.set_attn_implementation("eager")  # others have no derivative of their derivative
+        parameters = list(model.parameters())
+        loss = PretrainedCausal().logits(model, BATCH).square().mean()
+        first = torch.autograd.grad(loss, parameters, create_graph=True)
+        second = torch.autograd.grad(sum(each.square().sum() for each in first), parameters)
+        grads.append([*first, *second])
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_a_forward_pass_that_fails_leaves_the_weights_in_place():
+    class Fails(nn.Linear):
+        def forward(self, x):
+            raise ValueError("as it is")
+
+    layer = Fails(2, 2)
+    weight = layer.weight
+    stream_weights(layer, "cpu")
+    with pytest.raises(ValueError, match="as it is"):
+        layer(torch.ones(1, 2))
+    assert layer.weight is weight
+    assert torch._C._autograd._top_saved_tensors_default_hooks(True) is None
