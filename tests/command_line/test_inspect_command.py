@@ -127,12 +127,19 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     assert "--memory must be above 0 and at most 1,000,000 gibibytes, not nan" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("changed", [{"vocab_size": 10**13}, {"num_hidden_layers": 10**7}])
-def test_a_configuration_larger_than_any_model_is_refused(folders, tmp_path, capsys, changed):
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"vocab_size": 10**13}, "more than any published model has"),
+        ({"num_hidden_layers": 10**7}, "more than any published model has"),
+        ({"num_hidden_layers": 0}, "is a model without layers, by its num_hidden_layers"),
+    ],
+)
+def test_a_configuration_that_is_no_models_is_refused(folders, tmp_path, capsys, changed, says):
     config = json.loads((folders / "bert" / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, **changed}))
     assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 2
-    assert "more than any published model has" in capsys.readouterr().err
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

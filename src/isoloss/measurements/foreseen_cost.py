@@ -25,7 +25,12 @@ from isoloss.measurements.models_on_text import build_predicting, configuration_
 from isoloss.measurements.prediction import Prediction
 from isoloss.measurements.sampled_batches import FIRST_SENTENCES, SENTENCES_A_BATCH, random_batch
 from isoloss.models.hub import quiet, refusing
-from isoloss.models.loading import LanguageObjective, longest_sentence, number_of_tokens
+from isoloss.models.loading import (
+    LanguageObjective,
+    longest_sentence,
+    number_of_tokens,
+    refuse_without_layers,
+)
 from isoloss.models.stored_weights import HALVES
 from isoloss.objectives.batch import Batch
 from isoloss.progress import Progress, silent
@@ -75,6 +80,7 @@ def foreseen_cost(
     config = configuration_of(name, prediction)
     with refusing("language model", name):
         prediction.model_class._model_mapping[type(config)]  # imports its module
+        refuse_without_layers(name, config)
     process = _process_bytes() if device == "cpu" else 0
     limit = free_memory(torch.device(device)) + process if budget is None else budget
     stored = getattr(config, "dtype", None)

@@ -177,7 +177,8 @@ def price(language: Language, task: Task, sentences: int = PRICED_SENTENCES, see
     settings: dict[str, Setting] = {"task": task.name, "given": context.seen}
     if kinds**context.length <= ENUMERATED:
         value, counted = _over_all(context, kinds)
-        return Record("price", value, "nats", None, counted, settings=settings)
+        # A divergence is not negative, though rounding may make it so where it is zero.
+        return Record("price", max(value, 0.0), "nats", None, counted, settings=settings)
     drawn = language.sample(sentences, torch.Generator().manual_seed(derived_seed(seed, "price")))
     estimate = sample_mean(_divergences(context, context.kinds[drawn.ids]))
     return estimate.record("price", "nats", seed, settings=settings)

@@ -131,8 +131,7 @@ def load_model(
     settings = {"dtype": dtype, "output_loading_info": True}
     settings |= {"ignore_mismatched_sizes": True}  # refused below, naming them
     with refusing(kind, folder), quiet(), bounded(folder):
-        if getattr(config.get_text_config(), "num_hidden_layers", 1) < 1:
-            raise BadInput(f"{folder} is a model without layers, by its num_hidden_layers; {MEND}")
+        refuse_without_layers(folder, config)
         model, found = model_class.from_pretrained(
             folder, config=config, local_files_only=is_here, **settings
         )
@@ -150,6 +149,12 @@ def load_model(
     with_experts_apart(model)
     loaded: PreTrainedModel = model.eval()
     return loaded
+
+
+def refuse_without_layers(folder: str, config: Any) -> None:
+    """Raise BadInput if the configuration says that the model in `folder` has no layers."""
+    if getattr(config.get_text_config(), "num_hidden_layers", 1) < 1:
+        raise BadInput(f"{folder} is a model without layers, by its num_hidden_layers; {MEND}")
 
 
 def _leave_to_adapter(name: str, base: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
