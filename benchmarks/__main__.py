@@ -19,6 +19,7 @@ NAMES = (
     "sensitivity",
     "trace_race",
     "spectrum",
+    "learning_coefficient",
     "enlarge",
     "corpora",
 )

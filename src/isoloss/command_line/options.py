@@ -66,7 +66,7 @@ def refuse_existing(path: Path) -> None:
 def refuse_unusable_text(options: "FlatnessOptions | SensitivityOptions") -> None:
     """Raise BadInput for what a text, its masks and the machine cannot be, before torch is imported."""
     refuse_unknown_device(options.device)
-    if options.offload and options.device == "cpu":
+    if options.offload and options.device.startswith("cpu"):
         raise BadInput("--offload keeps the weights in the processor's memory, where --device cpu has them")
     _refuse_several_sources(options.text, options.token_ids, options.dataset)
     usable_seed(options.seed)
