@@ -9,6 +9,7 @@ from torch import nn
 from transformers import FalconConfig, FalconForCausalLM
 from unusual_models import (
     BiasOfPairs,
+    Copied,
     InPlace,
     LookedAtElsewhere,
     LooseParameters,
@@ -99,6 +100,7 @@ BATCHES = [batch_of(3, 4, 1), batch_of(4, 4, 2), batch_of(2, 3, 3), batch_of(1, 
     ("build", "slow"),
     [
         (LookedAtElsewhere, set()),
+        (Copied, {"turned.weight", "turned.bias"}),
         (UnknownUse, {"layer.weight"}),
         (ModuleOfTwo, {"first.weight"}),
         (InPlace, set()),

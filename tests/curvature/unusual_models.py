@@ -46,6 +46,19 @@ class LookedAtElsewhere(Model):
         return self.output(hidden + 0.3 * nn.functional.embedding(ids, self.layer.weight))
 
 
+class Copied(Model):
+    """A matrix and a gain of which copies are used, and others that are used as complex numbers."""
+
+    def __init__(self):
+        super().__init__(layer=lambda: nn.Linear(4, 4, bias=False), turned=lambda: nn.Linear(4, 4))
+        self.gain = nn.Parameter(torch.tensor([0.5, 1.0, -2.0, 1.5], dtype=torch.float64))
+
+    def inner(self, x):
+        x = x @ self.layer.weight.to(x, copy=True) * self.gain.to(x, copy=True)
+        of_complex = (1 + 2j) * x.to(torch.complex128) @ self.turned.weight.to(torch.complex128)
+        return (of_complex * self.turned.bias.to(torch.complex128)).real
+
+
 class UnknownUse(Model):
     """The same weight in a layer and in a module that is not a layer."""
 

@@ -186,3 +186,45 @@ def test_a_forward_pass_that_fails_leaves_the_weights_in_place():
         layer(torch.ones(1, 2))
     assert layer.weight is weight
     assert torch._C._autograd._top_saved_tensors_default_hooks(True) is None
+
+
+def test_a_model_streamed_twice_is_left_as_found():
+    layer = nn.Linear(2, 2)
+    weight = layer.weight
+    for _ in range(2):
+        stream_weights(layer, "cpu")
+    layer(torch.ones(1, 2))
+    assert layer.weight is weight
+
+
+def test_a_pass_after_an_interrupted_one_is_like_any_other():
+    class Interrupted(nn.Linear):
+        def forward(self, x):
+            if x.sum() < 0:
+                raise KeyboardInterrupt
+            return super().forward(x)
+
+    layer = Interrupted(2, 2)
+    weight, expected = layer.weight, layer(torch.ones(1, 2))
+    stream_weights(layer, "cpu")
+    with pytest.raises(KeyboardInterrupt):
+        layer(-torch.ones(1, 2))
+    assert torch.equal(layer(torch.ones(1, 2)), expected)
+    assert layer.weight is weight
+    assert torch._C._autograd._top_saved_tensors_default_hooks(True) is None
+
+
+def test_quantised_weights_are_refused():
+    layer = nn.Linear(2, 2)
+    layer.weight = nn.Parameter(torch.ones(2, 2, dtype=torch.int8), requires_grad=False)
+    with pytest.raises(BadInput, match="weight is quantised, and cannot be kept off the device"):
+        stream_weights(layer, "cpu")
+
+
+def test_buffers_that_accelerate_offloads_come_back():
+    accelerate = pytest.importorskip("accelerate")
+    model = built(bert)
+    expected = model(torch.tensor([[3, 4, 5]])).logits
+    accelerate.cpu_offload(model, execution_device=CPU, offload_buffers=True)
+    stream_offloaded_weights(model)
+    assert torch.equal(model(torch.tensor([[3, 4, 5]])).logits, expected)

@@ -118,7 +118,7 @@ def fisher_diagonal(
             ):
                 for name, gradient in gradients.items():
                     squares = gradient.detach().reshape(len(gradient), -1).double().square()
-                    blocks[name].index_add_(0, block_of[predictions], squares)
+                    blocks[name].index_add_(0, block_of[predictions].to(squares.device), squares)
     return FisherDiagonal(blocks, block_of_sentence.bincount())
 
 
@@ -196,7 +196,7 @@ def unit_trace(
                 for name, gradient in gradients.items():
                     along = unit_products(weights[name], gradient)
                     units[name] = along.shape[1]
-                    values[sentences] += along.square().sum(1)
+                    values[sentences] += along.square().sum(1).to(values.device)
             found.append((values / counts).cpu())
             progress("trace relative to units", sum(map(len, found)), n)
     return UnitTrace(torch.cat(found), sum(units.values()))

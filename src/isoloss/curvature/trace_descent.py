@@ -147,7 +147,8 @@ def fisher_trace_gradient(
         refuse_non_finite(logits, sentence, first_sentence + number)
         place, predictions = torch.tensor([first_sentence + number]), torch.tensor([len(sentence.rows)])
         bits = sign_bits(place, predictions, logits.shape[1], seed)
-        total = total.to(sentence.rows.device) + directional_trace_gradient(model, objective, sentence, bits)
+        of_sentence = directional_trace_gradient(model, objective, sentence, bits)
+        total = total.to(of_sentence.device) + of_sentence
     return total / len(batch)
 
 

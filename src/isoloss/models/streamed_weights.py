@@ -7,6 +7,7 @@ inference, every weight remains a parameter with gradients, and the backward pas
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,9 @@ def stream_weights(model: nn.Module, device: torch.device | str) -> None:
     Copies of a module's own parameters are on the device during its forward pass, and again when its
     backward pass needs them: beside activations, the largest module's weights. A derivative of a derivative
     (as of the Hessian) and torch's function transforms hold all copies until they are done. Inputs are to be
-    on the device.
+    on the device. Called again, it moves the model to compute on another device.
+
+    Raises BadInput for weights that bitsandbytes has quantised, of which there are no such copies.
 
     >>> layer, x = nn.Linear(2, 2), torch.ones(1, 2)
     >>> before = layer(x)
@@ -32,6 +35,9 @@ def stream_weights(model: nn.Module, device: torch.device | str) -> None:
     >>> torch.equal(layer(x), before)
     True
     """
+    for name, parameter in model.named_parameters():
+        if not parameter.is_floating_point() or hasattr(parameter, "quant_state"):
+            raise BadInput(f"{name} is quantised, and cannot be kept off the device; load it there")
     for module in model.modules():
         for name, buffer in list(module.named_buffers(recurse=False)):
             module._buffers[name] = buffer.to(device)
@@ -43,13 +49,21 @@ def stream_offloaded_weights(model: nn.Module) -> None:
 
     Modules that it keeps on a device stay there. The offloaded ones are computed where they were, but their
     weights are parameters again, in the processor's memory, also those that were on disk. Raises BadInput for
-    a model of which nothing is offloaded.
+    a model of which nothing is offloaded, or whole layers at once (`preload_module_classes`).
     """
     placed: dict[tuple[int, torch.Size], nn.Parameter] = {}
     found = False
     for module in model.modules():
         for hook in _offloading(module):
+            if hook.place_submodules:
+                raise BadInput(
+                    f"{type(module).__name__} is offloaded as a whole; dispatch the model without "
+                    "preload_module_classes"
+                )
             found, hook.offload = True, False
+            for name, buffer in list(module._buffers.items()):
+                if buffer is not None and buffer.is_meta:
+                    module._buffers[name] = hook.weights_map[name].to(hook.execution_device)
             for name, parameter in module._parameters.items():
                 if parameter is not None and parameter.is_meta:
                     value = hook.weights_map[name]
@@ -78,9 +92,18 @@ def _stream(module: nn.Module, device: torch.device) -> None:
         return
     for parameter in own:
         parameter.streamed_to = device  # type: ignore[attr-defined]
+    known = next((each for each in map(_copies_of, module._forward_pre_hooks.values()) if each), None)
+    if known is not None:
+        known.device = device
+        return
     copies = _Copies(device)
     module.register_forward_pre_hook(copies.put_in)
     module.register_forward_hook(copies.take_out, always_call=True)
+
+
+def _copies_of(hook: Any) -> "_Copies | None":
+    copies: object = getattr(hook, "__self__", None)
+    return copies if isinstance(copies, _Copies) else None
 
 
 @dataclass
@@ -92,19 +115,24 @@ class _Copies:
     saving: saved_tensors_hooks | None = None
 
     def put_in(self, module: nn.Module, _inputs: Any) -> None:
+        if self.originals:  # the pass before was interrupted
+            self.take_out(module)
         parameters: dict[str, Any] = module._parameters
         self.originals = {name: each for name, each in parameters.items() if each is not None}
         copies = {name: _copied(each, self.device) for name, each in self.originals.items()}
         parameters |= copies
-        originals = {copies[name].untyped_storage()._cdata: each for name, each in self.originals.items()}
-        saving = saved_tensors_hooks(*_packing(originals, self.device))
+        known = {
+            copies[name].untyped_storage()._cdata: (ref(copies[name]), each)
+            for name, each in self.originals.items()
+        }
+        saving = saved_tensors_hooks(*_packing(known, self.device))
         try:
             saving.__enter__()
         except RuntimeError:  # within a function transform, which refuses such hooks
             return
         self.saving = saving
 
-    def take_out(self, module: nn.Module, _inputs: Any, _output: Any) -> None:
+    def take_out(self, module: nn.Module, *_: Any) -> None:
         parameters: dict[str, Any] = module._parameters
         parameters |= self.originals
         self.originals = {}
@@ -131,13 +159,18 @@ class _View:
         return _copied(self.of.detach(), device).as_strided(self.size, self.stride, self.offset)
 
 
-def _packing(originals: dict[int, Tensor], device: torch.device) -> tuple[Pack, Unpack]:
-    """What autograd does with a tensor to save, and to read it; those that are no copies as it was to do."""
+def _packing(
+    known: dict[int, tuple[ReferenceType[Tensor], Tensor]], device: torch.device
+) -> tuple[Pack, Unpack]:
+    """What autograd does with a tensor to save, and to read it; those that are no copies as it was to do.
+
+    `known` has each copy, and of what, by its storage, which is another's once the copy is gone.
+    """
     pack_other, unpack_other = _present_hooks()
 
     def pack(tensor: Tensor) -> Any:
-        original = originals.get(tensor.untyped_storage()._cdata)
-        if original is None or original.dtype != tensor.dtype:
+        copy, original = known.get(tensor.untyped_storage()._cdata, (None, None))
+        if copy is None or copy() is None or original is None or original.dtype != tensor.dtype:
             return pack_other(tensor)
         return _View(original, tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()))
 

@@ -158,11 +158,18 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
     except Exception as error:
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise
-        reason = first_line(error)
+        advice = (
+            "this is the model's own code, so try another precision, longer sentences, or another version of "
+            "transformers"
+        )
+        if any(hasattr(each, "streamed_to") for each in model.parameters()):
+            advice = (
+                "its layers may read each other's weights, which cannot be kept off the device: leave "
+                "--offload (or stream_weights) out"
+            )
         raise BadInput(
             f"{type(model).__name__} cannot be run forward and backward on a sentence of "
-            f"{sentence.input_ids.shape[1]} tokens: {reason}; this is the model's own code, so try "
-            "another precision, longer sentences, or another version of transformers"
+            f"{sentence.input_ids.shape[1]} tokens: {first_line(error)}; {advice}"
         ) from error
     if are_finite or not logits.isfinite().all():  # scores are named later, with their line
         return

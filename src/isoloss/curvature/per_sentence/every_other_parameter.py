@@ -57,7 +57,7 @@ def squared_norms_by_sentence(
     ):
         for name, gradient in gradients.items():
             squares = gradient.to(torch.promote_types(gradient.dtype, torch.float32)).square()
-            norms[name][sentences] = sums_by_sentence(squares)
+            norms[name][sentences] = sums_by_sentence(squares).to(norms[name].device)
     return norms
 
 

@@ -192,8 +192,7 @@ class ParameterUses:
         """
         found: list[tuple[Node, int]] = []
         for operation, operand in self.graph.parents.get(node, []):
-            is_copy = operation.name() == "ToCopyBackward0"
-            if is_copy or (dimensions == 1 and self._adds_a_constant(operation)):
+            if _is_real_copy(operation) or (dimensions == 1 and self._adds_a_constant(operation)):
                 found += self._read_by(operation, dimensions)
             else:
                 found.append((operation, operand))
@@ -231,6 +230,11 @@ class ParameterUses:
             node = above[0]
             if node in self.of_words:
                 return node
+
+
+def _is_real_copy(operation: Node) -> bool:
+    """Whether it copies to another precision or device; not to complex numbers, whose gradients are such."""
+    return operation.name() == "ToCopyBackward0" and not operation._input_metadata[0].dtype.is_complex
 
 
 def _counted_from_the_start(index: int, size: int) -> int:
