@@ -1,3 +1,5 @@
+import pickle
+import re
 from collections.abc import Iterable, Sequence
 
 import pytest
@@ -11,6 +13,7 @@ from isoloss.executors.job import (
     Outcome,
     RetriedWhileHeld,
     Schedule,
+    do,
     do_jobs,
     reports,
 )
@@ -173,3 +176,15 @@ def test_nothing_to_do_and_two_of_one_name() -> None:
     assert backend.stopped
     with pytest.raises(BadInput, match="one name"):
         Schedule([job("a"), job("a")])
+
+
+def fails(progress: Progress) -> Sequence[str]:
+    raise ZeroDivisionError("by nothing")
+
+
+def test_an_error_in_a_users_own_code_names_its_line() -> None:
+    failure = do("own", pickle.dumps(fails), silent).failure
+    assert failure is not None
+    assert re.fullmatch(
+        r".*test_job\.py, line \d+ failed: ZeroDivisionError: by nothing; mend it and run again", failure
+    )

@@ -90,5 +90,5 @@ class Unsaid(RootFisherQuantity):
 def test_a_quantity_makes_no_column_that_it_did_not_tell_of() -> None:
     record = Record("sum_root_fisher", 8.0, "", 0.5, 99)
     assert tuple(named_as_planned(RootFisherQuantity(8, 0), [record])) == ("root_fisher", "root_fisher_error")
-    with pytest.raises(TypeError, match="Unsaid calls columns"):
+    with pytest.raises(BadInput, match="Unsaid calls columns"):
         named_as_planned(Unsaid(8, 0), [record])

@@ -201,6 +201,22 @@ def edited(old: str, new: str) -> str:
             ),
             r"a panel of attribute fails: AttributeError: .*'nonsense'; mend it and try again",
         ),
+        ("index.py", WEIGHT_DECAY, r"index\.py would have the page index\.html, which a site has; rename"),
+        (
+            "kind.py",
+            edited("claimed=below(0.0),", "claimed=below(0.0), kind='premisse',"),
+            r"kind\.py, line \d+: the kind of the claim \S+ is one of .*'premise', .* not 'premisse'",
+        ),
+        (
+            "unit.py",
+            edited('unit="doublings"', "unit=None"),
+            r"unit\.py, line \d+: the unit of the claim decay-is-flatter is a text",
+        ),
+        (
+            "drawn.py",
+            edited('over_steps(KL, TRACE, ACCURACY, by=Colour("rule", "weight decay"))', "()"),
+            r"drawn\.py, line \d+: panels of \S+ is a function from a table to panels, not \(\)",
+        ),
         (
             "none.py",
             edited("return Experiment(", "Experiment("),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.languages import ReadyLanguage
@@ -104,6 +105,38 @@ def test_a_run_that_goes_on_from_another_says_which(tmp_path: Path) -> None:
     after = replace(origin, seed=901, continues=Continued(origin, 2))
     store_plan(after, RECURSIVE, tmp_path)
     assert plan_of(after, tmp_path)["continues"] == {"run": origin.digest[:16], "step": 2}
+
+
+def test_a_run_goes_on_from_a_checkpoint_that_there_is() -> None:
+    with pytest.raises(BadInput, match=r"cannot continue run from step 3, at which that has no checkpoint"):
+        replace(run(), seed=901, continues=Continued(run(), 3))
+
+
+def test_two_quantities_have_no_column_in_common_at_one_step() -> None:
+    other = replace(LOSS, sentences=9)
+    with pytest.raises(BadInput, match=r"two quantities of the run run have the column loss at step 4"):
+        run(MeasuredAt(LOSS, (2, 4)), MeasuredAt(other, (4,)))
+    apart = run(MeasuredAt(LOSS, (2,)), MeasuredAt(other, (4,)), MeasuredAt(LOSS, (2,)))
+    assert len(apart.measured) == 3
+
+
+@pytest.mark.parametrize("name", ["seed", "step", "loss", "checkpoint"])
+def test_a_label_is_no_other_columns(name: str) -> None:
+    with pytest.raises(BadInput, match=f"the run run has a label {name} and a column"):
+        replace(run(MeasuredAt(LOSS, (4,))), labels=((name, 1),))
+
+
+@pytest.mark.parametrize("labels", [{"rule": "x"}, ("rule", "x"), (("rule", "x", 1),)])
+def test_labels_are_pairs(labels: object) -> None:
+    with pytest.raises(BadInput, match="labels of the run run must be a tuple of names and values"):
+        replace(run(), labels=labels)
+
+
+@pytest.mark.parametrize("changed", [{"seed": 11.0}, {"seed": "11"}, {"batch_size": 17.0}, {"steps": True}])
+def test_numbers_of_a_run_are_whole(changed: dict[str, object]) -> None:
+    (name,) = changed
+    with pytest.raises(BadInput, match=f"{name} of a run is a whole number, not"):
+        replace(run(), **changed)
 
 
 @pytest.mark.parametrize("file", ["plan.json", "language.pcfg"])

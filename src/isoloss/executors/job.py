@@ -6,6 +6,8 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from sysconfig import get_path
 from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput, FolderHeld, IsolossError
@@ -83,8 +85,26 @@ def do(job: str, pickled: bytes, progress: Progress) -> Ended:
         return Ended(job, tuple(work(progress)))
     except IsolossError as error:
         return Ended(job, failure=str(error))
-    except Exception:
+    except Exception as error:
+        if place := _users_line(error):
+            why = f"{type(error).__name__}: {last_line(error)}"
+            return Ended(job, failure=f"{place} failed: {why}; mend it and run again")
         return Ended(job, failure="an unexpected error, please report it:\n" + traceback.format_exc())
+
+
+INSTALLED = tuple(
+    {str(Path(__file__).parents[1]), *(get_path(name) for name in ("stdlib", "purelib", "platlib"))}
+)
+"""Folders of the library, of Python, and of what is installed."""
+
+
+def _users_line(error: Exception) -> str:
+    """The last line of a file of the user's own that the error went through; empty without one."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [
+        each for each in frames if Path(each.filename).is_file() and not each.filename.startswith(INSTALLED)
+    ]
+    return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""
 
 
 def stage(task: str, message: str) -> str:

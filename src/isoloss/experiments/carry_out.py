@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.device import denormals_flushed
-from isoloss.errors import Damaged, IsolossError
+from isoloss.errors import BadInput, Damaged, IsolossError
 from isoloss.experiments.planned_run import PlannedRun, Weights, drawn, quantity_digest, weights_setting
 from isoloss.experiments.stored_plan import store_plan
 from isoloss.files import only_process_in, write_atomically
@@ -242,6 +242,11 @@ def _measure_missing(
             )
         subject = Subject(digest[:16], run.objective, _settings(run, wanted), language, folder, seed=run.seed)
         found = quantity.measure(model, sets[quantity], subject, _within(progress, share, step))
+        if not found.records or any(each.settings.get("step") != step for each in found.records):
+            raise BadInput(
+                f"{type(quantity).__name__} gives no records of step {step:,} of {run.name}; let measure "
+                "return what subject.record makes"
+            )
         _stored(run, step, output).write(_name(run, wanted), found.records, found.arrays)
     return damaged
 

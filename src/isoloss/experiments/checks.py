@@ -134,7 +134,11 @@ def refuse_what_decides_nothing(experiment: Experiment) -> None:
         )
     made_up = MadeUpRuns(experiment)
     draws = _Draws(made_up)
-    asked = [claim for claim in _reading_accuracy(experiment, made_up) if claim.role == "effect"]
+    asked = [
+        claim
+        for claim in _reading_accuracy(experiment, made_up)
+        if claim.role == "effect" and not _depends_on_the_level(claim, made_up)
+    ]
     for claim in _draw_on(draws, asked, begun=0):
         raise BadInput(
             f"the claim {claim.name} of {experiment.name} decides nothing: {draws.range_of(claim).fault}; "
@@ -186,6 +190,28 @@ def _reading_accuracy(experiment: Experiment, made_up: MadeUpRuns) -> list[Claim
     ]
 
 
+MOVED = (-0.75, 0.0, 0.19)
+"""By how much accuracies are moved: to where nearly nothing is learnt, and nearly everything."""
+
+
+def _depends_on_the_level(claim: Claim, made_up: MadeUpRuns) -> bool:
+    """Whether the claim holds at one level of accuracy and not at another, as of a mean accuracy.
+
+    Accuracies are made up around a single level, at which such a claim cannot be both.
+    """
+    without, having = (made_up.frames(world, 0, 0) for world in (None, World.FLATNESS))
+    holds = set()
+    for by in MOVED:
+        moved = [
+            run.with_columns(
+                (pl.col(name) + by).clip(0.01, 1.0) for name in run.columns if name not in known.columns
+            )
+            for run, known in zip(having, without, strict=True)
+        ]
+        holds.add(claim.claimed.low < _value(claim, moved) < claim.claimed.high)
+    return len(holds) > 1
+
+
 def _means(values: list[float]) -> tuple[float, ...]:
     """Over consecutive experiments that share what labels add."""
     alike = [values[first : first + ALIKE] for first in range(0, len(values), ALIKE)]
@@ -212,6 +238,11 @@ def refuse_misspelt_names(experiment: Experiment) -> None:
         return
     rows = {name for run in experiment.runs for name in (run.name, *dict(run.labels).values())}
     judged = table.filter(pl.col("saturated")).partition_by("run", maintain_order=True)
+    if experiment.claims and not judged:
+        raise BadInput(
+            f"{experiment.name} has claims and measures nothing at a step to judge them on; let a checkpoint "
+            "that is measured come after saturated_from"
+        )
     for claim in experiment.claims if judged else ():
         asker = f"the claim {claim.name} of {experiment.name}"
         _refuse_what_is_not_there(asker, claim.statistic, table, rows)
@@ -227,6 +258,9 @@ def refuse_misspelt_names(experiment: Experiment) -> None:
         raise BadInput(
             f"panels of {experiment.name} returned {panels!r:.40}; let it return a tuple of panels"
         )
+    names = [panel.name for panel in panels]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise BadInput(f"two panels of {experiment.name} are called {twice}; name each for what it shows")
     for panel in panels:
         _refuse_what_it_lacks(panel, experiment)
 

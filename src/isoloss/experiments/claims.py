@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, get_args
 
 import polars as pl
 
@@ -111,6 +111,16 @@ class Claim:
         claimed: object = self.claimed
         if not isinstance(claimed, Region):
             raise BadInput(f"the claim {self.name} must claim a range, such as above(0.0), not {claimed!r}")
+        if self.kind not in get_args(Kind):
+            raise BadInput(f"the kind of the claim {self.name} is one of {get_args(Kind)}, not {self.kind!r}")
+        unit: object = self.unit
+        if not isinstance(unit, str):
+            raise BadInput(f"the unit of the claim {self.name} is a text, such as 'nats', not {unit!r}")
+        if not callable(self.statistic):
+            raise BadInput(
+                f"the statistic of the claim {self.name} is a function of the runs' tables, not "
+                f"{self.statistic!r}"
+            )
 
     @property
     def reading(self) -> "Reading":

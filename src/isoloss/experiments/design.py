@@ -92,6 +92,10 @@ class Design:
         return replace(made, runs=runs, registered=self.registered, pilot_seeds=scale.pilot_seeds)
 
 
+PAGES = ("index", "paper-and-here")
+"""Of a site, besides those of experiments."""
+
+
 def read_design(path: Path) -> Design:
     """The design in a user's Python file, which is imported under its own name, as its workers do.
 
@@ -196,6 +200,8 @@ def requested_designs(names: Sequence[str]) -> dict[str, Design]:
             design = read_design(Path(path))
             if (name := name_of(path)) in known:
                 raise BadInput(f"{path} would be called {name}, as a built-in experiment is; rename the file")
+            if name in PAGES:
+                raise BadInput(f"{path} would have the page {name}.html, which a site has; rename the file")
             chosen[name] = design
     return chosen
 

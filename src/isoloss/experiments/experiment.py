@@ -137,6 +137,10 @@ class Experiment:
         if not isinstance(question, Question):
             known = ", ".join(f"Question.{each.name}" for each in Question)
             raise BadInput(f"question of {self.name} cannot be {question!r}; take one of {known}")
+        if not callable(self.panels):
+            raise BadInput(
+                f"panels of {self.name} is a function from a table to panels, not {self.panels!r:.60}"
+            )
         if overlap := {run.first_seed for run in self.runs} & set(self.pilot_seeds):
             raise BadInput(
                 f"{self.name}: seeds {sorted(overlap)} chose the scale and cannot be reported; take others"

@@ -20,6 +20,7 @@ from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import Architecture, parameter_count
 from isoloss.pretraining.polishing import Polished
 
+PACKAGE = __name__.partition(".")[0]
 FALL_OF_TRACE, FALL_OF_KL = (0.98, 0.08), (0.61, 0.24)
 """Halvings for each doubling of steps, mean and standard deviation over runs, as in the ten
 shipped runs of Figure 1 at laptop scale, from saturation on."""
@@ -130,12 +131,17 @@ class _Planned:
 
     @cached_property
     def drawn(self) -> dict[str, MeasuredAt]:
-        """The other columns, but for those of damaged or fine-tuned models, which are left out."""
+        """The other columns, but for those of damaged or fine-tuned models and of a user's own quantities.
+
+        They are left out: what the latter would be, nobody but the user knows.
+        """
         named = {name: name.removeprefix("raw_") for name in self.columns if name not in self.constants}
         return {
             name: self.columns[name]
             for name, plain in named.items()
-            if not plain.startswith("kl_") and not plain.endswith(("_kl", "_steps"))
+            if not plain.startswith("kl_")
+            and not plain.endswith(("_kl", "_steps"))
+            and type(self.columns[name].quantity).__module__.startswith(f"{PACKAGE}.")
         }
 
     def _constant(self, name: str) -> object:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -94,10 +95,10 @@ def measured_at(steps: tuple[int, ...], *quantities: Quantity) -> tuple[Measured
 
 
 def named_as_planned(quantity: Quantity, records: Sequence[Record]) -> Columns:
-    """The records as columns. Raises TypeError if the quantity did not announce a column's name."""
+    """The records as columns. Raises BadInput if the quantity did not announce a column's name."""
     columns = quantity.columns(records)
     if unsaid := [name for name in columns if name not in quantity.column_names]:
-        raise TypeError(f"{type(quantity).__name__} calls columns {unsaid}; let its column_names say so")
+        raise BadInput(f"{type(quantity).__name__} calls columns {unsaid}; let its column_names say so")
     return columns
 
 
@@ -139,6 +140,10 @@ Labels = tuple[tuple[str, Setting], ...]
 """What distinguishes a run in its experiment's table and pictures: a width, a rule, a language."""
 
 
+OWN_COLUMNS = frozenset({"run", "seed", "step", "saturated", "complete", "folder"})
+"""Columns of every table, which no label may have the name of."""
+
+
 @dataclass(frozen=True)
 class Continued:
     """The checkpoint of another planned run from which a run starts."""
@@ -173,6 +178,14 @@ class PlannedRun:
 
     def __post_init__(self) -> None:
         _ = self.planned_specification  # rejects numbers that do not make a run
+        self._refuse_labels()
+        before = self.continues
+        if before is not None and before.step not in before.run.checkpoint_steps:
+            raise BadInput(
+                f"the run {self.name} cannot continue {before.run.name} from step {before.step}, at which "
+                f"that has no checkpoint; it has {before.run.checkpoint_steps}"
+            )
+        self._refuse_one_column_of_two()
         for measured in self.measured:
             if unknown := set(measured.steps) - set(self.checkpoint_steps):
                 raise BadInput(
@@ -185,6 +198,29 @@ class PlannedRun:
                     f"the run {self.name} keeps no average, so that its checkpoints hold the raw weights: "
                     'measure those that it keeps (weights="kept"), or give it an averaging_horizon'
                 )
+
+    def _refuse_one_column_of_two(self) -> None:
+        """Of estimates, which have a column of errors; what a model is, as its size, may be told twice."""
+        given: dict[tuple[str, int], Quantity] = {}
+        for measured in self.measured:
+            names = measured.column_names
+            for place in product((name for name in names if f"{name}_error" in names), measured.steps):
+                if given.setdefault(place, measured.quantity) != measured.quantity:
+                    raise BadInput(
+                        f"two quantities of the run {self.name} have the column {place[0]} at step "
+                        f"{place[1]}; let their column_names differ, or measure one of them"
+                    )
+
+    def _refuse_labels(self) -> None:
+        labels: object = self.labels
+        if not isinstance(labels, tuple) or not all(isinstance(x, tuple) and len(x) == 2 for x in labels):
+            raise BadInput(
+                f"labels of the run {self.name} must be a tuple of names and values, such as "
+                f'(("rule", "AdamW"),), not {labels!r}'
+            )
+        columns = {name for measured in self.measured for name in measured.column_names}
+        if taken := sorted(dict(self.labels).keys() & (OWN_COLUMNS | columns)):
+            raise BadInput(f"the run {self.name} has a label {taken[0]} and a column; call one otherwise")
 
     def _refuse_what_cannot_be_measured(self, quantity: Quantity) -> None:
         of_text = isinstance(self.language, CorpusPlan)

@@ -120,6 +120,10 @@ class PretrainingSpecification:
     averaging_horizon: int | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "seed"):
+            number: object = getattr(self, name)
+            if type(number) is not int:
+                raise BadInput(f"{name} of a run is a whole number, not {number!r}")
         if self.steps < 1 or self.batch_size < 1:
             raise BadInput(
                 f"a run needs at least one step and one sentence a batch, not {self.steps} and "

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from isoloss.errors import BadInput, Damaged, did_you_mean
+from isoloss.errors import BadInput, Damaged, IsolossError, did_you_mean
 from isoloss.files import is_temporary
 from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE, STEPS_FOLDER
 from isoloss.results.record import STRENGTHS, Record
@@ -186,7 +186,7 @@ def find_run(wanted: str, results: Path) -> StoredRun:
     """The requested run: a folder, the start of a folder's name below `results`, or an experiment's name.
 
     The latter consists of the experiment and the run, such as "figure-1 width-32-seed-1". Raises BadInput if
-    no run matches, or several do.
+    no run matches, or several do; IsolossError if none does where names of runs are damaged.
     """
     if _is_run(Path(wanted)):
         return stored_run(Path(wanted))
@@ -197,7 +197,8 @@ def find_run(wanted: str, results: Path) -> StoredRun:
         near = did_you_mean(wanted, [name for run in runs for name in (run.name, *full_names(run))])
         advice = near or f"; `isoloss runs {results}` lists them"
         damage = "".join(f"; {each}" for each in damaged_names(results_of(run.folder) for run in runs))
-        raise BadInput(f"no run below {results} is called {wanted!r}{advice}{damage}")
+        kind = IsolossError if damage else BadInput  # it may be there, under a name that is lost
+        raise kind(f"no run below {results} is called {wanted!r}{advice}{damage}")
     if len(meant) > 1:
         some = ", ".join(str(run.folder) for run in meant[:3])
         raise BadInput(f"{wanted!r} means {len(meant)} runs: {some}; give more of the name, or a folder")

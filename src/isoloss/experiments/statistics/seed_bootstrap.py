@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from itertools import chain, combinations_with_replacement
+from numbers import Real
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -139,11 +140,12 @@ class SeedBootstrap:
         >>> round(found.value, 3), round(found.standard_error, 3), found.n
         (2.0, 0.577, 3)
         """
-        value = float(statistic(self.runs)) if self.clusters else math.nan
+        statistic = _numbers_of(statistic)
+        value = statistic(self.runs) if self.clusters else math.nan
         if self.seeds < 2 or not math.isfinite(value):
             return Estimate(value, math.nan, self.seeds)
         everyone = range(self.seeds)
-        without = [float(statistic(self._of([*everyone[:left], *everyone[left + 1 :]]))) for left in everyone]
+        without = [statistic(self._of([*everyone[:left], *everyone[left + 1 :]])) for left in everyone]
         contributing = tuple(
             seed for seed in everyone if _differ(value, without[seed]) or self._changes_fewer(statistic, seed)
         )
@@ -192,6 +194,21 @@ class SeedBootstrap:
                 samples.append((*chain.from_iterable(drawn), *references))
             self._resampled[clusters] = resamples, tuple(samples)
         return self._resampled[clusters]
+
+
+def _numbers_of(statistic: Statistic) -> Statistic:
+    """The statistic. Raises BadInput where it returns something else than a number."""
+
+    def number(runs: Frames) -> float:
+        value: object = statistic(runs)
+        if not isinstance(value, Real):
+            raise BadInput(
+                f"a statistic returns {value!r} for some of the seeds; let it return a number, or nan where "
+                "they do not settle it"
+            )
+        return float(value)
+
+    return number
 
 
 def cluster_estimate(value: float, draws: Float[np.ndarray, " b"], resamples: Resamples) -> Estimate:
