@@ -18,6 +18,7 @@ from isoloss.experiments.carry_out import damaged_files, measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, drawn, quantity_digest
+from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
 from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
@@ -91,7 +92,8 @@ def test_a_changed_quantity_alone_is_measured_again(tmp_path: Path) -> None:
     log, output = tmp_path / "log", tmp_path / "out"
     carry_out_experiments([experiment(planned(1, log, 1.0))], output, in_turn)
     weights = {path: path.stat().st_mtime_ns for path in output.rglob(WEIGHTS_FILE)}
-    carry_out_experiments([experiment(planned(1, log, 1.0, 3.0))], output, in_turn)
+    asked = [experiment(planned(1, log, 1.0)), experiment(planned(1, log, 3.0), name="others")]
+    carry_out_experiments(asked, output, in_turn)
     assert log.read_text().splitlines() == ["1 at 2", "1 at 4", "3 at 2", "3 at 4"]
     assert {path: path.stat().st_mtime_ns for path in output.rglob(WEIGHTS_FILE)} == weights
 
@@ -171,9 +173,13 @@ def test_a_damaged_checkpoint_is_named_and_the_rest_is_measured(tmp_path: Path) 
     assert "000002" in result.outcome.notices[0].text
 
 
+OF_WIDTH_32 = PreLayerNormTransformer(laptop_shape(32))
+"""Other than the weights that a run is to start from."""
+
+
 def test_a_failing_run_does_not_sink_the_experiment(tmp_path: Path) -> None:
     log, output = tmp_path / "log", tmp_path / "out"
-    wrong = replace(planned(2, log, 1.0), continues=Continued(planned(1, log), 3))
+    wrong = replace(planned(2, log, 1.0), continues=Continued(planned(1, log), 2), architecture=OF_WIDTH_32)
     result = carry_out_experiments([experiment(planned(1, log, 1.0), wrong)], output, in_turn).experiments[0]
     assert [failure.job for failure in result.outcome.failures] == ["norms seed-2"]
     assert result.table["run"].unique().sort().to_list() == ["seed-1", "words"]

@@ -185,7 +185,6 @@ class PlannedRun:
                 f"the run {self.name} cannot continue {before.run.name} from step {before.step}, at which "
                 f"that has no checkpoint; it has {before.run.checkpoint_steps}"
             )
-        self._refuse_one_column_of_two()
         for measured in self.measured:
             if unknown := set(measured.steps) - set(self.checkpoint_steps):
                 raise BadInput(
@@ -199,8 +198,11 @@ class PlannedRun:
                     'measure those that it keeps (weights="kept"), or give it an averaging_horizon'
                 )
 
-    def _refuse_one_column_of_two(self) -> None:
-        """Of estimates, which have a column of errors; what a model is, as its size, may be told twice."""
+    def refuse_one_column_of_two(self) -> None:
+        """Raise BadInput if two quantities give one column at a step, of which a table would have the last.
+
+        Of estimates, which have a column of errors; what a model is, as its size, may be told twice.
+        """
         given: dict[tuple[str, int], Quantity] = {}
         for measured in self.measured:
             names = measured.column_names
