@@ -64,9 +64,9 @@ FINDINGS = (
         "flatten-polish",
         ("flatter-is-no-better", "rounding-harms-the-sharper"),
         ("No", "Yes"),
-        "**Flatness alone does not raise accuracy; it makes models robust to rounding**: among models made "
-        "flatter or sharper, then trained towards equal KL ({counted} starts reached it), accuracy changes "
-        "by {0}, while the KL that 6-bit weights cost rises by {1}",
+        "**Flatness alone raises robustness to rounding, not accuracy**: among masked models "
+        "made flatter or sharper, then trained towards equal KL ({counted} starts reached it), accuracy "
+        "changes by {0}, while the KL that 6-bit weights cost rises by {1}",
         "What flatness alone does",
         (
             "Does accuracy rise by half a point as the trace of the Hessian halves, KL being equal?",
@@ -76,19 +76,21 @@ FINDINGS = (
     ),
     Finding(
         "flatten-polish-causal",
-        ("flatter-is-neither-better-nor-worse",),
-        ("Yes",),
-        "**Flatness alone does not help causal models either**: at equal KL ({counted} starts) accuracy on "
-        "standardised features changes by {0}; on plain ones it is undecided",
+        ("flatter-is-no-better", "flatter-is-neither-better-nor-worse"),
+        ("Yes", "Yes"),
+        "**A plain probe reads flatter causal models better**: at equal KL accuracy changes by {0}, on "
+        "standardised features by {1}",
         "Causal models",
-        ("On standardised features, does accuracy change by less than half a point as the trace doubles?",),
-        starts_polished,
+        (
+            "Does a plain probe's accuracy rise by half a point as the trace halves?",
+            "On standardised features, does it change by less than half a point?",
+        ),
     ),
     Finding(
         "dyck-transfer",
         ("flattest-transfers",),
         ("Yes",),
-        "**Not everywhere**: on Dyck strings the flattest model counts brackets best, by {0}",
+        "**Flatness helps on Dyck strings**: the flattest model counts best, by {0}",
         "Where flatness may help",
         ("Does the flattest transformer on Dyck strings transfer best?",),
     ),
@@ -135,7 +137,7 @@ JUDGED_AGAIN = ("same-verdict", "same-verdict-polished")
 
 IN_WORDS = {
     **{2: "two", 3: "three", 5: "five", 6: "six", 7: "seven"},
-    **{10: "ten", 15: "fifteen", 20: "twenty", 30: "thirty"},
+    **{10: "ten", 15: "fifteen", 20: "twenty", 30: "thirty", 80: "eighty"},
 }
 
 
