@@ -1,6 +1,7 @@
 """Weights that are elsewhere until they are needed: the same numbers, with few of them on the device."""
 
 import json
+from copy import deepcopy
 from functools import partial
 
 import pytest
@@ -228,3 +229,40 @@ def test_buffers_that_accelerate_offloads_come_back():
     accelerate.cpu_offload(model, execution_device=CPU, offload_buffers=True)
     stream_offloaded_weights(model)
     assert torch.equal(model(torch.tensor([[3, 4, 5]])).logits, expected)
+
+
+class ReadsAnothersWeight(nn.Module):
+    """As Mamba's mixer reads its convolution's, and MobileBERT's head that of the embeddings, transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.inner(x) @ self.inner.weight.T + self.inner.bias
+
+
+def test_a_weight_that_another_module_reads_is_copied_too(monkeypatch):
+    model, x = ReadsAnothersWeight().double(), torch.ones(3, 2, dtype=torch.float64)
+    expected = torch.autograd.grad(model(x).sum(), list(model.parameters()))
+    copied = []
+    monkeypatch.setattr(
+        streamed_weights, "_copied", lambda each, place: copied.append(each) or each.to(place, copy=True)
+    )
+    stream_weights(model, "cpu")
+    y = model(x)
+    assert [id(each) for each in copied] == 2 * [id(model.inner.weight), id(model.inner.bias)]
+    found = torch.autograd.grad(y.sum(), list(model.parameters()))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_copy_of_a_streamed_model_computes_with_its_own_weights():
+    model, x = ReadsAnothersWeight(), torch.ones(1, 2)
+    stream_weights(model, "cpu")
+    before, twin = model(x), deepcopy(model)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    assert torch.equal(twin(x), torch.zeros(1, 2))
+    assert torch.equal(model(x), before)

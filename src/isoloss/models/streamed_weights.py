@@ -5,13 +5,16 @@ inference, every weight remains a parameter with gradients, and the backward pas
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
 
 from isoloss.errors import BadInput
 
@@ -42,6 +45,7 @@ def stream_weights(model: nn.Module, device: torch.device | str) -> None:
         for name, buffer in list(module.named_buffers(recurse=False)):
             module._buffers[name] = buffer.to(device)
         _stream(module, torch.device(device))
+    _fetch_others(model)
 
 
 def stream_offloaded_weights(model: nn.Module) -> None:
@@ -76,6 +80,7 @@ def stream_offloaded_weights(model: nn.Module) -> None:
     ties: Any = getattr(model, "tie_weights", None)
     if ties is not None:  # of tables on disk each reading is another array
         ties()
+    _fetch_others(model)
 
 
 def _offloading(module: nn.Module) -> Iterator[Any]:
@@ -92,53 +97,89 @@ def _stream(module: nn.Module, device: torch.device) -> None:
         return
     for parameter in own:
         parameter.streamed_to = device  # type: ignore[attr-defined]
-    known = next((each for each in map(_copies_of, module._forward_pre_hooks.values()) if each), None)
-    if known is not None:
-        known.device = device
-        return
-    copies = _Copies(device)
-    module.register_forward_pre_hook(copies.put_in)
-    module.register_forward_hook(copies.take_out, always_call=True)
+    if isinstance(module.forward, _WithCopies):
+        module.forward.device = device
+    else:
+        module.forward = _WithCopies(module, module.forward, device)
 
 
-def _copies_of(hook: Any) -> "_Copies | None":
-    copies: object = getattr(hook, "__self__", None)
-    return copies if isinstance(copies, _Copies) else None
+@dataclass(eq=False)
+class _WithCopies:
+    """A module's forward pass with copies of its own parameters; autograd saves which they are."""
 
-
-@dataclass
-class _Copies:
-    """Of one module's parameters, on the device while it computes; autograd saves which they are."""
-
+    module: nn.Module
+    __wrapped__: Callable[..., Any]
     device: torch.device
-    originals: dict[str, Tensor] = field(default_factory=dict)
-    saving: saved_tensors_hooks | None = None
 
-    def put_in(self, module: nn.Module, _inputs: Any) -> None:
-        if self.originals:  # the pass before was interrupted
-            self.take_out(module)
-        parameters: dict[str, Any] = module._parameters
-        self.originals = {name: each for name, each in parameters.items() if each is not None}
-        copies = {name: _copied(each, self.device) for name, each in self.originals.items()}
-        parameters |= copies
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        parameters: dict[str, Any] = self.module._parameters
+        originals = {name: each for name, each in parameters.items() if each is not None}
+        copies = {name: _copied(each, self.device) for name, each in originals.items()}
         known = {
             copies[name].untyped_storage()._cdata: (ref(copies[name]), each)
-            for name, each in self.originals.items()
+            for name, each in originals.items()
         }
-        saving = saved_tensors_hooks(*_packing(known, self.device))
+        parameters |= copies
         try:
-            saving.__enter__()
-        except RuntimeError:  # within a function transform, which refuses such hooks
-            return
-        self.saving = saving
+            with _unless_refused(saved_tensors_hooks(*_packing(known, self.device))):
+                return self.__wrapped__(*inputs, **named)
+        finally:
+            parameters |= originals
 
-    def take_out(self, module: nn.Module, *_: Any) -> None:
-        parameters: dict[str, Any] = module._parameters
-        parameters |= self.originals
-        self.originals = {}
-        if self.saving is not None:
-            self.saving.__exit__(None, None, None)
-            self.saving = None
+
+@contextmanager
+def _unless_refused(saving: saved_tensors_hooks) -> Iterator[None]:
+    """The block of `saving`, but within a function transform, which refuses such hooks, nothing."""
+    try:
+        saving.__enter__()
+    except RuntimeError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        saving.__exit__()
+
+
+def _fetch_others(model: nn.Module) -> None:
+    """Copy, in the model's forward pass, also a weight that is read outside its own module's, as Mamba's are.
+
+    Such a copy is kept on the device until the backward pass has read it.
+    """
+    if not isinstance(model.forward, _Fetching):
+        model.forward = _Fetching(model.forward)
+
+
+@dataclass(eq=False)
+class _Fetching:
+    """A model's forward pass in which every operation is given copies of the streamed parameters it reads."""
+
+    __wrapped__: Callable[..., Any]
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        with _CopiesForOperations():
+            return self.__wrapped__(*inputs, **named)
+
+
+class _CopiesForOperations(TorchFunctionMode):
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        name = getattr(function, "__name__", "")
+        if name == "__get__":
+            name = getattr(function.__self__, "__name__", "")
+        if name not in _OF_NO_NUMBERS:
+            arguments, named = tree_map(_fetched, (arguments, named))
+        return function(*arguments, **(named or {}))
+
+
+_OF_NO_NUMBERS = frozenset(
+    {"to", "size", "dim", "numel", "stride", "dtype", "device", "shape", "ndim", "requires_grad", "grad"}
+)
+"""Operations that read none of a tensor's numbers, and `to`, by which it is copied."""
+
+
+def _fetched(value: Any) -> Any:
+    place = getattr(value, "streamed_to", None) if isinstance(value, nn.Parameter) else None
+    return value if place is None else _copied(value, place)
 
 
 def _copied(parameter: Tensor, device: torch.device) -> Tensor:

@@ -164,7 +164,7 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
         )
         if any(hasattr(each, "streamed_to") for each in model.parameters()):
             advice = (
-                "its layers may read each other's weights, which cannot be kept off the device: leave "
+                "its weights may be read in a way in which they cannot be kept off the device: leave "
                 "--offload (or stream_weights) out"
             )
         raise BadInput(
