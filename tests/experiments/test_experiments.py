@@ -92,8 +92,7 @@ def test_a_changed_quantity_alone_is_measured_again(tmp_path: Path) -> None:
     log, output = tmp_path / "log", tmp_path / "out"
     carry_out_experiments([experiment(planned(1, log, 1.0))], output, in_turn)
     weights = {path: path.stat().st_mtime_ns for path in output.rglob(WEIGHTS_FILE)}
-    asked = [experiment(planned(1, log, 1.0)), experiment(planned(1, log, 3.0), name="others")]
-    carry_out_experiments(asked, output, in_turn)
+    carry_out_experiments([experiment(planned(1, log, 1.0, 3.0))], output, in_turn)
     assert log.read_text().splitlines() == ["1 at 2", "1 at 4", "3 at 2", "3 at 4"]
     assert {path: path.stat().st_mtime_ns for path in output.rglob(WEIGHTS_FILE)} == weights
 

@@ -218,6 +218,11 @@ def edited(old: str, new: str) -> str:
             r"drawn\.py, line \d+: panels of \S+ is a function from a table to panels, not \(\)",
         ),
         (
+            "columns_twice.py",
+            edited("scale.followed)", "(*scale.followed, replace(scale.followed[0], seed=7)))"),
+            r"two quantities of the run \S+ have the column loss at step",
+        ),
+        (
             "none.py",
             edited("return Experiment(", "Experiment("),
             r"none\.py plans None where an Experiment should",

@@ -38,6 +38,8 @@ LAYERS = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "n
 CPU = torch.device("cpu")
 NEED_MORE = ("relative_critical_sharpness", "local_learning_coefficient")
 """A second model, and minutes."""
+EVERY = [name for name in quantity_names() if name not in NEED_MORE]
+FEW = ["fisher_trace", "hessian_trace", "noise_sensitivity", "pretraining_loss"]
 
 
 def gpt2():
@@ -64,8 +66,16 @@ def trace(model):
     return fisher_trace(model, [BATCH], PretrainedCausal(), seed=0)
 
 
-@pytest.mark.parametrize("kind", [gpt2, bert])
-def test_every_quantity_of_streamed_weights_is_that_of_weights_in_place(kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (gpt2, FEW),
+        (bert, FEW),
+        *(pytest.param(kind, EVERY, marks=pytest.mark.slow) for kind in (gpt2, llama, bert)),
+    ],
+    ids=["gpt2, some", "bert, some", "gpt2", "llama", "bert"],
+)
+def test_quantities_of_streamed_weights_are_those_of_weights_in_place(kind, names, tmp_path):
     built(kind).save_pretrained(tmp_path / "model")
     (tmp_path / "ids.jsonl").write_text("\n".join(json.dumps(ids) for ids in 4 * SENTENCES))
     prediction = MaskedTokens(token=2) if kind is bert else NextToken()
@@ -73,7 +83,6 @@ def test_every_quantity_of_streamed_weights_is_that_of_weights_in_place(kind, tm
     for streamed in (False, True):
         models = load_together([str(tmp_path / "model")], prediction, torch.float64, "cpu", streamed=streamed)
         batches = sampled_batches(models, prediction, tmp_path / "ids.jsonl", 0)
-        names = [name for name in quantity_names() if name not in NEED_MORE]
         found.append(measure_each(names, models, batches, Stopping(sentences=12), {}, silent, 1 << 30))
     for here, elsewhere in zip(*found, strict=True):
         for one, other in zip(here.records, elsewhere.records, strict=True):

@@ -81,9 +81,11 @@ class Design:
                 )
 
     def at(self, scale: Scale) -> Experiment:
-        """The experiment at a scale."""
+        """The experiment at a scale. Raises BadInput if two quantities of a run give one column."""
         scale = scale.with_seeds(self.seeds.get(scale.name))
         made = self.plan(scale)
+        for run in made.runs:
+            run.refuse_one_column_of_two()
         runs = (
             made.runs
             if scale.compute == Compute()

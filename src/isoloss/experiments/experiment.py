@@ -148,8 +148,6 @@ class Experiment:
         names = [run.name for run in self.runs] + [reference.name for reference in self.references]
         if len(set(names)) < len(names):
             raise BadInput(f"two runs of {self.name} have one name; name each for what it differs in")
-        for run in self.runs:
-            run.refuse_one_column_of_two()
         claims = [claim.name for claim in self.claims]
         if twice := next((name for name in claims if claims.count(name) > 1), ""):
             raise BadInput(f"two claims of {self.name} are called {twice}; name each for what it says")
