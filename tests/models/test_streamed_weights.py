@@ -80,8 +80,8 @@ def test_quantities_of_streamed_weights_are_those_of_weights_in_place(kind, name
     (tmp_path / "ids.jsonl").write_text("\n".join(json.dumps(ids) for ids in 4 * SENTENCES))
     prediction = MaskedTokens(token=2) if kind is bert else NextToken()
     found = []
-    for streamed in (False, True):
-        models = load_together([str(tmp_path / "model")], prediction, torch.float64, "cpu", streamed=streamed)
+    for place in (nn.Module.to, stream_weights):
+        models = load_together([str(tmp_path / "model")], prediction, torch.float64, "cpu", place=place)
         batches = sampled_batches(models, prediction, tmp_path / "ids.jsonl", 0)
         found.append(measure_each(names, models, batches, Stopping(sentences=12), {}, silent, 1 << 30))
     for here, elsewhere in zip(*found, strict=True):
@@ -201,10 +201,12 @@ def test_a_forward_pass_that_fails_leaves_the_weights_in_place():
 def test_a_model_streamed_twice_is_left_as_found():
     layer = nn.Linear(2, 2)
     weight = layer.weight
-    for _ in range(2):
-        stream_weights(layer, "cpu")
+    stream_weights(layer, "cpu")
+    forward = layer.forward
+    stream_weights(layer, "cpu")
     layer(torch.ones(1, 2))
     assert layer.weight is weight
+    assert layer.forward is forward
 
 
 def test_a_pass_after_an_interrupted_one_is_like_any_other():

@@ -97,6 +97,7 @@ def models_on_text(
         sampled_batches,
     )
     from isoloss.models.stored_weights import precision_that_fits
+    from isoloss.models.streamed_weights import stream_weights
 
     asked = prediction_of_all(names, options.objective)
     prediction = masking(asked, options.one_mask, options.mask_rate, options.mask_token_id)
@@ -107,7 +108,8 @@ def models_on_text(
         precision = precision_that_fits(names, holds_weights, beside)
     else:
         precision = getattr(torch, options.dtype)
-    models = load_together(names, prediction, precision, options.device, parameters, streamed=options.offload)
+    place = stream_weights if options.offload else torch.nn.Module.to
+    models = load_together(names, prediction, precision, options.device, parameters, place)
     return models, sampled_batches(models, prediction, source, options.seed), precision
 
 

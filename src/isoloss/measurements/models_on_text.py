@@ -1,12 +1,13 @@
 """Models by what they predict, loaded or built without weights, and what one text has for them to predict."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.corpora.token_sentences import (
@@ -31,7 +32,6 @@ from isoloss.models.loading import (
     what_is_predicted,
     with_experts_apart,
 )
-from isoloss.models.streamed_weights import stream_weights
 from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
 
 if TYPE_CHECKING:  # tables are read for the heads of tasks alone
@@ -117,10 +117,9 @@ def load_together(
     precision: torch.dtype,
     device: str,
     pattern: str | None = None,
-    *,
-    streamed: bool = False,
+    place: Callable[[nn.Module, str], object] = nn.Module.to,
 ) -> dict[str, PreTrainedModel]:
-    """The models on their device, by name, or with their weights streamed to it; see `stream_weights`.
+    """The models on their device, by name, brought there by `place`, such as `stream_weights`.
 
     Parameters whose name the regular expression `pattern` does not match are frozen. Raises BadInput for
     models that are no such models, or have different numbers of tokens.
@@ -130,10 +129,7 @@ def load_together(
         model = load_predicting(name, prediction, precision)
         if pattern is not None:
             _freeze_all_but(model, pattern, name)
-        if streamed:
-            stream_weights(model, device)
-        else:
-            model.to(device)
+        place(model, device)
         models[name] = model
     sizes = {name: number_of_tokens(model) for name, model in models.items()}
     if len(set(sizes.values())) > 1:

@@ -7,7 +7,7 @@ inference, every weight remains a parameter with gradients, and the backward pas
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ReferenceType, ref
 
 import torch
@@ -55,28 +55,27 @@ def stream_offloaded_weights(model: nn.Module) -> None:
     weights are parameters again, in the processor's memory, also those that were on disk. Raises BadInput for
     a model of which nothing is offloaded, or whole layers at once (`preload_module_classes`).
     """
-    placed: dict[tuple[int, torch.Size], nn.Parameter] = {}
-    found = False
-    for module in model.modules():
-        for hook in _offloading(module):
-            if hook.place_submodules:
-                raise BadInput(
-                    f"{type(module).__name__} is offloaded as a whole; dispatch the model without "
-                    "preload_module_classes"
-                )
-            found, hook.offload = True, False
-            for name, buffer in list(module._buffers.items()):
-                if buffer is not None and buffer.is_meta:
-                    module._buffers[name] = hook.weights_map[name].to(hook.execution_device)
-            for name, parameter in module._parameters.items():
-                if parameter is not None and parameter.is_meta:
-                    value = hook.weights_map[name]
-                    place = value.data_ptr(), value.shape
-                    known = placed.setdefault(place, nn.Parameter(value, parameter.requires_grad))
-                    module._parameters[name] = known
-            _stream(module, torch.device(hook.execution_device))
-    if not found:
+    offloaded = [(module, hook) for module in model.modules() for hook in _offloading(module)]
+    if not offloaded:
         raise BadInput("nothing of this model is offloaded by accelerate; measure it as it is")
+    for module, hook in offloaded:
+        if hook.place_submodules:
+            raise BadInput(
+                f"{type(module).__name__} is offloaded as a whole; dispatch the model without "
+                "preload_module_classes"
+            )
+    placed: dict[tuple[int, torch.Size], nn.Parameter] = {}
+    for module, hook in offloaded:
+        hook.offload = False
+        for name, buffer in module._buffers.items():
+            if buffer is not None and buffer.is_meta:
+                module._buffers[name] = hook.weights_map[name].to(hook.execution_device)
+        for name, parameter in module._parameters.items():
+            if parameter is not None and parameter.is_meta:
+                value = hook.weights_map[name]
+                known = nn.Parameter(value, parameter.requires_grad)
+                module._parameters[name] = placed.setdefault((value.data_ptr(), value.shape), known)
+        _stream(module, torch.device(hook.execution_device))
     ties: Any = getattr(model, "tie_weights", None)
     if ties is not None:  # of tables on disk each reading is another array
         ties()
@@ -97,10 +96,24 @@ def _stream(module: nn.Module, device: torch.device) -> None:
         return
     for parameter in own:
         parameter.streamed_to = device  # type: ignore[attr-defined]
-    if isinstance(module.forward, _WithCopies):
-        module.forward.device = device
-    else:
+    known = _wrapper(module, _WithCopies)
+    if known is None:
         module.forward = _WithCopies(module, module.forward, device)
+    else:
+        known.device = device
+
+
+Wrapper = TypeVar("Wrapper", "_WithCopies", "_Fetching")
+
+
+def _wrapper(module: nn.Module, kind: type[Wrapper]) -> Wrapper | None:
+    """What was put around the module's forward pass before, if it was."""
+    forward: object = module.forward
+    while isinstance(forward, _WithCopies | _Fetching):
+        if isinstance(forward, kind):
+            return forward
+        forward = forward.__wrapped__
+    return None
 
 
 @dataclass(eq=False)
@@ -146,7 +159,7 @@ def _fetch_others(model: nn.Module) -> None:
 
     Such a copy is kept on the device until the backward pass has read it.
     """
-    if not isinstance(model.forward, _Fetching):
+    if _wrapper(model, _Fetching) is None:
         model.forward = _Fetching(model.forward)
 
 
