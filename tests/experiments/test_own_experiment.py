@@ -14,9 +14,9 @@ from isoloss.command_line import reproduction
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.reproduction import choice
 from isoloss.errors import BadInput
-from isoloss.experiments.checks import refuse_misspelt_names
 from isoloss.experiments.design import read_design
 from isoloss.experiments.experiment_result import gathered
+from isoloss.experiments.misspelt_names import refuse_misspelt_names
 from isoloss.experiments.scale import scale_named
 from isoloss.languages.dyck import dyck, write_dyck
 from jobs_in_turn import reproduce_in_this_process

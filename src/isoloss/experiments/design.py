@@ -13,10 +13,10 @@ from typing import get_args
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.checks import refuse_misspelt_names
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_names import SUITE, experiment_names, language_refused, refuse_unknown
 from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.misspelt_names import refuse_misspelt_names
 from isoloss.experiments.model_tokens import with_tokens
 from isoloss.experiments.scale import Scale, with_language
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName

@@ -1,0 +1,122 @@
+"""Names in an experiment's claims and panels: of columns, runs and claims that nothing planned has."""
+
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from numbers import Real
+from typing import Any
+
+import polars as pl
+
+from isoloss.errors import BadInput, did_you_mean
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.planned_table import planned_table
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
+from isoloss.panels import Panel, columns_of
+from isoloss.results.record import Setting
+
+
+def refuse_misspelt_names(experiment: Experiment) -> None:
+    """Raise BadInput, naming the nearest, for a column that no planned run provides, or a rule of no run.
+
+    The same for a claim that a panel shows and the experiment lacks, unless it has none at all, as at smoke
+    scale. Claims' statistics and panels are run on the `planned_table`; their results are discarded, and so
+    are any other errors, which measured numbers need not cause, but for those of code that is wrong whatever
+    the numbers.
+    """
+    table = planned_table(experiment)
+    if table.is_empty():
+        return
+    rows = {name for run in experiment.runs for name in (run.name, *dict(run.labels).values())}
+    judged = table.filter(pl.col("saturated")).partition_by("run", maintain_order=True)
+    for claim in experiment.claims if judged else ():
+        asker = f"the claim {claim.name} of {experiment.name}"
+        _refuse_what_is_not_there(asker, claim.statistic, table, rows)
+        value: Any = math.nan
+        with _suggesting(asker, table.columns, rows):
+            value = claim.statistic(judged)
+        if not isinstance(value, Real):
+            raise BadInput(f"{asker} has a statistic that returns {value!r}; let it return a number, or nan")
+    panels: object = ()
+    with _suggesting(f"a panel of {experiment.name}", table.columns, rows):
+        panels = experiment.panels(table)
+    if not isinstance(panels, tuple):
+        raise BadInput(
+            f"panels of {experiment.name} returned {panels!r:.40}; let it return a tuple of panels"
+        )
+    names = [panel.name for panel in panels]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise BadInput(f"two panels of {experiment.name} are called {twice}; name each for what it shows")
+    for panel in panels:
+        _refuse_what_it_lacks(panel, experiment)
+
+
+def _refuse_what_is_not_there(
+    asker: str, statistic: Statistic, table: pl.DataFrame, rows: Collection[Setting]
+) -> None:
+    """Raise BadInput for a column, or a rule, that a statistic made of dataclasses names: it would be nan."""
+    for name in _named(statistic, ("column", "of")):
+        if _without_sizes(name) not in map(_without_sizes, table.columns):
+            raise _misspelt(asker, name, table.columns)
+    for name in _named(statistic, ("rule", "reference")):
+        if name not in rows:
+            rules = table["rule"] if "rule" in table.columns else pl.Series([], dtype=pl.String)
+            known = rules.drop_nulls().unique(maintain_order=True).to_list() or ["no rules"]
+            near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+            raise BadInput(f"{asker} is about runs labelled {name!r}, and there are none{near}")
+
+
+def _refuse_what_it_lacks(panel: Panel, experiment: Experiment) -> None:
+    """Raise BadInput if a panel draws a column that its data lack, or shows a claim that there is not."""
+    asker = f"the panel {panel.name} of {experiment.name}"
+    claims = [claim.name for claim in experiment.claims]
+    for chart in panel.charts:
+        for name in columns_of(chart):
+            if not panel.data.is_empty() and name not in panel.data.columns:
+                raise _misspelt(asker, name, panel.data.columns)
+    for name in panel.shows if claims else ():
+        if name not in claims:
+            near = did_you_mean(name, claims) or f"; its claims are {', '.join(claims)}"
+            raise BadInput(f"{asker} shows a claim {name!r}, which the experiment does not have{near}")
+
+
+def _named(statistic: object, by: Collection[str]) -> Iterator[str]:
+    """What the fields called so hold, where they hold text."""
+    if is_dataclass(statistic) and not isinstance(statistic, type):
+        for each in fields(statistic):
+            part = getattr(statistic, each.name)
+            if isinstance(part, str) and each.name in by:
+                yield part
+            yield from _named(part, by)
+
+
+def _without_sizes(column: str) -> str:
+    """`accuracy_300` is no mistake where a smaller scale has `accuracy_100` alone."""
+    return re.sub(r"\d+", "#", column)
+
+
+@contextmanager
+def _suggesting(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
+    """Turn failed look-ups of columns or attributes into BadInput, but not a KeyError for one of `rows`."""
+    try:
+        yield
+    except pl.exceptions.ColumnNotFoundError as error:
+        quoted = re.search(r"['\"]([^'\"]+)['\"]", str(error))
+        raise _misspelt(asker, quoted[1] if quoted else str(error), known) from error
+    except KeyError as error:
+        (name, *_) = error.args or (None,)
+        if isinstance(name, str) and name not in rows:
+            raise _misspelt(asker, name, known) from error
+    except (AttributeError, NameError) as error:
+        if getattr(error, "obj", error) is not None:  # else a number that is not made up
+            why = f"{type(error).__name__}: {error}"
+            raise BadInput(f"{asker} fails: {why}; mend it and try again") from error
+    except Exception:  # any other error is reported on real numbers, if at all
+        pass
+
+
+def _misspelt(asker: str, name: str, known: Sequence[str]) -> BadInput:
+    near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+    return BadInput(f"{asker} asks for a column {name!r} that nothing planned gives{near}")
