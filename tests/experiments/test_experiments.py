@@ -4,7 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +18,7 @@ from isoloss.experiments.carry_out import damaged_files, measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, drawn, quantity_digest
+from isoloss.measurements.quantity import Measurement
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
@@ -206,6 +207,21 @@ def test_a_measuring_set_that_is_damaged_or_of_another_format_is_drawn_again(tmp
         path.write_bytes(content)
         assert drawn(*arguments, progress=silent) == Factor(torch.tensor(1.0))
         assert path.read_bytes() == whole
+
+
+@dataclass(frozen=True)
+class Nothing(WeightNorm):
+    """Measures, and returns no records."""
+
+    def measure(self, *_: object) -> Measurement:
+        return Measurement([])
+
+
+def test_a_quantity_without_records_fails_its_run(tmp_path: Path) -> None:
+    run = replace(planned(1, tmp_path / "log"), measured=(MeasuredAt(Nothing(1.0, ""), (2, 4)),))
+    result = carry_out_experiments([experiment(run)], tmp_path / "out", in_turn).experiments[0]
+    (failure,) = result.outcome.failures
+    assert failure.text.startswith("Nothing gives no records of step 2 of seed-1; let measure return what")
 
 
 class Exit:

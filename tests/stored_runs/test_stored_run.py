@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hand_made_runs import LOSS, write_measurement, write_names, write_run
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
 from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import write_sealed
 from isoloss.stored_runs.run_filter import (
@@ -120,6 +120,16 @@ def test_a_run_is_found_by_folder_by_prefix_and_by_name(results: Path) -> None:
         runs_in(results / "laptop" / "experiments")
     with pytest.raises(BadInput, match=r"is no run: it has no specification\.json"):
         stored_run(results)
+
+
+def test_a_name_that_is_lost_to_damage_is_damage_and_no_misspelling(results: Path) -> None:
+    named = results / "laptop" / "experiments" / "figure-1.json"
+    named.write_bytes(named.read_bytes()[:-9])
+    with pytest.raises(
+        IsolossError, match=r"is called 'figure-1 width-32-seed-1'.*figure-1\.json"
+    ) as refused:
+        find_run("figure-1 width-32-seed-1", results)
+    assert not isinstance(refused.value, BadInput)
 
 
 def test_what_a_site_hands_on_is_no_run(results: Path) -> None:

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from isoloss.errors import BadInput
 from isoloss.experiments.statistics.seed_bootstrap import DRAWS, Resamples, SeedBootstrap, cluster_estimate
 
 
@@ -95,3 +96,9 @@ def test_a_run_drawn_twice_is_two_runs() -> None:
     runs = [pl.DataFrame({"run": [f"run {seed}"], "seed": [seed]}) for seed in (1, 2, 3)]
     found = SeedBootstrap.of(runs).estimate(lambda frames: pl.concat(frames)["run"].n_unique())
     assert (found.value, found.standard_error) == (3, 0)
+
+
+def test_a_statistic_that_is_no_number_for_some_of_the_seeds_is_refused() -> None:
+    runs = [pl.DataFrame({"seed": [seed], "trace": [1.0]}) for seed in (1, 2, 3)]
+    with pytest.raises(BadInput, match="a statistic returns None for some of the seeds; let it return a"):
+        SeedBootstrap.of(runs).estimate(lambda frames: 1.0 if len(frames) == 3 else None)  # type: ignore
