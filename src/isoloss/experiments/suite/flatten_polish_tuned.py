@@ -178,7 +178,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(491, 496)), "ni
 
 EXPERIMENT = Design(
     flatten_polish_tuned,
-    registered="1c85e2496f761379d111c4d2fa33a057397da48a",
+    registered="357c70cdaf238ccc2d65ab1ed4cd41e323a3f05a",
     seeds=SEEDS,
     earlier_seeds={"night": (tuple(range(501, 531)),)},
     picture=Picture("tuned", "Accuracy after fine-tuning against the trace, of models of equal KL"),
