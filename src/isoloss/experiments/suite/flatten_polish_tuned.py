@@ -179,7 +179,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(491, 496)), "ni
 
 EXPERIMENT = Design(
     flatten_polish_tuned,
-    registered="357c70cdaf238ccc2d65ab1ed4cd41e323a3f05a",
+    registered="e57fe66574a8cd821383abfb6f7380ca386121f7",
     seeds=SEEDS,
     earlier_seeds={"night": (tuple(range(501, 531)),)},
     picture=Picture("tuned", "Accuracy after fine-tuning against the trace, of models of equal KL"),
