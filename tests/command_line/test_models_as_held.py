@@ -1,11 +1,15 @@
 """`isoloss flatness` on folders as people hold them: a Trainer's checkpoints, a vocabulary one folder up."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
+import gguf
+import numpy as np
 import polars as pl
 import pytest
+import transformers
 from called import Capture, answer, json_of, output_of, refused
 from peft import LoraConfig, PeftModel, get_peft_model
 
@@ -113,3 +117,59 @@ def test_a_gguf_file_is_told_the_way_out(named: str, tmp_path: Path, models: Pat
     code, _, error = answer(capsys, "flatness", asked, "--text", models / "text.txt")
     assert code == 2
     assert "gguf_file='model.gguf'" in error
+
+
+def test_what_a_gguf_file_is_told_makes_a_folder_that_is_measured(tmp_path: Path, capsys: Capture) -> None:
+    """The message's two calls are carried out as they are written."""
+    write_gguf_llama(tmp_path / "model.gguf")
+    text = tmp_path / "text.txt"
+    text.write_text("abacab\ngafebad\n" * 20)
+    error = refused(capsys, "flatness", tmp_path / "model.gguf", "--text", text)
+    calls = re.findall(r"(transformers\.\w+\.from_pretrained\(.*?\))(?:, and|, save)", error)
+    assert len(calls) == 2
+    for call in calls:
+        eval(call, {"transformers": transformers}).save_pretrained(tmp_path / "whole")
+    asked = ("flatness", tmp_path / "whole", "--text", text, "--sentences", 8, "--json")
+    (trace, *_) = json_of(answer(capsys, *asked))["records"]
+    model, _ = load_any_language_model(str(tmp_path / "whole"))
+    assert model.lm_head.weight.unique().numel() > 256  # eight bits a block, each with a scale
+    assert trace["value"] > 0
+
+
+def write_gguf_llama(path: Path) -> None:
+    """A Llama of one layer in blocks of 8 bits, and a tokenizer of letters."""
+    width, inner, tokens = 32, 64, ["<unk>", "<s>", "</s>", *"abcdefg", "ab", "<|endoftext|>"]
+    writer = gguf.GGUFWriter(str(path), "llama")
+    writer.add_context_length(16)
+    writer.add_embedding_length(width)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(inner)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(width // 2)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(tokens)
+    writer.add_token_merges(["a b"])
+    writer.add_token_types([1] * len(tokens))
+    for add, token in (
+        (writer.add_unk_token_id, 0),
+        (writer.add_bos_token_id, 1),
+        (writer.add_eos_token_id, 2),
+    ):
+        add(token)
+    attention = dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output"), (width, width))
+    layer = {**attention, "ffn_gate": (inner, width), "ffn_up": (inner, width), "ffn_down": (width, inner)}
+    shapes = {name: (len(tokens), width) for name in ("token_embd", "output")}
+    shapes |= {f"blk.0.{name}": shape for name, shape in layer.items()}
+    generator, eight_bits = np.random.default_rng(0), gguf.GGMLQuantizationType.Q8_0
+    for name, shape in shapes.items():
+        blocks = gguf.quants.quantize(generator.normal(size=shape).astype(np.float32), eight_bits)
+        writer.add_tensor(f"{name}.weight", blocks, raw_dtype=eight_bits)
+    for name in ("blk.0.attn_norm", "blk.0.ffn_norm", "output_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(width, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

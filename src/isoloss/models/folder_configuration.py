@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors.torch import load_file
 from transformers import AutoConfig, PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
@@ -91,11 +92,23 @@ def read_config(name: str) -> Any:
 
 def _refuse_gguf(files: Sequence[Path]) -> None:
     if files:
+        asked = f"{str(files[0].parent)!r}, gguf_file={files[0].name!r}"
+        how = f"{asked}, quantization_config=transformers.GgufConfig(dequantize=True)" if of_gguf() else asked
         raise BadInput(
-            f"{files[0]} is a GGUF file, whose weights are rounded; load it by AutoModelForCausalLM."
-            f"from_pretrained({str(files[0].parent)!r}, gguf_file={files[0].name!r}), save that with "
-            "save_pretrained, and name its folder"
+            f"{files[0]} is a GGUF file, whose weights are rounded; load it by transformers."
+            f"AutoModelForCausalLM.from_pretrained({how}), and its tokenizer by transformers."
+            f"AutoTokenizer.from_pretrained({asked}), save both to one folder with save_pretrained, and name "
+            "that folder"
         )
+
+
+def of_gguf() -> dict[str, Any]:
+    """Settings by which `from_pretrained` unpacks a GGUF file; older releases of transformers do so anyway.
+
+    Newer ones may leave weights in blocks of whole numbers, and save no model that was loaded otherwise.
+    """
+    packing = getattr(transformers, "GgufConfig", None)
+    return {} if packing is None else {"quantization_config": packing(dequantize=True)}
 
 
 def _refuse_quantised(config: Any, name: str) -> None:

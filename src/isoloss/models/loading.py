@@ -21,6 +21,7 @@ from isoloss.models.folder_configuration import (
     is_of_body,
     lacks_head,
     of_further_layer,
+    of_gguf,
     read_config,
     renamed_weights,
 )
@@ -73,9 +74,8 @@ def load_causal_language_model(
         refuse_damaged(Path(name))
     else:
         refuse_unreachable_hub(name)
-    return _complete(
-        AutoModelForCausalLM, "causal", name, gguf_file=gguf_file, attn_implementation="sdpa", dtype=dtype
-    )
+    packed = {} if gguf_file is None else {"gguf_file": gguf_file, **of_gguf()}
+    return _complete(AutoModelForCausalLM, "causal", name, attn_implementation="sdpa", dtype=dtype, **packed)
 
 
 def _complete(kind: Any, objective: LanguageObjective, name: str, **settings: Any) -> PreTrainedModel:
