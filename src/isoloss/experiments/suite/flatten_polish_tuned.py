@@ -168,7 +168,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(491, 496)), "ni
 
 EXPERIMENT = Design(
     flatten_polish_tuned,
-    registered="e57fe66574a8cd821383abfb6f7380ca386121f7",
+    registered="a296495aef1d073e6a67d711b1c345905db4e69a",
     seeds=SEEDS,
     earlier_seeds={"night": (tuple(range(501, 531)),)},
     picture=Picture("tuned", "Accuracy after fine-tuning against the trace, of models of equal KL"),
