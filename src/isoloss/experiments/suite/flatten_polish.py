@@ -196,7 +196,7 @@ def flatten_polish(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     flatten_polish,
     seeds=SEEDS,
-    registered="a296495aef1d073e6a67d711b1c345905db4e69a",
+    registered="932d41e30eb6619b83dd4a6927490ddb3796ef06",
     earlier_seeds={
         "laptop": (
             (661, 662, 663, 664, 665),

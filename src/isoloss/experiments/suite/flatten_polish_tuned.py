@@ -168,7 +168,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(491, 496)), "ni
 
 EXPERIMENT = Design(
     flatten_polish_tuned,
-    registered="a296495aef1d073e6a67d711b1c345905db4e69a",
+    registered="1c85e2496f761379d111c4d2fa33a057397da48a",
     seeds=SEEDS,
     earlier_seeds={"night": (tuple(range(501, 531)),)},
     picture=Picture("tuned", "Accuracy after fine-tuning against the trace, of models of equal KL"),
