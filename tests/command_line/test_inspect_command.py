@@ -80,6 +80,7 @@ def test_the_configuration_alone_counts_what_the_loaded_model_takes(
     assert counted["parameters"] == sum(each.numel() for each in model.parameters())
     assert (alone["length"], alone["precision"], counted["at_once"]) == (9, "float32", 64)
     assert alone["seconds_a_sentence"] > 0
+    assert alone["sentences_for_one_percent"] == [5_000, 120_000]
     peak = max(counted["bytes_of_pass"], counted["bytes_of_gradients"])
     assert alone["peak_bytes"] == alone["process_bytes"] + peak
     assert peak > counted["bytes_of_weights"]
@@ -113,7 +114,7 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     assert "in float32" in told
     assert "fits into 80 GB" in told
     assert "fits into 1,600 GB" in output_of(answer(capsys, "inspect", tmp_path, "--for", "1.6TB"))
-    assert "unknown without a text" in told
+    assert "5,000 to 120,000 as of five published models; for this one, give --text" in told
     told = output_of(answer(capsys, "inspect", tmp_path, "--for", "1MB"))
     assert "in bfloat16" in told
     assert "does not fit into 1 MB" in told

@@ -144,10 +144,13 @@ def _as_json(model: "InspectedModel") -> dict[str, Any]:
 
 def _cost_as_json(name: str, cost: "ForeseenCost", limit: int | None) -> dict[str, Any]:
     """Under the names that a model with weights has in `_as_json`, and whether it fits."""
+    from isoloss.measurements.foreseen_cost import SENTENCES_FOR_ONE_PERCENT
+
     called = {"prediction": "predicts", "architecture": "class", "kind": "type", "longest": "longest_input"}
     known = {called.get(each, each): value for each, value in asdict(cost).items()}
     fits = None if limit is None else cost.peak_bytes <= limit
-    return {"model": name, **known, "limit_bytes": limit, "fits": fits}
+    sentences = {"sentences_for_one_percent": list(SENTENCES_FOR_ONE_PERCENT)}
+    return {"model": name, **known, **sentences, "limit_bytes": limit, "fits": fits}
 
 
 def bytes_in(size: str) -> int:
@@ -166,6 +169,7 @@ def bytes_in(size: str) -> int:
 def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: str) -> list[str]:
     """What the configuration tells, a line each."""
     from isoloss.curvature.stopping import FEWEST
+    from isoloss.measurements.foreseen_cost import SENTENCES_FOR_ONE_PERCENT
     from isoloss.models.stored_weights import missing_parts
 
     counted, longest = cost.counted, cost.longest
@@ -188,6 +192,9 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
         f"{duration(FEWEST * cost.seconds_a_sentence)} for the first {FEWEST}, from a "
         "few layers timed here and the operations counted"
     )
+    fewest, most = SENTENCES_FOR_ONE_PERCENT
+    seconds = cost.seconds_a_sentence
+    lasting = "" if seconds is None else f", in {duration(fewest * seconds)} to {duration(most * seconds)},"
     at_once = "1 sentence" if counted.at_once == 1 else f"{counted.at_once} sentences"
     return [
         f"{name}: {cost.architecture}, type {cost.kind}, {cost.prediction}; from its configuration alone",
@@ -197,7 +204,8 @@ def cost_in_words(name: str, cost: "ForeseenCost", limit: int | None, device: st
         f"memory: {_size(cost.peak_bytes)} at its peak, with {at_once} of {cost.length} "
         f"tokens at once{of_process}: {fits}",
         f"time on {device}: {time}",
-        f"sentences for an error of 1 %: {_UNKNOWN}, a folder with weights, and no --for",
+        f"sentences for an error of 1 %: {fewest:,} to {most:,}{lasting} as of five published models; for "
+        "this one, give --text FILE, a folder with weights, and no --for",
     ]
 
 
@@ -212,9 +220,6 @@ def _counted_as(name: str) -> str:
     if folder.is_dir() and read_configuration(folder).get("quantization_config"):
         return "; as if they were not quantised: they take less"
     return ""
-
-
-_UNKNOWN = "unknown without a text; give --text FILE"
 
 
 def _longest(longest: int | None) -> str:
@@ -238,7 +243,7 @@ def _in_words(model: "InspectedModel", device: str) -> list[str]:
     )
     pilot = model.pilot
     needed = (
-        _UNKNOWN
+        "unknown without a text; give --text FILE"
         if pilot is None
         else f"about {pilot.sentences_for_one_percent:,}, in {duration(pilot.seconds_for_one_percent)}, "
         f"by the spread over the first {pilot.sentences} of the text; their number is itself uncertain by "

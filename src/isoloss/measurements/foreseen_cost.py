@@ -38,6 +38,11 @@ from isoloss.progress import Progress, silent
 TASK, PARTS = "passes counted and timed", 4
 
 
+SENTENCES_FOR_ONE_PERCENT = (5_000, 120_000)
+"""The least and the most that an error of 1 % takes among five published models, each on a text of its kind
+(benchmarks/README.md). A configuration does not tell how much sentences differ; a pilot on a text does."""
+
+
 @dataclass(frozen=True)
 class ForeseenCost:
     """The cost of a model's flatness on sentences of `length` tokens; bytes are of the whole process.
