@@ -8,6 +8,7 @@ from compared_folders import TASK, TEXT, save
 from transformers import AutoModelForMaskedLM
 
 import isoloss.measurements.compared_checkpoints as compared_module
+from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, Shape
 
 
@@ -92,8 +93,6 @@ def test_a_text_of_the_name_of_the_records_is_not_replaced(compare, tmp_path):
 
 def test_words_that_a_tokenizer_does_not_know_are_named(compare, compared, tmp_path):
     """Only a language's own words: its tokenizer replaces none."""
-    from isoloss.models.tokenizer import word_tokenizer
-
     folders = []
     for seed in (0, 1):
         folders.append(str(tmp_path / f"language-{seed}"))
@@ -103,3 +102,14 @@ def test_words_that_a_tokenizer_does_not_know_are_named(compare, compared, tmp_p
     assert code == 2
     assert "cannot encode" in told
     assert told.count("\n") == 1
+
+
+def test_a_mask_rate_of_causal_models_alone_is_refused(compare, tmp_path):
+    for seed, name in enumerate(("one", "other")):
+        GPT2Transformer(Shape(8, 2, 1, 8)).build(6, 8, seed).save_pretrained(tmp_path / name)
+        word_tokenizer(list("wxyz"), 8).save_pretrained(tmp_path / name)
+    (tmp_path / "letters.txt").write_text("w x y z\n" * 9)
+    asked = (tmp_path / "one", tmp_path / "other", "--text", tmp_path / "letters.txt")
+    code, _, told = compare(*asked, "--mask-rate", "0.5")
+    assert (code, told.count("\n")) == (2, 1)
+    assert "causal models predict every next token; leave --mask-rate out" in told

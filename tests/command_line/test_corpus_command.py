@@ -71,6 +71,7 @@ def test_short_documents_are_told_how_to_be_packed(tmp_path, capsys):
         (("{good}", "--streaming"), "--streaming is of a data set on a hub, which"),
         (("{good}", "--column", "body"), "good.txt has no columns; leave it out"),
         (("books", "--document", "file"), "books has documents of its own; leave --document out"),
+        (("{table}", "--document", "file"), "table.jsonl has a document a row; leave it out"),
         (("{texts}", "--document", "file"), "--document file is of files that are named; name those of"),
         (("{model}",), "model is the folder of a model, not a text; name the files that hold the text"),
     ],
@@ -78,11 +79,12 @@ def test_short_documents_are_told_how_to_be_packed(tmp_path, capsys):
 def test_a_mistake_is_one_line(tmp_path, capsys, arguments, sentence):
     (tmp_path / "bad.txt").write_bytes(b"One.\n\xff")
     (tmp_path / "good.txt").write_text("One.\n")
+    (tmp_path / "table.jsonl").write_text('{"text": "One."}\n')
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("One.\n")
-    named = {"bad": "bad.txt", "good": "good.txt", "model": "model", "texts": "texts"}
+    named = {"bad": "bad.txt", "good": "good.txt", "table": "table.jsonl", "model": "model", "texts": "texts"}
     files = {name: tmp_path / path for name, path in named.items()}
     given = [each.format_map(files) for each in arguments]
     assert sentence in refused(capsys, "corpus", *given, "--cache", tmp_path)

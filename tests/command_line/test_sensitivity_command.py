@@ -137,6 +137,7 @@ def test_a_prediction_of_a_large_change_comes_with_a_warning(run, models):
             ("--text", "text.txt", "--bits", 4, "--allocation", "a.html", "--output", "a.html"),
             "a.html is both --allocation and --output",
         ),
+        (("--text", "text.txt", "--noise", 0.1, "--group", 4), "--group is of rounding, and nothing is"),
         (("--text", "text.txt", "--bits", 9), "--bits 9 is no mean of 3 to 8 bits"),
         (("--text", "text.txt", "--bits", "nan"), "is no mean of 3 to 8 bits"),
         (("--text", "text.txt", "--bits", 4, "--by", "kind"), "leave --by kind out"),

@@ -1,3 +1,4 @@
+import importlib
 import json
 import os
 import subprocess
@@ -154,6 +155,18 @@ def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: P
     assert (slurm / "last").read_text().strip() == "101"  # the second call submitted nothing
 
 
+@pytest.mark.usefixtures("slurm")
+def test_a_node_finds_the_modules_that_its_caller_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "rule_elsewhere.py").write_text("def told(progress):\n    return ['found']\n")
+    monkeypatch.syspath_prepend(tmp_path / "rules")
+    told = importlib.import_module("rule_elsewhere").told
+    outcome = run_jobs_on_slurm([Job("own", told, 1.0)], tmp_path / "jobs")
+    assert (outcome.failures, outcome.notices) == ((), (Notice("own", "found"),))
+
+
 def test_without_submitit_or_slurm_there_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,13 +185,14 @@ def test_a_job_asks_for_what_there_can_be(name: str, number: int) -> None:
 
 def test_reports_are_json(tmp_path: Path) -> None:
     doing = slurm_runner._Doing(
-        "a", slurm_runner.pickle.dumps(fail_with_a_sentence), str(tmp_path), 1, tmp_path / "report"
+        "a", slurm_runner.pickle.dumps(fail_with_a_sentence), str(tmp_path), (), 1, tmp_path / "report"
     )
     assert doing().failure == "the seed must not be negative"
     doing = slurm_runner._Doing(
         "a",
         slurm_runner.pickle.dumps(partial(write_thread_count, Path("here"))),
         str(tmp_path),
+        (),
         1,
         tmp_path / "report",
     )

@@ -234,6 +234,14 @@ def test_one_bit_is_a_difference(tmp_path: Path) -> None:
     assert in_processes(2, work, tmp_path) == [[True, False] * 3] * 2
 
 
+def test_the_same_numbers_in_another_order_are_a_difference(tmp_path: Path) -> None:
+    def work(processes: Processes) -> bool:
+        numbers = [1.0, 2.0] if processes.number else [2.0, 1.0]
+        return processes.hold_the_same([torch.tensor(numbers)])
+
+    assert in_processes(2, work, tmp_path) == [False, False]
+
+
 def test_a_program_started_by_itself_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "accelerate", None)
     with launched_processes("mps") as processes:

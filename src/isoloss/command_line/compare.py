@@ -15,6 +15,7 @@ from isoloss.command_line.options import (
     Number,
     Objective,
     Quantities,
+    Share,
     refuse_no_file,
     refuse_no_page,
     refuse_unknown_device,
@@ -84,8 +85,8 @@ class CompareOptions:
     """Measure on at most N sentences; by default the loss is measured on ten thousand."""
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S", help_behavior_hint="")] = None
     """Spend at most S seconds on each model's loss, and S on its trace."""
-    mask_rate: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.15
-    """Share of a sentence's tokens that are masked at once, for masked models."""
+    mask_rate: Share = None
+    """Share of a sentence's tokens that are masked at once, for masked models; 0.15 by default."""
     objective: Objective = None
     """What the models predict; read from their configurations when not given."""
     seed: int = 0
@@ -180,7 +181,8 @@ def _check(options: CompareOptions) -> None:
     refuse_no_file(options.task, options.task_test, holds="rows of a text and a label")
     usable_seed(options.seed)
     refuse_unusable_limits(options.relative_error, options.sentences, options.seconds)
-    usable_mask_rate(options.mask_rate)
+    if options.mask_rate is not None:
+        usable_mask_rate(options.mask_rate)
     if not 0 < options.same_loss < 1:
         raise BadInput(f"--same-loss is a share of the loss, such as 0.01, not {options.same_loss}")
     if options.task_length is not None and options.task_length < 8:
@@ -216,7 +218,7 @@ def _refuse_options_of_nothing(options: CompareOptions) -> None:
     ):
         raise BadInput("there is no task: give --task FILE, or leave the options of a task out")
     limits = options.relative_error, options.sentences, options.seconds
-    usual = options.quantity == CompareOptions.quantity and options.mask_rate == CompareOptions.mask_rate
+    usual = options.quantity == CompareOptions.quantity and options.mask_rate is None
     if options.text is None and options.dataset is None and (limits != (None, None, None) or not usual):
         raise BadInput(
             "there is no text to measure on: give --text FILE, or leave out --quantity, --relative-error, "

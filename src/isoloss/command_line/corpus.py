@@ -147,7 +147,8 @@ def _refuse_absent(text: tuple[str, ...]) -> None:
 def _refuse_options_of_another_source(options: CorpusOptions) -> None:
     first = options.text[0]
     files, fetched = _are_files(options.text), first in FETCHED
-    plain = files and not any(Path(name).suffix.lower() in TABLES for name in options.text)
+    tables = [Path(name).suffix.lower() in TABLES for name in options.text]
+    plain = files and not any(tables)
     if options.document != "line" and not files:
         if Path(first).is_dir():
             raise BadInput(
@@ -155,6 +156,8 @@ def _refuse_options_of_another_source(options: CorpusOptions) -> None:
                 f"{first}/*.txt"
             )
         raise BadInput(f"{first} has documents of its own; leave --document out")
+    if options.document != "line" and all(tables):
+        raise BadInput(f"--document is of plain text, and {first} has a document a row; leave it out")
     if options.streaming and (files or fetched):
         raise BadInput(f"--streaming is of a data set on a hub, which {first} is not; leave it out")
     if options.column != COLUMN and (plain or fetched):

@@ -93,7 +93,7 @@ class ReproduceOptions:
     memory: Annotated[float | None, tyro.conf.arg(metavar="GB", help_behavior_hint="")] = None
     """Memory of a SLURM job, in GB; 8 by default."""
     dry_run: bool = False
-    """Print the cost of training in operations, time and gigabytes, and stop."""
+    """Print the cost of training in time and gigabytes, with --wide in operations too, and stop."""
     measure: bool = False
     """With --dry-run, train each model on --device for a few seconds and estimate the time from that."""
     wide: bool = False

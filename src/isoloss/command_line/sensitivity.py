@@ -255,6 +255,10 @@ def _check_changes(options: SensitivityOptions) -> None:
             raise BadInput(f"--round takes 2 to 16 bits, not {bits}")
     if options.group is not None:
         refuse_below(2, options.group, "--group")
+        if not _bits(options):
+            raise BadInput(
+                "--group is of rounding, and nothing is to be rounded; add --round, or leave it out"
+            )
     for share in options.noise:
         if not 0 < share <= MOST_NOISE:
             raise BadInput(

@@ -128,7 +128,7 @@ class _SlurmJobs:
         if (submitted := self._earlier(key)) is None:
             reports.unlink(missing_ok=True)
             self._executor.update_parameters(name=job.name.replace(" ", "-"))
-            doing = _Doing(job.name, work, str(Path.cwd()), self._settings.cores, reports)
+            doing = _Doing(job.name, work, str(Path.cwd()), tuple(sys.path), self._settings.cores, reports)
             try:
                 submitted = self._executor.submit(doing)
             except self._submitit.core.utils.FailedJobError as error:
@@ -190,11 +190,14 @@ class _Doing:
     job: str
     work: bytes
     folder: str
+    modules: tuple[str, ...]
+    """Where the caller finds modules, such as that of a user's experiment: work is pickled by their names."""
     threads: int
     reports: Path
 
     def __call__(self) -> Ended:
         torch.set_num_threads(self.threads)
+        sys.path.extend(place for place in self.modules if place not in sys.path)
 
         def send(report: Advanced) -> None:
             with contextlib.suppress(IsolossError):

@@ -106,7 +106,7 @@ def read_design(path: Path) -> Design:
     path = path.resolve()
     if not path.stem.isidentifier() or _file_of(path.stem) not in (None, str(path)):
         raise BadInput(f"{path} cannot be imported as {path.stem!r}: give the file a name of its own")
-    sys.path.insert(0, str(path.parent))  # for worker processes too, which inherit the path
+    sys.path.insert(0, str(path.parent))  # workers are given the path too
     with _failures_named(path):
         module = import_module(path.stem)
     found = getattr(module, EXPORTED, None)

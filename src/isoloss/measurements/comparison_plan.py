@@ -187,11 +187,12 @@ class Sources:
 class PlanSettings:
     """How everything is measured; `task_length` is the maximum number of tokens read of an example.
 
-    `quantities` are measured on the text, besides the loss, until `stopping` ends each.
+    `quantities` are measured on the text, besides the loss, until `stopping` ends each. `mask_rate` is that
+    of masked models, None for the usual one.
     """
 
     seed: int
-    mask_rate: float
+    mask_rate: float | None
     loss_stopping: Stopping
     stopping: Stopping
     quantities: tuple[str, ...]
@@ -283,14 +284,17 @@ def _on_text(
     corpus = sources.corpus
     if corpus is None:
         return []
+    rate = settings.mask_rate
+    if rate is not None and not any(isinstance(each.prediction, MaskedTokens) for each in checkpoints):
+        raise BadInput("causal models predict every next token; leave --mask-rate out")
     text = _digest(corpus.content)
     measured: dict[str, list[CheckpointMeasurement]] = {}
     for family in families(checkpoints):
         first = family[0]
         longest = min((each.longest for each in family if each.longest is not None), default=None)
         prediction = first.prediction
-        if isinstance(prediction, MaskedTokens):
-            prediction = replace(prediction, share=settings.mask_rate)
+        if rate is not None and isinstance(prediction, MaskedTokens):
+            prediction = replace(prediction, share=rate)
         batches = SampledBatches(
             corpus.read_by(models.tokenizer(first.name), longest), prediction, settings.seed, first.tokens
         )

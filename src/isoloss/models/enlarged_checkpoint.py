@@ -101,8 +101,8 @@ def _to_be_enlarged(checkpoint: Path, by: Enlargement, most_parameters: int | No
     needed = by.parameters(Shape.of(model.config), model.config.vocab_size)
     if most_parameters is not None and needed > most_parameters:
         raise BadInput(
-            f"the enlarged model would have {needed:,} parameters, more than {most_parameters:,}; enlarge by "
-            f"less, or take them with --most-parameters {needed}"
+            f"the enlarged model would have {needed:,} numbers in its matrices, more than "
+            f"{most_parameters:,}; enlarge by less, or take them with --most-parameters {needed}"
         )
     return model
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import only_process_in
+from isoloss.results.tensors import tensors_digest
 
 T = TypeVar("T")
 
@@ -140,9 +141,10 @@ class LaunchedProcesses:
         return answer
 
     def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:
-        """See `Processes.hold_the_same`: compares a sum over their bits, which does not depend on order."""
-        whole = sum(int(tensor.detach().flatten().view(torch.int16).sum()) for tensor in tensors)
-        extremes = torch.tensor([whole, -whole], device=self.device)
+        """See `Processes.hold_the_same`: compares the first 60 bits of a digest of them all."""
+        digest = tensors_digest({f"{place:09}": tensor for place, tensor in enumerate(tensors)})
+        held = int(digest[:15], 16)
+        extremes = torch.tensor([held, -held], device=self.device)
         with _others_there():
             distributed.all_reduce(extremes, op=distributed.ReduceOp.MAX)
         largest, minus_smallest = extremes.tolist()
