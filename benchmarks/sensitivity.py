@@ -2,15 +2,15 @@
 
     python -m benchmarks.sensitivity --seeds 900 901 902 --folder rxnfp --text reactions.txt
 
-Every layer of every model alone is rounded to 8, 6, 5 and 4 bits by row. A cell is one layer at one number
-of bits. Then the bits that are best at a mean of 4 and of 5 are found on these sentences, and the model with
-them is held beside the uniformly rounded one on other sentences: both are measured. The models are trained
-here for a minute each, and whatever is in `--folder`.
+Every layer of every model alone is rounded to 8, 6, 5 and 4 bits, by row or with `--group` by groups. A cell
+is one layer at one number of bits. Then the bits that are best at a mean of 4 and of 5 are found on these
+sentences, and the model with them is held beside the uniformly rounded one on other sentences: both are
+measured. The models are trained here for a minute each, and whatever is in `--folder`.
 """
 
 import json as json_format
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -94,15 +94,16 @@ def in_folder(folder: str, text: Path, sentences: int) -> Case:
     return Case(Path(folder).name, model, objective, pieces[:half], pieces[half:])
 
 
-def cells_of(case: Case) -> tuple[Sensitivity, list[PartUnderChange]]:
+def cells_of(case: Case, roundings: Sequence[Rounding]) -> tuple[Sensitivity, list[PartUnderChange]]:
     """Every part under every rounding, predicted in all ways and measured."""
     engine = Sensitivity.of(case.model, case.objective, case.batches, check=True)
-    return engine, engine.under([Rounding(bits) for bits in BITS], layer_of)
+    return engine, engine.under(roundings, layer_of)
 
 
-def shares(cells: list[PartUnderChange]) -> dict[str, float | int]:
+def shares(cells: list[PartUnderChange], roundings: Sequence[Rounding]) -> dict[str, float | int]:
     """Of the layers' cells at `JUDGED` bits: how many are predicted to 20 %, and medians of the ratio."""
-    judged = [each for each in cells if each.part != WHOLE and each.change in {f"{b} bits" for b in JUDGED}]
+    names = {each.name for each in roundings if each.bits in JUDGED}
+    judged = [each for each in cells if each.part != WHOLE and each.change in names]
     found: dict[str, float | int] = {"cells": len(judged)}
     for way in ("from_trace", "quadratic", "linearised"):
         ratios = [getattr(each, way).value / each.measured.value for each in judged if each.measured]
@@ -112,13 +113,12 @@ def shares(cells: list[PartUnderChange]) -> dict[str, float | int]:
 
 
 def saved_by_allocation(
-    case: Case, engine: Sensitivity, cells: list[PartUnderChange]
+    case: Case, engine: Sensitivity, cells: list[PartUnderChange], roundings: Sequence[Rounding]
 ) -> Iterator[dict[str, float | str]]:
     """The measured KL, on other sentences, of allocated and of uniform bits at the same mean.
 
     Bits are given to layers by ½ δᵀFδ, and to tensors by the trace alone, which takes one pass.
     """
-    roundings = [Rounding(bits) for bits in BITS]
     of_trace = replace(engine, of_errors=False, check=False)
     of_tensors = of_trace.under(roundings, str)
     for mean in MEANS:
@@ -127,7 +127,7 @@ def saved_by_allocation(
         changes = {
             "layers": for_layers.rounding,
             "tensors": for_tensors.rounding,
-            "uniform": Rounding(int(mean)),
+            "uniform": replace(roundings[0], bits=int(mean)),
         }
         found = {
             name: measured_kl(case.model, case.objective, case.others, differences(case.model, change))
@@ -142,19 +142,21 @@ def main(
     sentences: int = 32,
     folder: tuple[str, ...] = (),
     text: tuple[Path, ...] = (),
+    group: int | None = None,
     json: bool = False,
 ) -> None:
     """Print a row for every model; `folder` and `text` are of published models and go together."""
     torch.set_num_threads(1)
+    roundings = [Rounding(bits, group) for bits in BITS]
     cases: list[Case] = [in_folder(name, file, sentences) for name, file in zip(folder, text, strict=True)]
     cases += [trained(name, seed, steps, sentences) for name in ARCHITECTURES for seed in seeds]
     rows = []
     for case in cases:
-        engine, cells = cells_of(case)
+        engine, cells = cells_of(case, roundings)
         row = {
             "model": case.name,
-            **shares(cells),
-            "allocations": list(saved_by_allocation(case, engine, cells)),
+            **shares(cells, roundings),
+            "allocations": list(saved_by_allocation(case, engine, cells, roundings)),
         }
         rows.append(row)
         if not json:

@@ -134,6 +134,22 @@ def test_directions_and_batches_that_make_no_sense_are_refused():
         difference_of(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2))
 
 
+def test_progress_is_reported_within_the_pass_of_double_backwards():
+    model = tiny_model(ARCHITECTURES[0], ragged_batches.WORDS, ragged_batches.LENGTH)
+    told = []
+    directional_sharpness(
+        model,
+        [ragged_batches.several_masks(), ragged_batches.one_mask()],
+        OBJECTIVE,
+        progress=lambda task, done, total, *_: told.append((task, done / total)),
+    )
+    shares = [share for _, share in told]
+    assert {task for task, _ in told} == {"directional sharpness"}
+    assert shares == sorted(shares)
+    assert len({share for share in shares if 0.5 <= share < 1}) > 1
+    assert shares[-1] == 1
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_critical_rate_is_where_a_scan_finds_that_the_loss_rises(architecture):
     model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)

@@ -91,6 +91,22 @@ def test_away_from_a_minimum_it_is_negative_and_says_so():
     assert "negative" in found.warning
 
 
+def test_progress_is_reported_within_a_chain():
+    model, shares = Function(lambda w: 0.5 * w.square().sum(), [0.0, 0.0]), []
+    local_learning_coefficient(
+        model,
+        [sentences(8)],
+        model,
+        step=0.01,
+        chains=2,
+        burn_in=5,
+        draws=20,
+        progress=lambda _, done, total, *__: shares.append(done / total),
+    )
+    assert shares == sorted(shares)
+    assert (len(set(shares)), shares[-1]) == (51, 1)
+
+
 def test_chains_that_run_away_are_told_or_refused():
     model = Function(lambda w: 4 * w.square().sum() / (1 + w.square().sum()), [0.0] * 2)
     far = local_learning_coefficient(

@@ -27,7 +27,7 @@ from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation import evaluation_mode
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, part_of, silent
 from isoloss.results.estimate import Estimate, sample_mean
 
 BATCH = 8
@@ -79,15 +79,19 @@ def directional_sharpness(
     batches = list(batches)
     blocks = LossHessian.in_blocks(model, batches, objective, distribution)
     parameters = blocks.parameters
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:  # noqa: ARG001
+        progress("directional sharpness", completed, total, message)
+
     with evaluation_mode(model):
         if direction is None:
-            along, norm = ascent_direction(losses_of(model, in_parts(batches), objective, distribution))
+            losses = losses_of(model, in_parts(batches), objective, distribution)
+            along, norm = ascent_direction(losses, report)
         else:
             along, norm = _unit(direction, parameters)
         if not norm > 0:
             raise BadInput("the direction has no length, so that nothing is curved along it; name another")
-        progress("directional sharpness", 1, 2)
-        found = blocks.curvature(along)
+        found = blocks.curvature(along, part_of(report, 1, 2))
     progress("directional sharpness", 2, 2)
     return DirectionalSharpness(found.by_part, found.groups, norm, blocks.sentences, measured)
 

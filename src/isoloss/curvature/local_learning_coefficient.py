@@ -14,7 +14,7 @@ from isoloss.curvature.loss import BatchLoss, LabelDistribution, in_parts, losse
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective
 from isoloss.objectives.evaluation import evaluation_mode
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, part_of, silent
 from isoloss.results.estimate import Estimate, sample_mean
 
 TASK = "local learning coefficient"
@@ -126,8 +126,10 @@ def local_learning_coefficient(
     with evaluation_mode(model):
         posterior = _Posterior.around(model, batches, objective, distribution, cold, localisation)
         for chain in range(chains):
-            progress(TASK, chain, chains)
-            found.append(posterior.chain(f"{seed} chain {chain}", burn_in + draws, step)[burn_in:])
+            rises = posterior.chain(
+                f"{seed} chain {chain}", burn_in + draws, step, part_of(progress, chain, chains)
+            )
+            found.append(rises[burn_in:])
     progress(TASK, chains, chains)
     rises = cold * torch.stack(found)
     halves = rises.tensor_split(2, dim=1)
@@ -159,14 +161,15 @@ class _Posterior:
             at_rest = [float(loss.mean()) for loss in losses]
         return _Posterior(losses, at_rest, inverse_temperature, localisation)
 
-    def chain(self, key: str, steps: int, step: float) -> Float[Tensor, " s"]:
+    def chain(self, key: str, steps: int, step: float, progress: Progress) -> Float[Tensor, " s"]:
         """L_B(w) - L_B(w*) before each of the steps; the weights are put back, even after an exception."""
         parameters = trainable_parameters(self.losses[0].model)
         weights = list(parameters.values())
         centre, generator = [weight.detach().clone() for weight in weights], generator_of(key)
         sizes, rises = torch.tensor([float(len(loss.batch)) for loss in self.losses]), []
         try:
-            for _ in range(steps):
+            for done in range(steps):
+                progress(TASK, done, steps)
                 number = int(torch.multinomial(sizes, 1, generator=generator))
                 rise, gradients = self._rise_and_gradient(number, parameters)
                 rises.append(rise)

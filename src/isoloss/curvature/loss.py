@@ -19,6 +19,7 @@ from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, split_sentences
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, displaced, rows_at_once
+from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_members, sample_mean
 
 BLOCKS = 64
@@ -269,10 +270,11 @@ class LossHessian:
                 forms[place].append(of_piece.double().cpu())
         return [(total, torch.cat(of_each)) for total, of_each in zip(totals, forms, strict=True)]
 
-    def curvature(self, vector: Mapping[str, Tensor]) -> "Curvature":
+    def curvature(self, vector: Mapping[str, Tensor], progress: Progress = silent) -> "Curvature":
         """vᵀ∇²L v with its errors over parts, v held fixed; one product with every part."""
         total, by_part = torch.zeros_like(flattened(vector)), []
-        for loss in self.losses:
+        for done, loss in enumerate(self.losses):
+            progress("curvature along a direction", done, len(self.losses))
             product = hessian_vector_product(loss.mean, self.parameters, vector)
             by_part.append(inner_products_by_group(vector, product))
             total += flattened(product) * (len(loss.batch) / self.sentences)
