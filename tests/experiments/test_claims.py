@@ -189,7 +189,7 @@ def test_what_is_withdrawn_uses_up_nothing_of_the_effects_confidence() -> None:
     alone = judge([falling()], runs)
     effect, withdrawn = judge([falling(), replace(falling(), withdrawn="Nothing would decide it.")], runs)
     assert [effect] == alone
-    assert (withdrawn.family, withdrawn.confidence) == (1, CONFIDENCE)
+    assert withdrawn.confidence == CONFIDENCE
     assert decided_in_one_family([withdrawn, effect]) == 1
 
 

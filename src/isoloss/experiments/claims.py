@@ -148,7 +148,6 @@ class Judgement:
     confidence: float
     p_value: float
     runs: int
-    family: int = 1
 
     @property
     def effect(self) -> float:
@@ -240,7 +239,7 @@ def judge(
     p_values = [judged[place].p_value for place in effects]
     levels, adjusted = holm_levels(p_values, 1 - CONFIDENCE), holm_adjusted(p_values)
     for place, level, p_value in zip(effects, levels, adjusted, strict=True):
-        judged[place] = replace(judged[place], confidence=1 - level, p_value=p_value, family=len(effects))
+        judged[place] = replace(judged[place], confidence=1 - level, p_value=p_value)
     return judged
 
 

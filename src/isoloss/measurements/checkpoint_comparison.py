@@ -1,6 +1,5 @@
 """Checkpoints side by side: all measurements of each, and the differences between any two."""
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -294,7 +293,7 @@ def _cached(
 
 def _name(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> str:
     """The digest of all that the numbers depend on; a checkpoint that is moved keeps its measurements."""
-    return json_digest(json.loads(json.dumps(_key(checkpoint, measurement))))[:24]
+    return json_digest(_key(checkpoint, measurement))[:24]
 
 
 def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str, Any]:

@@ -137,8 +137,7 @@ def _specification(
     digest = hashlib.sha256()
     for path in sorted(checkpoint.iterdir()):
         if path.name == "config.json" or path.suffix in {".safetensors", ".bin"}:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(bytes.fromhex(file_digest(path)))
     content = settings_as_json(settings)
     del content["seeds"]
     return {

@@ -1,6 +1,5 @@
 """What an update rule reported at a checkpoint, such as an adversary's strength, as a column of results."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,10 +23,6 @@ class NothingDrawn:
     """The data of a quantity that reads none."""
 
 
-def _column(quantity: "RuleReadingQuantity") -> Iterable[str]:
-    return (quantity.reading,)
-
-
 @dataclass(frozen=True)
 class RuleReadingQuantity:
     """The number that the run's rule reported under the name `reading`; see `UpdateRule.readings`.
@@ -38,7 +33,7 @@ class RuleReadingQuantity:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
     drawn_as: ClassVar[type] = NothingDrawn
-    column_names, columns = columns_named_by(_column)
+    column_names, columns = columns_named_by(lambda quantity: (quantity.reading,))
 
     reading: str
 

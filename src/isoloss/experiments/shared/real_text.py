@@ -1,7 +1,7 @@
 """How transformers are pre-trained on real text at each scale, and what they are tested on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSizes, TaskSource
@@ -116,7 +116,6 @@ class RealTextRuns:
 
     followed: CorpusRuns
     compared: CorpusRuns
-    sam: SAM
     sentiment: TaskSource
     questions: TaskSource
     entailment: TaskSource
@@ -148,7 +147,7 @@ class RealTextRuns:
         return (
             (ADAMW, runs.architecture, runs.update_rule),
             (BARE, bare, rule),
-            (SAM_RULE, bare, replace(self.sam, optimiser=rule)),
+            (SAM_RULE, bare, SAM(optimiser=rule)),
         )
 
 

@@ -19,7 +19,6 @@ from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.transformers import TABLE_4, PreLayerNormTransformer, Shape, laptop_shape
 from isoloss.objectives.masked import BertReplacement, ManyMasksObjective
 from isoloss.pretraining.descent import AdamW
-from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.specification import Compute, log_spaced_steps
 
 _WORDS = 3997
@@ -57,7 +56,6 @@ _COMPARED_ON_TEXT = replace(
 LAPTOP = RealTextRuns(
     followed=replace(_BOOKS, corpus=CorpusPlan(CorpusRequest(Reviews(), OwnVocabulary(4000)), _WORDS)),
     compared=_COMPARED_ON_TEXT,
-    sam=SAM(),
     sentiment=MovieSnippets(),
     questions=AnsweringSentences(),
     entailment=VerifiedClaims(),
@@ -131,7 +129,6 @@ PAPER = RealTextRuns(
         measured_from=60_000,
         compute=Compute(micro_batch=256),
     ),
-    sam=SAM(),
     sentiment=GlueTask("sst2"),
     questions=GlueTask("qnli"),
     entailment=GlueTask("rte"),
@@ -219,7 +216,6 @@ def _runs_on_text() -> CorpusRuns:
 SMOKE = RealTextRuns(
     followed=_runs_on_text(),
     compared=_runs_on_text(),
-    sam=SAM(),
     sentiment=_task("SST-2 form, made up"),
     questions=_task("QNLI form, made up", pairs=True),
     entailment=_task("RTE form, made up", pairs=True),
