@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -50,6 +51,19 @@ def test_only_checkpoints_of_different_steps_are_over_them() -> None:
         ("bert1", "bert2"),
     ):
         assert "trace-over-steps" not in panels(dict.fromkeys(others, 1.0))
+
+
+@pytest.mark.usefixtures("_nothing_painted")
+def test_charts_name_models_without_the_folders_that_all_share() -> None:
+    names = ["hub/org/bert-a", "hub/org/bert-b/"]
+    measured = of_models(dict.fromkeys(names, 2.0))
+    less = Record("difference", 1.0, "nats", 0.5, 3, checkpoint=names[1], settings={"reference": names[0]})
+    page = flatness_page([replace(measured, differences=[less])], (), (), "")
+    side_by_side, differing = (panel.data for panel in page.panels)
+    assert page.title == "Trace of bert-a · bert-b"
+    assert side_by_side["model"].to_list() == ["bert-a", "bert-b"]
+    assert differing["models"].to_list() == ["bert-b minus bert-a"]
+    assert all(name in str(page.sections[0].markup) for name in names)  # in full
 
 
 def test_a_difference_is_told_with_its_interval_and_its_number_of_sentences() -> None:

@@ -137,6 +137,7 @@ def test_charts_over_one_axis_stand_one_above_another(
     )
     html = write_page(Page("page", "Page", (), panels=panels), tmp_path, alone()).read_text()
     assert html.count('class="charts stacked"') == 1
+    assert [html.count(f"min-height: {height}px") for height in (220, 320)] == [3, 3]
     sizes = []
     for panel in panels:
         svg = (tmp_path / f"page-{panel.name}.svg").read_text()

@@ -1,8 +1,9 @@
 """The reports of `isoloss flatness` and `isoloss sensitivity`: parts of the network, and their course."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import polars as pl
 from markupsafe import Markup
@@ -30,11 +31,14 @@ def flatness_page(
     command: str,
 ) -> Page:
     """A page of all quantities of all models; `sentences` are those below the tables, a paragraph each."""
-    models = list(dict.fromkeys(record.checkpoint for each in measured for record in each.records))
+    names = without_shared_folders(
+        list(dict.fromkeys(record.checkpoint for each in measured for record in each.records))
+    )
+    models = list(names.values())
     quantities = ", ".join(each.quantity.replace("_", " ") for each in measured)
     panels = [
         replace(panel, title=f"{each.quantity}: {panel.title}") if len(measured) > 1 else panel
-        for each in measured
+        for each in (_renamed(each, names) for each in measured)
         for panel in (
             _side_by_side(each),
             _differences(each),
@@ -54,6 +58,36 @@ def flatness_page(
             Section("How it was measured", code=command),
         ),
     )
+
+
+def without_shared_folders(models: Sequence[str]) -> dict[str, str]:
+    """Names for the charts: those of the models without the folders that all of them begin with.
+
+    >>> without_shared_folders(["runs/lion/steps/100", "runs/adamw/steps/100/"])
+    {'runs/lion/steps/100': 'lion/steps/100', 'runs/adamw/steps/100/': 'adamw/steps/100'}
+    >>> without_shared_folders(["runs/lion"])
+    {'runs/lion': 'runs/lion'}
+    """
+    parts = [model.rstrip("/").split("/") for model in models]
+    shared = len(list(takewhile(lambda level: len(set(level)) == 1, zip(*parts, strict=False))))
+    kept = 0 if len(models) < 2 else min(shared, *(len(each) - 1 for each in parts))
+    return {model: "/".join(each[kept:]) for model, each in zip(models, parts, strict=True)}
+
+
+def _renamed(measured: MeasuredModels, names: Mapping[str, str]) -> MeasuredModels:
+    def renamed(record: Record) -> Record:
+        reference = record.settings.get("reference")
+        settings = (
+            record.settings if reference is None else {**record.settings, "reference": names[str(reference)]}
+        )
+        return replace(record, checkpoint=names[record.checkpoint], settings=settings)
+
+    measurements = {
+        names[name]: replace(each, records=[renamed(record) for record in each.records])
+        for name, each in measured.measurements.items()
+    }
+    differences = [renamed(record) for record in measured.differences]
+    return replace(measured, measurements=measurements, differences=differences)
 
 
 def run_and_step(model: str) -> tuple[str, int] | None:

@@ -142,6 +142,8 @@ PLACE = ("run", "seed", "step")
 
 CHART_WIDTH, CHART_HEIGHT = 360, 300
 STACKED_WIDTH, STACKED_HEIGHT = 560, 200
+AXIS_HEIGHT = 20
+"""At least so much is below a chart's own height, for the axis."""
 THEME: dict[str, Any] = {
     "axis": {
         "labelFontSize": 12,

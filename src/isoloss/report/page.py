@@ -17,7 +17,7 @@ from isoloss.files import write_atomically
 from isoloss.panels import Bars, Categories, Dots, Layout, Lines, Panel
 from isoloss.report.charts import draw
 from isoloss.report.frame import Frame, alone, as_script_data, rendered
-from isoloss.report.marks import STACKED_HEIGHT, Drawing, Key, key_of
+from isoloss.report.marks import AXIS_HEIGHT, CHART_HEIGHT, STACKED_HEIGHT, Drawing, Key, key_of
 from isoloss.report.over_runs import explained
 from isoloss.report.pictures import KINDS, legend, one_picture, svg_and_png, without_legends, write_pictures
 from isoloss.report.table import claims_as_latex
@@ -282,13 +282,15 @@ def _html(page: Page, frame: Frame, files: Sequence[dict[str, str]], latex: str 
 
 
 def _embedded(drawing: Drawing, *, keyed: bool) -> dict[str, str | Markup]:
-    """Ready HTML as `markup`, or a chart as a `specification` with the `label` for screen readers.
+    """Ready HTML as `markup`, or a chart: its `specification`, `label` for screen readers, and `height`.
 
-    A chart of a panel that has one key for all its charts has no legend of its own.
+    So much is kept free before it is drawn, so that what is below does not move. A chart of a panel that has
+    one key for all its charts has no legend of its own.
     """
     if isinstance(drawing, Markup):
         return {"markup": drawing}
     found = {"width": "container", **drawing, "background": "transparent"}
     if keyed:
         found["layer"] = without_legends(found["layer"])
-    return {"specification": as_script_data(found), "label": found.get("description", "")}
+    height = str(round(found.get("height", CHART_HEIGHT)) + AXIS_HEIGHT)
+    return {"specification": as_script_data(found), "label": found.get("description", ""), "height": height}
