@@ -231,3 +231,15 @@ def test_the_sign_of_a_hessian_that_nothing_tells_is_called_so(flatness):
     (_, high) = Estimate(0.0, whole["standard_error"], whole["n"]).interval(0.95)
     undetermined = abs(whole["value"]) < high
     assert ("the sign of hessian_trace of bert is undetermined" in flatness(*arguments)[1]) == undetermined
+
+
+def test_a_quantity_without_a_number_does_not_take_the_others_with_it(flatness):
+    asked = ("bert", "--text", "text.txt", "--sentences", 2, "--json", "--quantity")
+    code, written, told = flatness(*asked, "fisher_trace", "gradient_norm", "pretraining_loss")
+    alone = flatness(*asked, "fisher_trace", "pretraining_loss")
+    assert code == 2
+    assert "gradient_norm: 2 sentences have no standard error; measure on at least 3" in told
+    assert json.loads(written)["records"] == json.loads(output_of(alone))["records"]
+    code, written, told = flatness(*asked, "gradient_norm")
+    assert (code, written) == (2, "")
+    assert told.endswith("isoloss: 2 sentences have no standard error; measure on at least 3\n")

@@ -6,6 +6,7 @@ import pytest
 import ragged_batches
 import torch
 from dense_derivatives import dense_hessian, flat, group_indices
+from functions_of_weights import Function, sentences
 
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.directional_curvature import (
@@ -180,3 +181,29 @@ def test_the_critical_rate_is_where_a_scan_finds_that_the_loss_rises(architectur
     slope = float((rises(1.01 * rate) - rises(0.99 * rate)).mean()) / (0.02 * rate)
     error = float(rises(rate).std()) / len(batch) ** 0.5 / slope
     assert found.estimate.standard_error == pytest.approx(2 / rate**2 * error, rel=0.1)
+
+
+def test_a_rise_long_before_the_first_rate_that_is_tried_is_found():
+    """At that rate the loss is lower again, but by far less than its gradient says."""
+
+    def waves(w):
+        return (0.05 * (150 * w).sin() + 0.1 * w).sum()
+
+    model = Function(waves, [0.0])
+    found = critical_sharpness(model, [sentences(3)], model)
+    slope = 150 * 0.05 + 0.1
+    rates = torch.linspace(0, 0.2, 200_001, dtype=torch.float64)
+    rises = torch.stack([waves(-rate * slope) for rate in rates[:4000]])
+    first = float(rates[1:4000][rises[1:] > 0][0])
+    assert float(waves(torch.tensor(-0.1 * slope))) < 0
+    assert first < 0.003
+    assert found.learning_rate == pytest.approx(first, rel=0.01)
+
+
+def test_a_loss_that_no_step_raises_or_that_rounding_hides_is_told():
+    falling = Function(lambda w: 0.4 * w.tanh().sum(), [0.0])
+    with pytest.raises(BadInput, match="no step along the gradient raises the loss, however long"):
+        critical_sharpness(falling, [sentences(3)], falling)
+    kink = Function(lambda w: (w + 2 * w.relu() - 3 * (-w).relu().detach() + 6 * (-w).relu()).sum(), [0.0])
+    with pytest.raises(BadInput, match="by less than half of what the gradient says"):
+        critical_sharpness(kink, [sentences(3)], kink)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,7 +95,10 @@ class FlatnessOptions:
 
 
 def flatness(options: FlatnessOptions) -> int:
-    """Carry out the request; returns 0 if all is well, 130 if it was interrupted."""
+    """Carry out the request; returns 0 if all is well, 130 if it was interrupted.
+
+    A quantity that has no number here is raised as BadInput when what the others gave has been written.
+    """
     from isoloss.results.named_checkpoints import beside_models, with_checkpoints
 
     options = replace(options, models=with_checkpoints(options.models))
@@ -106,17 +110,27 @@ def flatness(options: FlatnessOptions) -> int:
         from isoloss.measurements.measured_models import INTERRUPTED
 
     _check_what_torch_knows(options)
-    shown = _measured(options)
+    shown, refused = _measured(options)
     (print_json if options.json else print_flatness)(shown)
     if options.output is not None:
         _write_page(options, shown)
     measured = shown.measured
+    if refused:
+        raise _in_one(refused)
     finished = len(measured) == len(set(options.quantity)) and measured[-1].stopped != INTERRUPTED
     return 0 if finished else EXIT_INTERRUPTED
 
 
-def _measured(options: FlatnessOptions) -> "Shown":
-    """Every quantity of every model, as far as measured if it is interrupted."""
+def _in_one(refused: Mapping[str, BadInput]) -> BadInput:
+    """What is wrong with every quantity, each by its name."""
+    return BadInput("; ".join(f"{name}: {error}" for name, error in refused.items()))
+
+
+def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]":
+    """Every quantity of every model, as far as measured if it is interrupted, and those that have no number.
+
+    Raises what is wrong with the only quantity, or with all.
+    """
     from isoloss.command_line.flatness_table import Shown
     from isoloss.measurements.measured_models import measure_each, verdicts_on
     from isoloss.models.hub import quiet
@@ -126,9 +140,13 @@ def _measured(options: FlatnessOptions) -> "Shown":
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
     with progress_display() as progress, quiet():
         memory = memory_bytes(options.memory, options.device)
-        measured = measure_each(options.quantity, models, batches, stopping, settings, progress, memory)
+        asked = (options.quantity, models, batches, stopping, settings, progress, memory)
+        measured, refused = measure_each(*asked)
+        if not measured:
+            alike = len({str(error) for error in refused.values()}) == 1
+            raise next(iter(refused.values())) if alike else _in_one(refused)
         verdicts = verdicts_on(measured, models, batches, progress)
-    return Shown(measured, models, batches, verdicts)
+    return Shown(measured, models, batches, verdicts), refused
 
 
 def _write_page(options: FlatnessOptions, shown: "Shown") -> None:

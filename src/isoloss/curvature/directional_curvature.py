@@ -7,6 +7,7 @@ the step along the gradient of other data: it is the curvature that a loss has w
 and of a quadratic loss gᵀHg / gᵀ∇L, with the other's gradient g.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -199,7 +200,7 @@ def batch_sharpness(
 
 
 START, DOUBLINGS, HALVINGS = 0.1, 60, 7
-"""The first learning rate tried; how often it is doubled or halved; then the bracket is halved to 1 %."""
+"""The first learning rate tried; how often it may be halved; then the bracket is halved to 1 %."""
 
 
 @dataclass(frozen=True)
@@ -226,8 +227,9 @@ def critical_sharpness(
     With other sentences `along`, g is the gradient of their loss instead: the relative critical sharpness of
     L while that is optimised. Where the two gradients point apart, every step raises L, and it is infinite.
 
-    The learning rate is doubled or halved until it brackets η_c, and the bracket is then halved: if the loss
-    falls, rises and falls again between two doublings, that is overlooked. The standard error is that of the
+    The learning rate is halved until the loss falls by at least half of what its gradient says, then doubled
+    until it rises, and the bracket is then halved: if the loss rises and falls again between two doublings,
+    that is overlooked. The standard error is that of the
     zero of the mean rise, to first order, with the direction held fixed: sd(rise) / √n over the slope. One
     pass with a backward pass, or two with `along`, and about a dozen without.
 
@@ -245,13 +247,13 @@ def critical_sharpness(
     losses = losses_of(model, in_parts(batches), objective, distribution, first_sentence=before)
     others = None if along is None else losses_of(model, in_parts(along), objective, distribution)
     with evaluation_mode(model):
-        direction, norm = _step(losses, others)
+        direction, norm, slope = _step(losses, others)
         along_it = _Rises([LossAtRest.of(loss) for loss in losses], direction, norm, progress)
-        low, high = _bracket(along_it.is_above)
+        low, high = _bracket(along_it.mean, slope)
         along_it.is_bracketed = True
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            low, high = (low, middle) if along_it.is_above(middle) else (middle, high)
+            low, high = (low, middle) if along_it.mean(middle) > 0 else (middle, high)
         below, above = along_it.at(low), along_it.at(high)
     if below is None or above is None:
         raise BadInput("the step that raises the loss gives scores that are not finite; measure in float64")
@@ -282,33 +284,48 @@ class _Rises:
         except BadInput:
             return None
 
-    def is_above(self, rate: float) -> bool:
-        """Whether the mean loss rises, or is not finite."""
+    def mean(self, rate: float) -> float:
+        """Of the mean loss; infinite where it is not finite."""
         found = self.at(rate)
-        return found is None or float(found.mean()) > 0
+        return math.inf if found is None else float(found.mean())
 
 
-def _step(losses: Sequence[BatchLoss], along: Sequence[BatchLoss] | None) -> tuple[dict[str, Tensor], float]:
-    """The unit vector of the gradient to step against, and that gradient's length."""
+def _step(
+    losses: Sequence[BatchLoss], along: Sequence[BatchLoss] | None
+) -> tuple[dict[str, Tensor], float, float]:
+    """The unit vector of the gradient g to step against, the length of g, and g·∇L."""
     direction, norm = ascent_direction(losses if along is None else along)
     if norm == 0:
         raise BadInput("the gradient is zero, so that there is no step to take; measure another model")
+    slope = norm**2
     if along is not None:
-        gradient, _ = ascent_direction(losses)
-        if not sum(inner_products_by_group(gradient, direction).values()) > 0:
+        gradient, of_gradient = ascent_direction(losses)
+        slope = norm * of_gradient * sum(inner_products_by_group(gradient, direction).values())
+        if not slope > 0:
             raise BadInput(
                 "the gradients of the two data sets point apart: what lowers the one's loss raises the "
                 "other's at once, which is infinitely sharp; give data more alike, or more of them"
             )
-    return direction, norm
+    return direction, norm, slope
 
 
-def _bracket(is_above: Callable[[float], bool]) -> tuple[float, float]:
-    """Two learning rates, the second twice the first, of which the second alone raises the loss."""
-    rate, above = START, is_above(START)
-    for _ in range(DOUBLINGS):
-        other = rate / 2 if above else rate * 2
-        if is_above(other) != above:
-            return min(rate, other), max(rate, other)
-        rate = other
-    raise BadInput("no step along the gradient raises the loss, however long or short; nothing is sharp here")
+def _bracket(rise: Callable[[float], float], slope: float) -> tuple[float, float]:
+    """The first two learning rates, the second twice the first, of which the second raises the loss.
+
+    The first of all is so small that the loss falls by at least half of what its `slope` says.
+    """
+    low, found = START, {START: rise(START)}
+    while found[low] > -low * slope / 2:
+        if len(found) > DOUBLINGS:
+            raise BadInput(
+                "the loss falls along its gradient by less than half of what the gradient says, however "
+                "short the step: rounding hides it; measure in float64"
+            )
+        low /= 2
+        found[low] = rise(low)
+    for _ in range(2 * DOUBLINGS):
+        high = 2 * low
+        if (found[high] if high in found else rise(high)) > 0:
+            return low, high
+        low = high
+    raise BadInput("no step along the gradient raises the loss, however long; nothing is sharp here")

@@ -122,9 +122,13 @@ def measure_each(
     settings: Mapping[str, Setting],
     progress: Progress,
     memory_bytes: int,
-) -> list[MeasuredModels]:
-    """One quantity after the other, see `measure`; what there is of them if interrupted."""
+) -> tuple[list[MeasuredModels], dict[str, BadInput]]:
+    """One quantity after the other, see `measure`; what there is of them if interrupted.
+
+    Those of which the models or the text have no number do not take the others with them: why, by name.
+    """
     measured: list[MeasuredModels] = []
+    refused: dict[str, BadInput] = {}
     for quantity in dict.fromkeys(quantities):
         try:
             found = measure(
@@ -134,10 +138,13 @@ def measure_each(
             if not measured:
                 raise
             break
+        except BadInput as error:
+            refused[short_name(quantity)] = error
+            continue
         measured.append(found)
         if found.stopped == INTERRUPTED:
             break
-    return measured
+    return measured, refused
 
 
 def verdicts_on(
