@@ -112,4 +112,4 @@ def test_a_mask_rate_of_causal_models_alone_is_refused(compare, tmp_path):
     asked = (tmp_path / "one", tmp_path / "other", "--text", tmp_path / "letters.txt")
     code, _, told = compare(*asked, "--mask-rate", "0.5")
     assert (code, told.count("\n")) == (2, 1)
-    assert "causal models predict every next token; leave --mask-rate out" in told
+    assert "causal models predict every next token; leave the options of masks out" in told

@@ -241,7 +241,7 @@ def test_labels_are_part_of_what_is_compared_on(tmp_path: Path) -> None:
     folder, other = (model_with_head("text", tmp_path / name, seed=n) for n, name in enumerate("ab"))
     keys = []
     models = Models(torch.device("cpu"), torch.float32)
-    settings = PlanSettings(0, 0.15, Stopping(None, 8), Stopping(None, 8), ("fisher_trace",), 128, False)
+    settings = PlanSettings(0, None, Stopping(None, 8), Stopping(None, 8), ("fisher_trace",), 128, False)
     for label in ("bad", "good"):
         table = table_of(tmp_path / "t.jsonl", [*ROWS["text"], {"text": "a b c", "label": label}])
         sources = read_sources([str(folder)], None, table, None, None, None, (), None)

@@ -26,7 +26,7 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import text_inputs
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
-from isoloss.measurements.models_on_text import prediction_of, read_texts
+from isoloss.measurements.models_on_text import masking, prediction_of, read_texts
 from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
 from isoloss.measurements.prediction import MaskedTokens, Prediction
 from isoloss.measurements.quantity import Measurement
@@ -286,7 +286,7 @@ def _on_text(
         return []
     rate = settings.mask_rate
     if rate is not None and not any(isinstance(each.prediction, MaskedTokens) for each in checkpoints):
-        raise BadInput("causal models predict every next token; leave --mask-rate out")
+        masking(checkpoints[0].prediction, one_mask=False, mask_rate=rate, mask_token=None)
     text = _digest(corpus.content)
     measured: dict[str, list[CheckpointMeasurement]] = {}
     for family in families(checkpoints):
