@@ -24,7 +24,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from benchmarks.comparison import Comparison, of_pairs
-from isoloss.curvature.directional_curvature import critical_sharpness
+from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.per_sentence.traces import KeptBytes, sentence_fisher_traces
 from isoloss.objectives.batch import Batch

@@ -6,12 +6,8 @@ import pytest
 import torch
 from reparametrisations import NORMS, SENTENCES, absorb, batch_of, change_values, rescale_neurons, rotation
 
-from isoloss.curvature.directional_curvature import (
-    batch_sharpness,
-    critical_sharpness,
-    difference_of,
-    directional_sharpness,
-)
+from isoloss.curvature.critical_sharpness import critical_sharpness
+from isoloss.curvature.directional_curvature import batch_sharpness, difference_of, directional_sharpness
 from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.curvature.local_learning_coefficient import local_learning_coefficient
 from isoloss.curvature.spectrum import spectral_density, top_eigenvalues

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from isoloss.curvature.directional_curvature import critical_sharpness
+from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order, rounding_of_steps
 from isoloss.progress import Progress
