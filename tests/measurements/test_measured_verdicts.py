@@ -32,7 +32,7 @@ def test_numbers_are_those_of_the_same_sentences():
         TokenCorpus(sentences, list(range(1, 9))), MaskedTokens(), 0, SpecialTokens(mask=1)
     )
     models = {"a": model, "b": other, "c": copy.deepcopy(model)}
-    traces, (loss, trace, normalised, *same) = on_tiny_models(models, batches)
+    measured, (loss, trace, normalised, *same) = on_tiny_models(models, batches)
     for verdict, name in (
         (loss, "pretraining_loss"),
         (trace, "fisher_trace"),
@@ -58,7 +58,8 @@ def test_numbers_are_those_of_the_same_sentences():
     losses = measure("pretraining_loss", models, batches, Stopping(sentences=8), {})
     assert [each.measured for each in verdicts_on([losses], models, batches, silent)] == ["loss"] * 2
     assert verdicts_on([replace(few, stopped=INTERRUPTED)], models, batches, silent) == []
-    _, (loss, *traces) = on_tiny_models({"a": model, "b": frozen}, batches)
+    measured, (loss, *traces) = on_tiny_models({"a": model, "b": frozen}, batches)
+    assert not measured.differences
     assert (loss.answer, {each.answer for each in traces}) == (
         "yes",
         {"not asked, their parameters are not the same ones"},

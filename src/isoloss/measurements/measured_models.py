@@ -1,13 +1,14 @@
 """A quantity of one or several models on the same sentences, masks and draws of a text."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
@@ -34,11 +35,11 @@ FIXED_SENTENCES = 256
 class MeasuredModels:
     """One quantity for all models, by name: the measurements, why they stopped, and the differences.
 
-    `differences` are records of each other model minus the first, and `reading` counts what was read for the
-    sentences measured. `ways` counts the first model's tensors by the method that computed their share.
-    `apart` says how sentences were batched for models whose scores change with padding or with the other
-    sentences of a batch. `error_over` is what the quantity says that its errors are over, and `smaller_is`
-    what a smaller value means.
+    `differences` are records of each other model minus the first, where these may be compared, and `reading`
+    counts what was read for the sentences measured. `ways` counts the first model's tensors by the method
+    that computed their share. `apart` says how sentences were batched for models whose scores change with
+    padding or with the other sentences of a batch. `error_over` is what the quantity says that its errors are
+    over, and `smaller_is` what a smaller value means.
     """
 
     quantity: str
@@ -63,16 +64,25 @@ class MeasuredModels:
         values, others = (self.measurements[name].values[quantity] for name in (model, reference))
         return paired_difference(values, others)
 
-    def with_differences(self, subjects: Mapping[str, Subject[Any]], seed: int) -> "MeasuredModels":
-        """With the difference of each other model from the first, if there are values per sentence."""
+    @property
+    def paired(self) -> bool:
+        """Whether there are several models, with values sentence by sentence."""
+        first = next(iter(self.measurements.values()))
+        return len(self.measurements) > 1 and first.records[0].quantity in first.values
+
+    def with_differences(
+        self, subjects: Mapping[str, Subject[Any]], seed: int, comparable: Container[str]
+    ) -> "MeasuredModels":
+        """With the differences of those `comparable` from the first, if there are values per sentence."""
+        if not self.paired:
+            return self
         first, *others = self.measurements
         whole = self.measurements[first].records[0]
-        if whole.quantity not in self.measurements[first].values:
-            return self
         name = f"{whole.quantity}_difference"
         found = [
             subjects[other].record(name, self.difference(other, first), whole.unit, seed, reference=first)
             for other in others
+            if other in comparable
         ]
         return replace(self, differences=found)
 
@@ -89,6 +99,7 @@ def measure(
 ) -> MeasuredModels:
     """Measure each model, by name; those after the first also get their paired difference from it.
 
+    Of quantities that say which is flatter, models with other parameters than the first have no difference.
     `quantity` is named as in `quantity_named`. One that `StopsAnywhere` adds sentences, within `memory_bytes`
     beside the models, until every model's estimate meets the stopping criterion; interrupted, it returns the
     estimates on the sentences seen by all models, if these give an error bar. Others are measured on the
@@ -111,7 +122,9 @@ def measure(
         raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
     means = getattr(found, "smaller_is", measured.smaller_is)
     said = replace(measured, error_over=getattr(found, "error_over", None), smaller_is=means)
-    return said.with_differences(subjects, batches.seed)
+    if len(models) == 1:
+        return said
+    return said.with_differences(subjects, batches.seed, _comparable(models, means))
 
 
 def measure_each(
@@ -159,7 +172,7 @@ def verdicts_on(
     of the traces' sentences, or else the first quantity's. Traces are also compared relative to the weights,
     on the first `FIXED_SENTENCES` of them.
     """
-    whole = {each.quantity: each for each in measured if each.differences and each.stopped != INTERRUPTED}
+    whole = {each.quantity: each for each in measured if each.paired and each.stopped != INTERRUPTED}
     if not whole:
         return []
     from isoloss.measurements import verdicts  # of one model there are none
@@ -184,21 +197,27 @@ def verdicts_on(
     first, *others = models
     asked: list[verdicts.PairVerdict] = []
     for other in others:
-        alike = _trained(models[other]) == _trained(models[first])
         for name, each in found.items():
             question = verdicts.question_about(name, {name: each.smaller_is})
             verdict = verdicts.PairVerdict(question, name, first, other)
-            if question == verdicts.FLATTER and not alike:
+            if other not in _comparable(models, question):
                 asked.append(replace(verdict, answer=f"not asked, {verdicts.OTHER_PARAMETERS}"))
             else:
                 asked.append(replace(verdict, difference=each.difference(other, first)))
     return verdicts.answered(asked, {first: found[verdicts.LOSS].measurements[first].records[0].value})
 
 
-def _trained(model: nn.Module) -> tuple[str, list[tuple[str, tuple[int, ...]]]]:
-    """What tells whether two models' traces are sums over the same parameters."""
-    named = model.named_parameters()
-    return type(model).__name__, [(name, tuple(each.shape)) for name, each in named if each.requires_grad]
+def _comparable(models: Mapping[str, nn.Module], question: str) -> Container[str]:
+    """Those of which the question can be asked beside the first: which is flatter, of the same parameters."""
+    from isoloss.measurements.verdicts import FLATTER  # of one model there are none
+
+    if question != FLATTER:
+        return models
+    trained = {
+        name: (type(model).__name__, [(each, p.shape) for each, p in trainable_parameters(model).items()])
+        for name, model in models.items()
+    }
+    return {name for name, of in trained.items() if of == trained[next(iter(models))]}
 
 
 def stops_anywhere(quantity: str) -> bool:
