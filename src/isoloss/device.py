@@ -25,6 +25,20 @@ def usable_device(device: str) -> torch.device:
         raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error
 
 
+def usable_devices(names: str) -> list[torch.device]:
+    """The devices of these names, with commas in between.
+
+    Raises BadInput as `usable_device` does, and for a device that is named twice.
+
+    >>> usable_devices("cpu")
+    [device(type='cpu')]
+    """
+    devices = [usable_device(name) for name in names.split(",")]
+    if len(set(devices)) < len(devices):
+        raise BadInput(f"of the devices '{names}' two are the same; name each once, as in cuda:0,cuda:1")
+    return devices
+
+
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether torch's error says that memory is exhausted; on a CPU its type does not tell."""
     of_a_processor = ("can't allocate memory", "not enough memory")

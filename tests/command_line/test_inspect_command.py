@@ -10,8 +10,8 @@ from models_with_heads import model_with_head
 from transformers import FNetConfig, FNetForMaskedLM
 
 from isoloss.measurements import foreseen_cost
-from isoloss.models import stored_weights
 from isoloss.models.loading import load_any_language_model
+from isoloss.models.stored_weights import precision_that_fits
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
 
@@ -173,17 +173,13 @@ def test_a_pilot_on_a_text_tells_how_many_sentences_one_percent_takes(folders, t
     assert pilot["relative_error"] == pytest.approx(trace["standard_error"] / trace["value"])
 
 
-def test_weights_are_measured_as_stored_where_single_precision_does_not_fit(folders, tmp_path, monkeypatch):
+def test_weights_are_measured_as_stored_where_single_precision_does_not_fit(folders, tmp_path):
     model, _ = load_any_language_model(str(folders / "bert"))
     model.bfloat16().save_pretrained(tmp_path)
     size = sum(each.numel() for each in model.parameters())
     for free, expected in ((3 * size, torch.bfloat16), (4 * size + 100_000, torch.float32)):
-        monkeypatch.setattr(stored_weights, "free_memory", lambda _, free=free: free)
-        assert stored_weights.precision_that_fits([str(tmp_path)], torch.device("cpu"), 10) == expected
-        assert (
-            stored_weights.precision_that_fits([str(folders / "bert")], torch.device("cpu"), 10)
-            == torch.float32
-        )
+        assert precision_that_fits([str(tmp_path)], free, 10) == expected
+        assert precision_that_fits([str(folders / "bert")], free, 10) == torch.float32
 
 
 @pytest.mark.usefixtures("_untimed")

@@ -14,26 +14,24 @@ from isoloss.models import stored_weights
     ("free", "precision"), [(4 * 100 + 50, torch.float32), (4 * 100 + 49, torch.float16)], ids=["fits", "not"]
 )
 def test_models_that_do_not_fit_beside_the_rest_are_read_as_most_of_them_are_stored(
-    free: int, precision: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    free: int, precision: torch.dtype, tmp_path: Path
 ) -> None:
     """A hundred numbers: in single precision four bytes each, and fifty bytes beside them."""
     for name, kind, numbers in (("one", torch.float16, 60), ("two", torch.bfloat16, 40)):
         (tmp_path / name).mkdir()
         save_file({"weight": torch.ones(numbers, dtype=kind)}, tmp_path / name / "model.safetensors")
-    monkeypatch.setattr(stored_weights, "free_memory", lambda _: free)
     names = [str(tmp_path / name) for name in ("one", "two")]
-    assert stored_weights.precision_that_fits(names, torch.device("cpu"), 50) == precision
+    assert stored_weights.precision_that_fits(names, free, 50) == precision
 
 
 def test_an_adapter_is_read_as_its_base_model_is_stored_also_in_torchs_own_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     base, adapter = tmp_path / "base", tmp_path / "adapter"
     for folder in (base, adapter):
         folder.mkdir()
     torch.save({"weight": torch.ones(9, dtype=torch.bfloat16)}, base / "pytorch_model.bin")
     (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
-    monkeypatch.setattr(stored_weights, "free_memory", lambda _: 35)
     for name in (base, adapter):
-        found = stored_weights.precision_that_fits([str(name)], torch.device("cpu"), 0)
+        found = stored_weights.precision_that_fits([str(name)], 35, 0)
         assert found == torch.bfloat16

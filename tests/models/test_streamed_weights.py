@@ -80,8 +80,8 @@ def test_quantities_of_streamed_weights_are_those_of_weights_in_place(kind, name
     (tmp_path / "ids.jsonl").write_text("\n".join(json.dumps(ids) for ids in 4 * SENTENCES))
     prediction = MaskedTokens(token=2) if kind is bert else NextToken()
     found = []
-    for place in (nn.Module.to, stream_weights):
-        models = load_together([str(tmp_path / "model")], prediction, torch.float64, "cpu", place=place)
+    for place in (nn.Module.cpu, partial(stream_weights, device="cpu")):
+        models = load_together([str(tmp_path / "model")], prediction, torch.float64, place)
         batches = sampled_batches(models, prediction, tmp_path / "ids.jsonl", 0)
         found.append(measure_each(names, models, batches, Stopping(sentences=12), {}, silent, 1 << 30)[0])
     for here, elsewhere in zip(*found, strict=True):

@@ -79,7 +79,7 @@ class FlatnessOptions:
     seed: int = 0
     """Seed of the sentence order, the masks and the random draws; the same seed gives the same numbers."""
     device: str = "cpu"
-    """Where the models are measured: cpu or cuda."""
+    """Where the models are measured: cpu or cuda; cuda:0,cuda:1 puts their layers on several devices."""
     offload: bool = False
     """Keep the weights in the processor's memory; those of a layer are on the device while it computes."""
     dtype: Precision = None
@@ -185,7 +185,7 @@ def _check(options: FlatnessOptions) -> None:
 
 def _check_what_torch_knows(options: FlatnessOptions) -> None:
     """Refuse quantities, their limits and devices that there are not, before a model is read."""
-    from isoloss.device import usable_device
+    from isoloss.device import usable_devices
     from isoloss.measurements.measured_models import stops_anywhere
     from isoloss.measurements.on_sentences import short_name
 
@@ -195,4 +195,4 @@ def _check_what_torch_knows(options: FlatnessOptions) -> None:
             f"--relative-error and --seconds are for traces and losses; {short_name(options.quantity[0])} is "
             "measured on a fixed set of sentences: say how many with --sentences"
         )
-    usable_device(options.device)
+    usable_devices(options.device)

@@ -68,7 +68,7 @@ def inspect(options: InspectOptions) -> int:
     with starting("inspect"):
         import torch
 
-        from isoloss.device import usable_device
+        from isoloss.device import free_memory, usable_device
         from isoloss.measurements.foreseen_cost import foreseen_cost
         from isoloss.measurements.inspected_model import LENGTH, inspected_model
         from isoloss.models.stored_weights import holds_weights, precision_that_fits
@@ -92,7 +92,7 @@ def inspect(options: InspectOptions) -> int:
             shown = cost_in_words(name, cost, limit, options.device)
             found.append(_cost_as_json(name, cost, limit))
         else:
-            used = precision or precision_that_fits([name], device, memory)
+            used = precision or precision_that_fits([name], free_memory(device), memory)
             model = inspected_model(name, options.objective, used, options.device, options.text)
             shown = _in_words(model, options.device)
             found.append(_as_json(model))

@@ -3,8 +3,9 @@
 import re
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from isoloss.measurements.on_sentences import quantity_names
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
     from transformers import PreTrainedModel
 
     from isoloss.command_line.flatness import FlatnessOptions
@@ -65,9 +67,13 @@ def refuse_existing(path: Path) -> None:
 
 def refuse_unusable_text(options: "FlatnessOptions | SensitivityOptions") -> None:
     """Raise BadInput for what a text, its masks and the machine cannot be, before torch is imported."""
-    refuse_unknown_device(options.device)
+    several = options.device.split(",")
+    for device in several:
+        refuse_unknown_device(device)
     if options.offload and options.device.startswith("cpu"):
         raise BadInput("--offload keeps the weights in the processor's memory, where --device cpu has them")
+    if options.offload and len(several) > 1:
+        raise BadInput(f"--offload computes on one device, not on {options.device}; name one of them")
     _refuse_several_sources(options.text, options.token_ids, options.dataset)
     usable_seed(options.seed)
     if options.one_mask and options.mask_rate is not None:
@@ -88,7 +94,7 @@ def models_on_text(
     """
     import torch
 
-    from isoloss.device import usable_device
+    from isoloss.device import free_memory, usable_devices
     from isoloss.measurements.models_on_text import (
         load_together,
         masking,
@@ -97,20 +103,34 @@ def models_on_text(
         sampled_batches,
     )
     from isoloss.models.stored_weights import precision_that_fits
-    from isoloss.models.streamed_weights import stream_weights
 
     asked = prediction_of_all(names, options.objective)
     prediction = masking(asked, options.one_mask, options.mask_rate, options.mask_token_id)
     source = read_source(names, prediction, options.text, options.token_ids, options.dataset)
     if options.dtype is None:
+        hold_weights = usable_devices("cpu" if options.offload else options.device)
         beside = int((options.memory or 1) * GIBIBYTE)
-        holds_weights = usable_device("cpu" if options.offload else options.device)
-        precision = precision_that_fits(names, holds_weights, beside)
+        precision = precision_that_fits(names, sum(map(free_memory, hold_weights)), beside)
     else:
         precision = getattr(torch, options.dtype)
-    place = stream_weights if options.offload else torch.nn.Module.to
-    models = load_together(names, prediction, precision, options.device, parameters, place)
+    models = load_together(names, prediction, precision, _placed(options), parameters)
     return models, sampled_batches(models, prediction, source, options.seed), precision
+
+
+def _placed(options: "FlatnessOptions | SensitivityOptions") -> "Callable[[nn.Module], object]":
+    """What brings a model to the device, to several, or lets one compute while the weights stay here."""
+    from isoloss.device import usable_devices
+
+    first, *others = usable_devices(options.device)
+    if others:
+        from isoloss.models.several_devices import spread_over_devices
+
+        return partial(spread_over_devices, devices=[first, *others])
+    if options.offload:
+        from isoloss.models.streamed_weights import stream_weights
+
+        return partial(stream_weights, device=first)
+    return lambda model: model.to(first)
 
 
 def _refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: str | None) -> None:
@@ -164,17 +184,19 @@ def refuse_no_model(models: tuple[str, ...]) -> None:
 def memory_bytes(gibibytes: float | None, device: str) -> int:
     """What --memory says; by default 1 GiB, or half of what a GPU has free: it needs large passes.
 
-    To be asked once the models are loaded.
+    Of several GPUs that of the fullest counts. To be asked once the models are loaded.
 
     >>> memory_bytes(None, "cpu"), memory_bytes(0.5, "cuda")
     (1073741824, 536870912)
     """
     if gibibytes is not None:
         return int(gibibytes * GIBIBYTE)
-    from isoloss.device import free_memory, usable_device
+    from isoloss.device import free_memory, usable_devices
 
-    place = usable_device(device)
-    return max(GIBIBYTE, free_memory(place) // 2) if place.type == "cuda" else GIBIBYTE
+    places = usable_devices(device)
+    if any(place.type != "cuda" for place in places):
+        return GIBIBYTE
+    return max(GIBIBYTE, min(map(free_memory, places)) // 2)
 
 
 def refuse_no_memory(gibibytes: float | None) -> None:

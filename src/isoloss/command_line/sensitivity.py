@@ -92,7 +92,7 @@ class SensitivityOptions:
     seed: int = 0
     """Seed of the sentence order, the masks and the random draws; the same seed gives the same numbers."""
     device: str = "cpu"
-    """Where the model is measured: cpu or cuda."""
+    """Where the model is measured: cpu or cuda; cuda:0,cuda:1 puts its layers on several devices."""
     offload: bool = False
     """Keep the weights in the processor's memory; those of a layer are on the device while it computes."""
     dtype: Precision = None
@@ -110,11 +110,11 @@ def sensitivity(options: SensitivityOptions) -> int:
     _check(options)
     with starting("sensitivity"):
         from isoloss.command_line.sensitivity_table import Shown, print_json, print_tables, write_allocation
-        from isoloss.device import usable_device
+        from isoloss.device import usable_devices
         from isoloss.measurements.quantity import half_precision
         from isoloss.measurements.sensitivity import beyond_trust
 
-    usable_device(options.device)
+    usable_devices(options.device)
     models, batches, _ = models_on_text(options, [options.model])
     changes = _changes(options, models[options.model])
     if options.check and (precision := half_precision(models[options.model])):

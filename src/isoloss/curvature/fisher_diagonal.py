@@ -45,7 +45,7 @@ class FisherDiagonal:
     @property
     def values(self) -> Float[Tensor, " P"]:
         """F_ii of all parameters, end to end."""
-        return torch.cat([blocks.mean(dim=0) for blocks in self.blocks.values()])
+        return torch.cat([each.mean(dim=0).to(self.sentences.device) for each in self.blocks.values()])
 
     @property
     def root_sum(self) -> Estimate:
@@ -54,12 +54,13 @@ class FisherDiagonal:
         The value over all sentences of the language is larger, because the root is concave, by about Σ_i
         Var(F_ii) / 8 F_ii^(3/2). `n` counts blocks.
         """
-        roots = self.values.sqrt()
-        halves = torch.where(roots > 0, 0.5 / roots, 0.0)
-        along = torch.cat(list(self.blocks.values()), dim=1) @ halves
-        sizes = self.sentences.to(along.device)
+        sizes, along, value = self.sentences, torch.zeros_like(self.sentences, dtype=torch.float64), 0.0
+        for blocks in self.blocks.values():
+            roots = blocks.mean(dim=0).sqrt()
+            along += (blocks @ torch.where(roots > 0, 0.5 / roots, 0.0)).to(along.device)
+            value += float(roots.sum())
         linear = mean_over_members(along * sizes.double().mean() / sizes, sizes)
-        return replace(linear, value=float(roots.sum()))
+        return replace(linear, value=value)
 
 
 def fisher_diagonal(

@@ -107,7 +107,7 @@ def ascent_direction(
         for name, values in gradient(loss.mean, parameters).items():
             total[name] += values * (len(loss.batch) / n)
         progress(ASCENT, number, 2 * len(losses))
-    norm = float(torch.stack([values.square().sum() for values in total.values()]).sum().sqrt())
+    norm = float(torch.stack([values.square().sum().cpu() for values in total.values()]).sum().sqrt())
     return {name: (values / (norm or 1.0)).to(parameters[name]) for name, values in total.items()}, norm
 
 

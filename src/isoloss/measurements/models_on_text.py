@@ -115,11 +115,10 @@ def load_together(
     names: Sequence[str],
     prediction: Prediction,
     precision: torch.dtype,
-    device: str,
+    place: Callable[[nn.Module], object],
     pattern: str | None = None,
-    place: Callable[[nn.Module, str], object] = nn.Module.to,
 ) -> dict[str, PreTrainedModel]:
-    """The models on their device, by name, brought there by `place`, such as `stream_weights`.
+    """The models, by name, brought to where they are measured by `place`, such as `stream_weights`.
 
     Parameters whose name the regular expression `pattern` does not match are frozen. Raises BadInput for
     models that are no such models, or have different numbers of tokens.
@@ -129,7 +128,7 @@ def load_together(
         model = load_predicting(name, prediction, precision)
         if pattern is not None:
             _freeze_all_but(model, pattern, name)
-        place(model, device)
+        place(model)
         models[name] = model
     sizes = {name: number_of_tokens(model) for name, model in models.items()}
     if len(set(sizes.values())) > 1:

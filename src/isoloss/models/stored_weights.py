@@ -15,7 +15,6 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from isoloss.device import free_memory
 from isoloss.errors import BadInput, IsolossError, is_failure
 from isoloss.models.adapters import base_of_adapter
 from isoloss.models.hub import refuse_irregular, refusing
@@ -161,8 +160,8 @@ def explained_by_weights(folder: Path) -> Iterator[None]:
         raise
 
 
-def precision_that_fits(names: Sequence[str], device: torch.device, beside: int) -> torch.dtype:
-    """float32, unless the models' weights in it and `beside` bytes exceed the memory there is.
+def precision_that_fits(names: Sequence[str], free: int, beside: int) -> torch.dtype:
+    """float32, unless the models' weights in it and `beside` bytes exceed the `free` ones.
 
     Then the half precision that most of the weights are stored in, if they are stored in one: sums over
     products are in float32 also then. Of an adapter the weights are its base model's. What a hub's names
@@ -172,6 +171,6 @@ def precision_that_fits(names: Sequence[str], device: torch.device, beside: int)
     held = [stored_elements(Path(name)) for name in bases if Path(name).is_dir()]
     elements = sum(sum(of_model.values()) for of_model in held)
     halves = {each for of_model in held for each in of_model if each in HALVES}
-    if not halves or 4 * elements + beside <= free_memory(device):
+    if not halves or 4 * elements + beside <= free:
         return torch.float32
     return max(halves, key=lambda each: sum(of_model.get(each, 0) for of_model in held))

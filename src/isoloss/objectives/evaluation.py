@@ -227,7 +227,7 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
     embeddings: heads act position by position, and with a large vocabulary they dominate the cost. If each
     sentence has one prediction, the last block of a supported layout also runs at that position only
     (`states_at`). Any other model that returns `logits` [n, S, v] runs in full, and the predictions are
-    selected: the numbers are the same.
+    selected: the numbers are the same. Those of a model on several devices come to the batch's.
 
     Raises BadInput for a model that returns no `logits`, or logits that are not per position.
     """
@@ -259,10 +259,10 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
         for hook in hooks:
             hook.remove()
     if logits is not None and logits.shape[:-1] == (len(batch.rows), 1):
-        return logits.flatten(0, 1)
+        return logits.flatten(0, 1).to(batch.rows.device)
     # Perceiver answers for all its positions, however many were requested.
     if logits is not None and logits.shape[:-1] in ((n, width), (n, _most_positions(model))):
-        return _at_predictions(logits, batch)
+        return _at_predictions(logits, batch).to(batch.rows.device)
     raise BadInput(
         f"{type(model).__name__} gives no scores of words, which are a language model's `logits` of every "
         "position; load it with its language head"
@@ -275,7 +275,8 @@ def _most_positions(model: nn.Module) -> int | None:
 
 def _at_predictions(everywhere: Float[Tensor, "n S d"], batch: Batch) -> Float[Tensor, "m d"]:
     # Unlike indexing with two tensors, `index_select` accumulates gradients row by row, which is fast.
-    return everywhere.flatten(0, 1).index_select(0, batch.rows * everywhere.shape[1] + batch.positions)
+    chosen = batch.rows * everywhere.shape[1] + batch.positions
+    return everywhere.flatten(0, 1).index_select(0, chosen.to(everywhere.device))
 
 
 def causal_logits(model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:

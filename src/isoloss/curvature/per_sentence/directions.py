@@ -78,7 +78,7 @@ def signs_of(bits: UInt8[Tensor, "m w"], vocabulary: int, dtype: torch.dtype) ->
     [[1.0, -1.0, 1.0, -1.0]]
     """
     places = torch.arange(8, dtype=torch.uint8, device=bits.device)
-    if bits.is_cuda:
+    if bits.device.type != "cpu":
         ones = (bits[..., None] >> places).bitwise_and_(1).view(len(bits), -1)[:, :vocabulary]
         return ones.to(dtype).mul_(2).sub_(1)
     # A processor looks up eight signs sooner than it shifts eight bits.

@@ -127,10 +127,11 @@ def _selects_predictions(selection: Node, rows: SentenceRows) -> bool:
         return False
     if any(map(has_no_values, chosen)):
         return True
+    sentence = rows.on(chosen[0].device).sentence
     if len(chosen) == 1:
         leading = _leading(selection.next_functions[0][0])
-        return leading[:1] == (rows.sentences,) and torch.equal(chosen[0] // leading[1], rows.sentence)
-    return any(torch.equal(index, rows.sentence) for index in chosen)
+        return leading[:1] == (rows.sentences,) and torch.equal(chosen[0] // leading[1], sentence)
+    return any(torch.equal(index, sentence) for index in chosen)
 
 
 def _flattened(node: Node | None, flat: int, left: int, tried: set[Node]) -> Node | None:

@@ -152,7 +152,6 @@ def _by_factors(
     cotangents = _filled_up(directions.cotangents, logits)
     means = None if directions.mean_squares is None else _filled_up(directions.mean_squares, logits)
     output = output_layer(logits)
-    rows = all_uses.rows
     gathered = _to_be_gathered(uses_of, parameters, memory_bytes)
     watched: dict[Node, list[tuple[str, Use]]] = defaultdict(list)
     for name, uses in uses_of.items():
@@ -169,19 +168,20 @@ def _by_factors(
         if gradient is None:
             return
         for name, use in watched[node]:
+            rows = all_uses.rows.on(gradient.device)
             factors = sentence_gradients(use, gradient, rows, all_uses)
             if factors is not None and means is not None and use.operation is output:
-                factors = with_mean(factors, use, means, rows)
+                factors = with_mean(factors, use, means.to(gradient.device), rows)
             gathered[name, use.part].receive(factors)
 
     share(_FORWARD_SHARE)
     if watched:
         _backward_pass(logits, cotangents, all_uses.graph, list(watched), receive)
-    nothing = cotangents.new_zeros(rows.sentences, dtype=torch.float64)
+    nothing = cotangents.new_zeros(all_uses.rows.sentences, dtype=torch.float64)
     found: dict[str, tuple[str, Tensor]] = {}
     for name, uses in uses_of.items():
         parts = [gathered[name, part].norms for part in {use.part for use in uses}]
-        known = [norms for norms in parts if norms is not None]
+        known = [norms.to(nothing.device) for norms in parts if norms is not None]
         if len(known) == len(parts):
             found[name] = method_of(uses), sum(known[1:], start=known[0]) if known else nothing
     return found

@@ -283,7 +283,7 @@ def _elementwise(operation: Node, operand: int) -> Use | None:
 def output_layer(logits: Tensor) -> Node | None:
     """The matrix product that computed the logits, row by row; None if they are computed in another way."""
     node: Node = logits.grad_fn
-    while node.name() in ("ViewBackward0", "UnsafeViewBackward0"):
+    while node.name() in ("ViewBackward0", "UnsafeViewBackward0", "ToCopyBackward0"):
         node = node.next_functions[0][0]
     match node.name():
         case "AddmmBackward0":

@@ -42,6 +42,12 @@ class SentenceRows:
         number = torch.arange(len(batch.rows), device=batch.rows.device)
         return SentenceRows(len(batch), batch.input_ids.shape[1], batch.rows, number - first[batch.rows])
 
+    def on(self, device: torch.device) -> "SentenceRows":
+        """The same for arrays on another device."""
+        if self.sentence.device == device:
+            return self
+        return replace(self, sentence=self.sentence.to(device), place=self.place.to(device))
+
     def as_looked_up(self, words: Int[Tensor, "n S"], lookups: Sequence[Tensor]) -> "SentenceRows":
         """For a model that pads its words further, or has positions first, as its `lookups` show.
 
@@ -61,7 +67,7 @@ class SentenceRows:
             for found, first in ((each, False), (each.mT, True)) if each.ndim == 2 else ():
                 padded = found.shape[1]
                 fits = found.shape[0] == n and padded != n and padded >= width + as_given
-                if fits and (has_no_values(found) or torch.equal(found[:, :width], words)):
+                if fits and (has_no_values(found) or torch.equal(found[:, :width], words.to(found.device))):
                     if not as_given:
                         return replace(self, positions=padded, positions_first=first)
                     rows = rows if first else rows.also_of_width(padded)
