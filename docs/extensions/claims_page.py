@@ -5,6 +5,7 @@ without the change being seen.
 """
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import scale_named
 
 PAGE = Path(__file__).parent.parent / "claims.md"
+MOST_ENDS = 2
+"""More ways in which runs end say nothing of which checkpoints a claim reads."""
 INTRODUCTION = f"""\
 # The claims
 
@@ -65,16 +68,24 @@ def _section(laptop: Experiment, night: Experiment) -> str:
 
 
 def _checkpoints(laptop: Experiment, night: Experiment) -> str:
-    """From which step on checkpoints are judged, and where the runs end; empty where runs differ in it."""
-    scales = ((name, _ends(each)) for name, each in (("laptop", laptop), ("night", night)))
-    judged = [f"{first:,} to {last:,} (`{name}`)" for name, (first, last) in scales if 0 < first < last]
-    return f"\nCheckpoints judged: those of steps {' and '.join(judged)}.\n" if judged else ""
+    """From which step on runs are saturated, and where they end; empty where they differ in many ways."""
+    scales = ((name, _saturated(each)) for name, each in (("laptop", laptop), ("night", night)))
+    steps = [f"{listed} (`{name}`)" for name, listed in scales if listed]
+    return f"\nSaturated checkpoints: those of steps {' and '.join(steps)}.\n" if steps else ""
 
 
-def _ends(experiment: Experiment) -> tuple[int, int]:
-    """The first and the last step judged, if they are the same for all runs; 0 for both otherwise."""
-    found = {(run.saturated_from, run.checkpoint_steps[-1]) for run in experiment.runs}
-    return found.pop() if len(found) == 1 else (0, 0)
+def _saturated(experiment: Experiment) -> str:
+    """The first and the last step, and where these differ of which runs, by what their names begin with."""
+    found: dict[tuple[int, int], set[str]] = {}
+    for run in experiment.runs:
+        ends = run.saturated_from, run.checkpoint_steps[-1]
+        found.setdefault(ends, set()).add(re.sub("-?(width|seed)-.*", "", run.name))
+    if len(found) > MOST_ENDS or any(not 0 < first < last for first, last in found):
+        return ""
+    steps = {f"{first:,} to {last:,}": sorted(names) for (first, last), names in found.items()}
+    if len(steps) == 1:
+        return next(iter(steps))
+    return ", ".join(f"{each} of {', '.join(names)}" for each, names in steps.items())
 
 
 def _entry(claim: Claim, where: str = "") -> str:

@@ -12,7 +12,7 @@ REWORDED = json.loads((ROOT / "docs" / "extensions" / "reworded_claims.json").re
 """What is said in other words than at registration, and nothing else is: no statistic or bound."""
 WITHDRAWN = "- withdrawn: .*\n"
 """What may be said of a claim later: that nothing is tested by it any more, and why."""
-CHECKPOINTS = "Checkpoints judged: .*\n"
+CHECKPOINTS = "(?:Checkpoints judged|Saturated checkpoints): .*\n"
 """What the page says of an experiment's plan, which `frozen_plans` holds fast."""
 
 

@@ -240,8 +240,8 @@ CLAIMS_OF_GRAMMARS = (
         sentence="On at least eight of ten grammars the loss does not change along SGD.",
         paper="“after the validation pre-training loss converges” (Section 4)",
         measure=(
-            "largest change of a schedule's exact loss since the start, median over seeds, over the loss at "
-            f"the start; {THIRD.format('largest')}"
+            "largest change of a schedule's exact loss since the start, by medians over seeds, over the "
+            f"median loss at the start; {THIRD.format('largest')}"
         ),
         bound=0.005,
         statistic=_not_above(MEDIAN_LOSS),
@@ -268,8 +268,8 @@ CLAIMS_OF_GRAMMARS = (
         ),
         paper=NO_CLOCK,
         measure=(
-            "largest distance between two schedules' median log2 trace at one τ, over the mean fall at the "
-            f"last τ; {THIRD.format('largest')}"
+            "largest distance between two schedules' medians of log2(trace / the start's trace) at one τ, "
+            f"over the mean fall at the last τ; {THIRD.format('largest')}"
         ),
         unit="of the trace's fall apart",
         claimed=below(ONE_CLOCK),

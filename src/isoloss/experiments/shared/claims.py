@@ -247,7 +247,9 @@ FIGURE_1 = (
         unit="in rank correlation",
         claimed=above(ASSOCIATION),
         statistic=MeanWithinRuns(Advantage(Ranking("trace"), Ranking("loss"))),
-        withdrawn=(f"{UNDECIDABLE}: even if accuracy were exactly −log2 of the trace, it would only be 0.1"),
+        withdrawn=(
+            f"{UNDECIDABLE}: even if accuracy were exactly −log2 of the trace, it would be 0.1 at most"
+        ),
         reason=WHY_ASSOCIATION,
         limit=2.0,
     ),
@@ -259,8 +261,8 @@ FIGURE_1 = (
         ),
         paper="losses 3.204 to 3.208 nats; the trace “correlates much better” (Figure 1; no number given)",
         measure=(
-            "mean over seeds of Spearman(−trace, accuracy) minus Spearman(−loss, accuracy), over the seed's "
-            "dots of all sizes within 0.12 % of its lowest loss"
+            "mean over seeds of Spearman(−trace, accuracy) minus Spearman(−loss, accuracy), over the dots "
+            "(at least four of a seed) of all sizes within 0.12 % of its lowest loss"
         ),
         unit="in rank correlation",
         claimed=above(ASSOCIATION),

@@ -37,8 +37,8 @@ CLAIMS = (
         sentence="The loss does not change along SGD.",
         paper="“after the validation pre-training loss converges” (Section 4)",
         measure=(
-            "largest change of a schedule's exact loss since the start, median over seeds, over the loss at "
-            "the start"
+            "largest change of a schedule's exact loss since the start, by medians over seeds, over the "
+            "median loss at the start"
         ),
         bound=0.005,
         statistic=partial(change_of_loss, centre=pl.Expr.median),
@@ -61,8 +61,8 @@ CLAIMS = (
         sentence="Runs of all learning rates and batches lie on one curve over τ = η²k / 4B.",
         paper=NO_CLOCK,
         measure=(
-            "largest distance between two schedules' median log2 trace at one τ, over the mean fall at the "
-            "last τ; of the models where it is largest"
+            "largest distance between two schedules' medians of log2(trace / the start's trace) at one τ, "
+            "over the mean fall at the last τ; of the models where it is largest"
         ),
         unit="of the trace's fall apart",
         claimed=below(0.25),
@@ -108,7 +108,8 @@ CLAIMS = (
         paper=NO_CLOCK,
         measure=(
             "exponent of 1/η, of the steps to half and to all of the fall that all schedules reach, at equal "
-            "η/B: between the two highest rates, minus that between the two lowest; median over seeds"
+            "η/B: between the two highest rates, minus that between the two lowest; mean over the ratios η/B "
+            "and the languages, then median over seeds"
         ),
         unit="",
         claimed=above(0.0),
@@ -119,8 +120,9 @@ CLAIMS = (
         sentence="The trace falls as fast as its gradient predicts, to within a factor of two.",
         paper="dθ/dt = -(1/4B) ∇_Γ Tr ∇²L (Theorem 3.3; not compared with runs of a language model)",
         measure=(
-            "log2 of -dTr/dτ as measured along the first schedule, at the second checkpoint, over ∇Tr · "
-            "exp(-ηk F) ∇Tr of that checkpoint, F the Fisher information; median over seeds"
+            "log2 of -dTr/dτ as measured along the first schedule, at the second checkpoint (Tr/τ times the "
+            "slope of log Tr over log τ from the first to the third), over ∇Tr · exp(-ηk F) ∇Tr of that "
+            "checkpoint, F the Fisher information; median over seeds"
         ),
         unit="doublings from the prediction",
         claimed=within(1.0),
@@ -134,7 +136,7 @@ CLAIMS = (
         paper="the drift is the gradient noise's (Theorem 3.3; no number given)",
         measure=(
             "halvings of the trace of the control over those of the run with noise that has the same "
-            "learning rate and number of steps; medians over seeds"
+            "learning rate and number of steps; of medians over seeds, mean over languages"
         ),
         unit="of the fall with noise",
         claimed=below(0.5),

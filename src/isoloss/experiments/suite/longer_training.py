@@ -209,7 +209,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
     """What comes after step `usual_end`, where other runs end; `rise` is the column of the sensitivity."""
     slope, since = (
         "mean over runs of the Theil-Sen slope of",
-        "per doubling of steps beyond the end of the other runs",
+        "per doubling of steps from the end of the other runs on",
     )
     return (
         Claim(

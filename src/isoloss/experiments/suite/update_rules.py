@@ -105,8 +105,8 @@ CLAIMS = (
         sentence="Among update rules at AdamW's step and loss, the flatter minimum does better downstream.",
         paper=f"{OURS}: the paper's main claim (Section 4), across rules",
         measure=(
-            "mean over seeds of Spearman's correlation over rules of −log2(trace / AdamW's) with accuracy "
-            f"minus AdamW's, {AT_ONE_STEP}"
+            "mean over seeds of Spearman's correlation over rules, at least two of a seed, of −log2(trace / "
+            f"AdamW's) with accuracy minus AdamW's, {AT_ONE_STEP}"
         ),
         unit="in rank correlation",
         claimed=above(ASSOCIATION),
