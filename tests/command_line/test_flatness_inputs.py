@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from called import output_of, refused
+from called import answer, json_of, output_of, refused
 from flatness_folders import WORDS, records, save
 from safetensors.torch import load_file, save_file
 
@@ -30,15 +30,19 @@ def test_another_choice_of_masks_changes_the_trace(option, value, flatness):
     assert usual[trace]["value"] != other[trace]["value"]
 
 
-def test_lines_too_long_are_cut_and_said(flatness, models):
+def test_lines_too_long_are_cut_and_said(flatness, models, capsys):
     (models / "long.txt").write_text("a b c d e f g h a b c\n" + "a b\n" * 30)
     written = output_of(flatness("bert", "--text", "long.txt"))
     assert "1 sentence was truncated to the model's maximum length" in written
     _, written, _ = flatness("bert", "--text", "long.txt", "--json")
     assert json.loads(written)["lines_cut"] == [1]
+    asked = ("bert", "--text", "long.txt", "--sentences", 31, "--round", 4, "--trace-only")
+    assert (
+        "1 sentence was truncated to the model's maximum length" in answer(capsys, "sensitivity", *asked)[2]
+    )
 
 
-def test_what_a_text_does_not_tell_is_said(flatness, models):
+def test_what_a_text_does_not_tell_is_said(flatness, models, capsys):
     """The tokenizer of the tests rejects words that it has no token for; this one replaces them."""
     shutil.copytree(models / "bert", models / "unsure")
     path = models / "unsure" / "tokenizer.json"
@@ -50,7 +54,16 @@ def test_what_a_text_does_not_tell_is_said(flatness, models):
     (models / "foreign.txt").write_text("a b c\n" * 9 + "a x y\n" * 9 + "z\n")
     written = output_of(flatness("unsure", "--text", "foreign.txt", "--sentences", "19"))
     assert "warning: 1 sentences have nothing to predict and were left out (5.3 %)" in written
-    assert "warning: 19 of 55 tokens are unknown to the tokenizer (35 %)" in written
+    unknown = "19 of 55 tokens are unknown to the tokenizer"
+    assert f"warning: {unknown} (35 %)" in written
+    asked = ("unsure", "--text", "foreign.txt", "--sentences", 19, "--round", 4, "--trace-only")
+    assert f"warning: {unknown} (35 %)" in answer(capsys, "sensitivity", *asked)[2]
+    shutil.copytree(models / "unsure", models / "unsure too")
+    weights = models / "unsure too" / "model.safetensors"
+    halved = {name: weight / 2 for name, weight in load_file(weights).items()}
+    save_file(halved, weights, {"format": "pt"})
+    asked = ("unsure", "unsure too", "--text", "foreign.txt", "--output", "compared.html", "--json")
+    assert any(unknown in note for note in json_of(answer(capsys, "compare", *asked))["notes"])
     (models / "foreign.txt").write_text("x y z\n" * 9)
     code, _, error = flatness("unsure", "--text", "foreign.txt")
     assert code == 2

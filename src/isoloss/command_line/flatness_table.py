@@ -138,9 +138,6 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
             notes.append(f"{name}: {frozen} {are} frozen and left out")
     for name, way in measured.apart.items():
         notes.append(f"{name}: its scores change with padding, so it was given {way}")
-    if cut := len(measured.reading.cut):
-        were = "sentence was" if cut == 1 else "sentences were"
-        notes.append(f"{cut:,} {were} truncated to the model's maximum length")
     notes += warnings_of(measured.records)
     notes += [
         note
@@ -166,33 +163,8 @@ def _undetermined_sign(record: Record) -> str:
     )
 
 
-WARNED_ABOVE = 0.05
-"""Share of a text's lines, or of its tokens, that a measurement can lack without a warning."""
-
-
-def _in_percent(share: float) -> str:
-    """To two digits.
-
-    >>> _in_percent(0.0534), _in_percent(0.35), _in_percent(1.0)
-    ('5.3 %', '35 %', '100 %')
-    """
-    return f"{100 * share:{'.2g' if share < 0.995 else '.0f'}} %"
-
-
 def _about_the_text(reading: Reading, corpus: Corpus) -> list[str]:
-    """How much of it says nothing about the model: lines without a prediction, and unknown tokens."""
-    short, read = len(reading.short), len(reading.lines) + len(reading.short)
-    shares = {
-        f"{short:,} sentences have nothing to predict and were left out": short / max(1, read),
-        f"{reading.unknown:,} of {reading.tokens:,} tokens are unknown to the tokenizer": (
-            reading.unknown / max(1, reading.tokens)
-        ),
-    }
-    notes = [
-        f"{'warning: ' * (share > WARNED_ABOVE)}{note} ({_in_percent(share)})"
-        for note, share in shares.items()
-        if share
-    ]
+    """How much of it says nothing about the model: what the reading notes, and lost capitals."""
     tokenizer = getattr(corpus, "tokenizer", None)
     lost = None if tokenizer is None else lost_capitals(tokenizer)
-    return notes if lost is None else [*notes, f"warning: {lost}"]
+    return reading.notes if lost is None else [*reading.notes, f"warning: {lost}"]

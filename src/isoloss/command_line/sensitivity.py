@@ -158,6 +158,8 @@ def _predicted(
     from isoloss.objectives.pretrained import apart_throughout
 
     model, drawn = models[options.model], batches.first(options.sentences)
+    for note in batches.reading.of_first(options.sentences).notes:
+        print(note, file=sys.stderr)
     part_of, memory = PARTS[options.by], memory_bytes(options.memory, options.device)
     with progress_display() as progress, quiet():
         refuse_unusable(models, batches)
@@ -187,7 +189,12 @@ def _changes(
     others: list[WeightChange] = [Noise(share, options.seed) for share in dict.fromkeys(options.noise)]
     others += [Pruning(share) for share in dict.fromkeys(options.prune)]
     if options.replacement is not None:
-        others.append(_replacement(options, model))
+        from isoloss.measurements.replaced_weights import replacement_by
+
+        by_other, doubt = replacement_by(options.replacement, options.model, model, options.objective)
+        if doubt is not None:
+            print(f"warning: {doubt}", file=sys.stderr)
+        others.append(by_other)
     return roundings, others
 
 
@@ -196,41 +203,6 @@ def _bits(options: SensitivityOptions) -> tuple[int, ...]:
     other = options.noise or options.prune or options.replacement is not None
     chosen = options.round or (BITS if not other or options.bits is not None else ())
     return tuple(sorted(set(chosen), reverse=True))
-
-
-def _replacement(options: SensitivityOptions, model: "PreTrainedModel") -> "WeightChange":
-    """Of an adapter, by its base model with the adapter's weights, unless an adapter is to be replaced.
-
-    Raises BadInput for a model whose parameters have other names or shapes.
-    """
-    from isoloss.curvature.derivatives import trainable_parameters
-    from isoloss.curvature.weight_changes import Replacement
-    from isoloss.measurements.models_on_text import load_predicting, prediction_of
-    from isoloss.models.adapters import merge_adapter
-    from isoloss.results.checkpoint import ADAPTER_FILE
-
-    assert options.replacement is not None
-    predicted = prediction_of(options.replacement, options.objective)
-    other = load_predicting(options.replacement, predicted, model.dtype)
-    added = [(Path(each) / ADAPTER_FILE).is_file() for each in (options.model, options.replacement)]
-    if added == [False, True]:
-        merge_adapter(other)
-    shapes = [
-        {name: tuple(p.shape) for name, p in trainable_parameters(each).items()} for each in (model, other)
-    ]
-    advice = "name a model of the same shape"
-    if added == [True, False]:
-        advice = (
-            "name another adapter, or merge this one into its base model and name the merged model's folder"
-        )
-    for name in [*shapes[0], *shapes[1]]:
-        here, its = (each.get(name, "no such tensor") for each in shapes)
-        if here != its:
-            raise BadInput(
-                f"{options.replacement} cannot replace the weights of {options.model}: {name} is {its} there "
-                f"and {here} here; {advice}"
-            )
-    return Replacement.by(other, options.replacement)
 
 
 def _allocation_file(options: SensitivityOptions) -> Path:

@@ -107,7 +107,8 @@ def _unit(
 def difference_of(model: nn.Module, other: nn.Module) -> dict[str, Tensor]:
     """The other model's parameters minus this one's, by name, of those that require a gradient here.
 
-    Raises BadInput where the other lacks one, or has it in another shape, and where it has more.
+    Raises BadInput where the other lacks one, has it in another shape or with numbers that are not finite,
+    and where it has more.
     """
     theirs = dict(other.named_parameters())
     found = {}
@@ -116,6 +117,10 @@ def difference_of(model: nn.Module, other: nn.Module) -> dict[str, Tensor]:
             if name not in theirs or theirs[name].shape != weight.shape:
                 raise BadInput(
                     f"the other model has no {name} of the same shape; name a checkpoint of one run"
+                )
+            if not theirs[name].isfinite().all():
+                raise BadInput(
+                    f"{name} of the other model holds numbers that are not finite; name another checkpoint"
                 )
             found[name] = theirs[name].to(weight) - weight
     if more := theirs.keys() - dict(model.named_parameters()):

@@ -30,7 +30,7 @@ from isoloss.measurements.models_on_text import masking, prediction_of, read_tex
 from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
 from isoloss.measurements.prediction import MaskedTokens, Prediction
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.measurements.sampled_batches import WARNED_ABOVE, SampledBatches
 from isoloss.measurements.task_heads import Head
 from isoloss.measurements.task_texts import task_features
 from isoloss.measurements.verdicts import FINE_TUNING, LOSS, LOWER, PROBE, TRACE
@@ -103,8 +103,10 @@ def quantity_of_text(
             "cut": len(read.cut),
             "too_short": len(read.short),
         }
+        if read.unknown > WARNED_ABOVE * read.tokens:
+            more["warning"] = read.unknown_tokens
         whole = result.measurements[name]
-        records = [replace(record, settings={**record.settings, **more}) for record in whole.records]
+        records = [replace(record, settings={**more, **record.settings}) for record in whole.records]
         return Measurement(records, whole.values)
 
     return CheckpointMeasurement(called, key, measured, found.revision, getattr(found, "smaller_is", LOWER))

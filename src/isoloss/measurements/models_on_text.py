@@ -195,16 +195,23 @@ def _read_answers(names: Sequence[str], head: Head, table: Path | None) -> "Answ
 
     Raises BadInput if no table is given, or one without that, and for models with other classes.
     """
-    first, *others = names
     if table is None:
-        raise BadInput(f"{first} has the head of a task ({head.name}); name a table by --text")
-    config = configuration_of_head(first, head)
-    for other in others if head.fewest_classes else ():
-        if class_numbers(configuration_of_head(other, head)) != class_numbers(config):
-            raise BadInput(f"{first} and {other} have different classes; compare models that share them")
-    corpus = head.answers(table, config)
+        raise BadInput(f"{names[0]} has the head of a task ({head.name}); name a table by --text")
+    refuse_other_classes(names, head)
+    corpus = head.answers(table, configuration_of_head(names[0], head))
     _refuse_single_sentence(corpus, table)
     return corpus
+
+
+def refuse_other_classes(names: Sequence[str], head: Head) -> None:
+    """Raise BadInput for a model with other classes than the first one's, or with these in another order."""
+    if not head.fewest_classes:
+        return
+    first, *others = names
+    ours = class_numbers(configuration_of_head(first, head))
+    for other in others:
+        if class_numbers(configuration_of_head(other, head)) != ours:
+            raise BadInput(f"{first} and {other} have different classes; compare models that share them")
 
 
 def _refuse_single_sentence(corpus: Corpus, source: Path | str | None) -> None:

@@ -31,6 +31,19 @@ class ReadSentence(NamedTuple):
     unknown: int
 
 
+WARNED_ABOVE = 0.05
+"""Share of a text's lines, or of its tokens, that a measurement can lack without a warning."""
+
+
+def _in_percent(share: float) -> str:
+    """To two digits.
+
+    >>> _in_percent(0.0534), _in_percent(0.35), _in_percent(1.0)
+    ('5.3 %', '35 %', '100 %')
+    """
+    return f"{100 * share:{'.2g' if share < 0.995 else '.0f'}} %"
+
+
 @dataclass
 class Reading:
     """What one pass over a corpus has encountered so far: its sentences, in the order in which they came."""
@@ -61,6 +74,25 @@ class Reading:
     def unknown(self) -> int:
         """How many of the tokens are unknown ones."""
         return sum(each.unknown for each in self.sentences)
+
+    @property
+    def unknown_tokens(self) -> str:
+        """How many of the tokens are unknown ones, in words."""
+        return f"{self.unknown:,} of {self.tokens:,} tokens are unknown to the tokenizer"
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences truncated or left out, and unknown tokens: warnings above a share of `WARNED_ABOVE`."""
+        cut, short = len(self.cut), len(self.short)
+        were = "sentence was" if cut == 1 else "sentences were"
+        left_out = f"{short:,} sentences have nothing to predict and were left out"
+        shares = {left_out: short / max(1, len(self.sentences))}
+        shares[self.unknown_tokens] = self.unknown / max(1, self.tokens)
+        return [f"{cut:,} {were} truncated to the model's maximum length"] * bool(cut) + [
+            f"{'warning: ' * (share > WARNED_ABOVE)}{note} ({_in_percent(share)})"
+            for note, share in shares.items()
+            if share
+        ]
 
     def of_first(self, measured: int) -> "Reading":
         """What there was before the sentence yielded after so many: batches are read whole, and then cut."""
