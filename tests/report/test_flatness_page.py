@@ -62,7 +62,7 @@ def test_charts_name_models_without_the_folders_that_all_share() -> None:
     side_by_side, differing = (panel.data for panel in page.panels)
     assert page.title == "Trace of bert-a · bert-b"
     assert side_by_side["model"].to_list() == ["bert-a", "bert-b"]
-    assert differing["models"].to_list() == ["bert-b minus bert-a"]
+    assert differing["model"].to_list() == ["bert-b"]
     assert all(name in str(page.sections[0].markup) for name in names)  # in full
 
 

@@ -65,6 +65,12 @@ def _mean_square_of(change: WeightChange, name: str, weight: Tensor) -> float:
     return 0.0 if difference is None else float(difference.double().square().mean())
 
 
+def _moved_by_rounding(weight: Tensor, bits: int, group: int | None) -> Tensor:
+    """In at least single precision: half precision would round what is rounded once more."""
+    exact = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    return rounded_to(exact, bits, group) - exact
+
+
 @dataclass(frozen=True)
 class Rounding:
     """Matrices `rounded_to` so many bits; vectors (biases and gains) keep their precision."""
@@ -82,7 +88,7 @@ class Rounding:
         return f"{self.bits} bits" + ("" if self.group is None else f" of {self.group}")
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
-        return None if weight.ndim < 2 else rounded_to(weight, self.bits, self.group) - weight
+        return None if weight.ndim < 2 else _moved_by_rounding(weight, self.bits, self.group)
 
     mean_square = _mean_square_of
 
@@ -99,7 +105,7 @@ class MixedRounding:
         return "allocated bits"
 
     def difference(self, name: str, weight: Tensor) -> Tensor | None:
-        return rounded_to(weight, self.bits[name], self.group) - weight if name in self.bits else None
+        return _moved_by_rounding(weight, self.bits[name], self.group) if name in self.bits else None
 
     mean_square = _mean_square_of
 
@@ -184,7 +190,7 @@ def differences(
         if only is None or each.name in only:
             difference = change.difference(each.name, each.rows)
             if difference is not None:
-                found[each.name] = each.stored(difference)
+                found[each.name] = each.stored(difference).to(each.weight.dtype)
     return found
 
 

@@ -203,7 +203,9 @@ def refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any
         of_body = [each for each in model.state_dict() if each in missing and is_of_body(each, model)]
         if of_body:
             raise BadInput(f"{misfit}: the weights lack {of_body[0]}, which config.json asks for; {advice}")
-        raise BadInput(f"{name} has no trained language head: it lacks {min(missing)}; {advice}")
+        of_language = type(model).__name__ in _MASKED_CLASSES | _CAUSAL_CLASSES
+        head = "language head" if of_language else f"head of a {type(model).__name__}"
+        raise BadInput(f"{name} has no trained {head}: it lacks {min(missing)}; {advice}")
     further = of_further_layer(found["unexpected_keys"], model)
     if further is not None:
         raise BadInput(f"{misfit}: {further} is of a layer that config.json does not ask for; {MEND}")
@@ -250,6 +252,13 @@ def refuse_bare_encoder(name: str) -> None:
         raise BadInput(f"{name} has no trained language head: it is an encoder alone; give a model with one")
 
 
+_MOST_POSITIONS = (
+    *("max_position_embeddings", "n_positions", "max_seq_len", "max_target_positions"),
+    "max_encoder_position_embeddings",
+)
+"""What configurations call it: the last three MPT's, Whisper's of its decoder, and LED's of its encoder."""
+
+
 def longest_sentence(model: PreTrainedModel) -> int | None:
     """The maximum number of tokens that the model has positions for; None if unknown.
 
@@ -260,9 +269,9 @@ def longest_sentence(model: PreTrainedModel) -> int | None:
     10
     """
     config = model.config.get_text_config()
-    positions: int | None = getattr(config, "max_position_embeddings", None)
-    positions = positions or getattr(config, "n_positions", None)
-    if positions is None or positions < 1:  # XLNet uses -1 for any number
+    named: list[int | None] = [getattr(config, each, None) for each in _MOST_POSITIONS]
+    positions = min((each for each in named if each and each > 0), default=0)  # XLNet has -1
+    if not positions:
         return None
     # Some families, including RoBERTa, count positions from the padding position on.
     paddings = [

@@ -229,7 +229,8 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
     (`states_at`). Any other model that returns `logits` [n, S, v] runs in full, and the predictions are
     selected: the numbers are the same. Those of a model on several devices come to the batch's.
 
-    Raises BadInput for a model that returns no `logits`, or logits that are not per position.
+    Raises BadInput for a model that returns no `logits`, or logits that are not per position, and for
+    sentences that a model on a processor has no positions or tokens for.
     """
     n, width = (batch.input_ids if batch.decoder_ids is None else batch.decoder_ids).shape
 
@@ -255,6 +256,12 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
     try:
         with partly:
             logits: Tensor | None = getattr(model(input_ids=batch.input_ids, **arguments), "logits", None)
+    except IndexError as error:  # on a processor; a GPU does not say which operation failed
+        raise BadInput(
+            f"{type(model).__name__} cannot read sentences of {width} tokens ({first_line(error)}): it has "
+            "fewer positions than its configuration says, or fewer tokens than its tokenizer; give shorter "
+            "sentences"
+        ) from error
     finally:
         for hook in hooks:
             hook.remove()

@@ -26,6 +26,12 @@ from isoloss.report.table import draw_table, tree_picture
 
 MEASURED = "measured"
 ROW_HEIGHT = 26
+IN_THE_MIDDLE = "slice(datum.label, 0, 12) + '…' + slice(datum.label, -23)"
+LABELS: dict[str, Any] = {
+    "labelLimit": 240,
+    "labelExpr": f"length(datum.label) > 36 ? {IN_THE_MIDDLE} : datum.label",
+}
+"""Long names are cut in the middle: those of runs and of tensors differ at their ends."""
 SIDE = 420
 """Width and height of a landscape in pixels: one unit of x is as long as one of y."""
 
@@ -74,7 +80,7 @@ def _drawn(chart: Chart, data: pl.DataFrame, name: str) -> alt.LayerChart | Mark
 def _categories(chart: Categories, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerChart:
     """With values on the x axis, so that categories are readable."""
     hover = marks.hovered(name, "colour")
-    row = alt.Y("category:N", title=None, sort=None, axis=alt.Axis(grid=True, labelLimit=240))
+    row = alt.Y("category:N", title=None, sort=None, axis=alt.Axis(grid=True, **LABELS))
     base = alt.Chart(frame).encode(y=row)
     colours = frame.group_by("category").agg(pl.col("colour").n_unique())["colour"].max()
     if colours != 1:
@@ -103,7 +109,7 @@ def _bars(chart: Bars, frame: pl.DataFrame, key: Key, name: str) -> alt.LayerCha
     """As categories, from zero, since lengths are compared."""
     hover = marks.hovered(name, "colour")
     base = alt.Chart(frame).encode(
-        y=alt.Y("category:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
+        y=alt.Y("category:N", title=None, sort=None, axis=alt.Axis(**LABELS)),
         yOffset=alt.YOffset("colour:N", sort=None, scale=alt.Scale(paddingOuter=0.15)),
     )
     titles = {"category": chart.category, "colour": chart.colour.title, "x_text": chart.y.title}

@@ -117,19 +117,15 @@ def _side_by_side(measured: MeasuredModels) -> Panel | None:
 def _differences(measured: MeasuredModels) -> Panel | None:
     """Each other model minus the first, with its interval; None if there are no differences."""
     rows = [
-        {
-            "models": f"{record.checkpoint} minus {record.settings['reference']}",
-            "run": "difference",
-            **_value(record),
-        }
-        for record in measured.differences
+        {"model": record.checkpoint, "run": "difference", **_value(record)} for record in measured.differences
     ]
     if not rows:
         return None
+    first = measured.differences[0].settings["reference"]
     axis = Axis("value", f"difference ({measured.records[0].unit})", "error")
-    caption = f"Below zero, the model has less of it than the first, on the same sentences. {INTERVALS}"
+    caption = f"Below zero, a model has less of it than {first}, on the same sentences. {INTERVALS}"
     name = f"{_dashed(measured.quantity)}-differences"
-    chart = Bars("models", axis, Colour("run", ""))
+    chart = Bars("model", axis, Colour("run", ""))
     return Panel(name, "How they differ from the first", caption, (chart,), pl.DataFrame(rows))
 
 
@@ -199,7 +195,7 @@ def _dashed(name: str) -> str:
 
 def _axis(measured: MeasuredModels) -> Axis:
     first = measured.records[0]
-    return Axis("value", f"{first.quantity} ({first.unit})", "error")
+    return Axis("value", f"{row_title(first)} ({first.unit})", "error")
 
 
 def _value(record: Record) -> dict[str, float]:
@@ -223,7 +219,7 @@ def _table(measured: MeasuredModels) -> Markup:
     return html_table(("model", "of", "value", "n", "unit"), rows)
 
 
-CAPTION = "KL(before || after) of changing one part alone, ± the standard error over sentences"
+CAPTION = "KL(before || after) of changing one part alone, as predicted, ± the standard error over sentences"
 
 
 def sensitivity_page(
