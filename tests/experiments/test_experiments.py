@@ -193,6 +193,8 @@ def test_what_cannot_be_an_experiment_is_refused(tmp_path: Path) -> None:
         experiment(planned(1, log), planned(1, log, 1.0))
     with pytest.raises(BadInput, match="no checkpoint at step 3 to measure"):
         planned(1, log, 1.0, steps=(3,))
+    with pytest.raises(BadInput, match=r"saturated from step 2,000 on, and its last checkpoint is at step"):
+        replace(planned(1, log), saturated_from=2000)
 
 
 def test_a_measuring_set_that_is_damaged_or_of_another_format_is_drawn_again(tmp_path: Path) -> None:

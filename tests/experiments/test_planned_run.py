@@ -125,6 +125,11 @@ def test_a_label_is_no_other_columns(name: str) -> None:
         replace(run(MeasuredAt(LOSS, (4,))), labels=((name, 1),))
 
 
+def test_two_labels_have_two_names() -> None:
+    with pytest.raises(BadInput, match="the run run has two labels rule"):
+        replace(run(MeasuredAt(LOSS, (4,))), labels=(("rule", "a"), ("rule", "b")))
+
+
 @pytest.mark.parametrize("labels", [{"rule": "x"}, ("rule", "x"), (("rule", "x", 1),)])
 def test_labels_are_pairs(labels: object) -> None:
     with pytest.raises(BadInput, match="labels of the run run must be a tuple of names and values"):

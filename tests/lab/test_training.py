@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -196,6 +197,15 @@ def test_a_run_that_diverges_says_what_to_change_and_names_a_folder_only_if_ther
         lab.train(language, 16, steps=30, seed=6, rule=rule, folder=tmp_path / "run", progress=lab.silent)
 
 
+def test_a_mistake_in_ones_own_rule_is_told_with_its_line(language: PCFG, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("class Mine:\n    def build(self, training):\n        return training.modle\n")
+    given: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), given)
+    with pytest.raises(BadInput, match=rf"training failed in {file}, line 3: AttributeError: .*modle.*mend"):
+        lab.train(language, 16, steps=2, seed=1, rule=given["Mine"](), progress=lab.silent)
+
+
 def refusals(language: PCFG, run: lab.Run) -> dict[str, Callable[[], object]]:
     """What a user may get wrong, by the beginning of what is said."""
     train, last = lab.train, run.last
@@ -211,7 +221,7 @@ def refusals(language: PCFG, run: lab.Run) -> dict[str, Callable[[], object]]:
             language, bert(max_position_embeddings=8), steps=2, seed=2
         ),
         "a seed is a whole number from 0": lambda: train(language, 16, steps=3, seed=-1),
-        "a seed is a whole number": lambda: lab.trace(last, seed=2**63),
+        "a seed is a whole number": lambda: lab.trace(last, seed=2**32),
         "'x' is no language; give one": lambda: refuse_no_language("x"),
         "nobody knows the language of Layered": lambda: lab.flatten(Layered(), steps=3, seed=1),
         "the divergence to polish down to": lambda: lab.polish(last, to=-1.0, steps=3, seed=2),

@@ -96,7 +96,14 @@ def test_only_where_all_strings_are_balanced_others_are_outside() -> None:
 
 
 def test_a_file_that_is_not_understood_is_left_to_its_parser() -> None:
-    for content in ([], {"dyck": {}}, {"words": "ab", "length": 2}, {"causal_language_model": "x"}):
+    mistaken = ({"words": ["a", "a"], "length": 3}, {"words": ["a"], "length": 0}, {"dyck": {"length": True}})
+    for content in (
+        [],
+        {"dyck": {}},
+        {"words": "ab", "length": 2},
+        {"causal_language_model": "x"},
+        *mistaken,
+    ):
         assert refuse_outside_file("a b c", content) is None
 
 

@@ -117,6 +117,7 @@ REFUSED = {
     "S -> '' [1.0]": "line 1: S has an empty word",
     "S -> 'two words' [1.0]": "line 1: the word 'two words' holds a blank",
     "%end S\nS -> 'x' [1.0]": "line 1: .*only %start SYMBOL",
+    "%start S\n%start T\nS -> 'x' [1.0]\nT -> 'y' [1.0]": "line 2: the start is S already",
     "": "it holds no rules",
     "# nothing\n\n%start S\n": "it holds no rules",
 }

@@ -186,6 +186,14 @@ def test_scores_that_are_not_finite_are_named(model, language, memory_bytes):
         exact_loss(model, Diverged(), replace(evaluation, objective=Diverged()), memory_bytes=memory_bytes)
 
 
+def test_what_is_no_distribution_is_refused(language, monkeypatch):
+    """Its entropy and KL would be numbers like any others."""
+    of = type(language).masked_log_probabilities
+    monkeypatch.setattr(type(language), "masked_log_probabilities", lambda *given: of(*given) + 0.3)
+    with pytest.raises(BadInput, match=r"a distribution of \w+ sums to 1.34986, not to 1; mend its log-prob"):
+        EvaluationSet.draw(language, 8, seed=0)
+
+
 def test_too_few_sentences_are_refused(language):
     with pytest.raises(BadInput, match="4 sentences are too few"):
         EvaluationSet.draw(language, 4, seed=0)

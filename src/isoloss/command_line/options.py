@@ -223,8 +223,8 @@ def refuse_unknown_device(device: str) -> None:
 
 def usable_seed(seed: int) -> int:
     """The seed, if torch accepts it. Raises BadInput otherwise."""
-    if not 0 <= seed < 2**63:
-        raise BadInput(f"--seed must be from 0 to {2**63 - 1}, not {seed}")
+    if not 0 <= seed < 2**32:  # of more bits, torch's generator of a CPU ignores some
+        raise BadInput(f"--seed must be from 0 to {2**32 - 1}, not {seed}")
     return seed
 
 

@@ -179,6 +179,11 @@ class PlannedRun:
     def __post_init__(self) -> None:
         _ = self.planned_specification  # rejects numbers that do not make a run
         self._refuse_labels()
+        if self.saturated_from > self.checkpoint_steps[-1]:
+            raise BadInput(
+                f"the run {self.name} is to be saturated from step {self.saturated_from:,} on, and its last "
+                f"checkpoint is at step {self.checkpoint_steps[-1]:,}: none would be judged; give less"
+            )
         before = self.continues
         if before is not None and before.step not in before.run.checkpoint_steps:
             raise BadInput(
@@ -220,6 +225,9 @@ class PlannedRun:
                 f"labels of the run {self.name} must be a tuple of names and values, such as "
                 f'(("rule", "AdamW"),), not {labels!r}'
             )
+        names = [name for name, _ in self.labels]
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise BadInput(f"the run {self.name} has two labels {twice}; call one otherwise")
         columns = {name for measured in self.measured for name in measured.column_names}
         if taken := sorted(dict(self.labels).keys() & (OWN_COLUMNS | columns)):
             raise BadInput(f"the run {self.name} has a label {taken[0]} and a column; call one otherwise")

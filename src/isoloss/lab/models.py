@@ -3,12 +3,11 @@
 import copy
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, SupportsIndex, overload
 
-import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.models.auto.modeling_auto import (
@@ -16,7 +15,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from isoloss.errors import BadInput, IsolossError, first_line
+from isoloss.errors import BadInput
 from isoloss.lab.network import digest_of_network, digest_of_weights
 from isoloss.lab.torch_module import TorchModel
 from isoloss.languages.language import Language
@@ -233,20 +232,6 @@ def is_causal(module: nn.Module) -> bool:
     name = type(module).__name__
     masked = name in MODEL_FOR_MASKED_LM_MAPPING_NAMES.values()
     return name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() and not masked
-
-
-@contextmanager
-def in_one_sentence(doing: str) -> Iterator[None]:
-    """Turn torch's errors into one sentence: what failed, torch's reason, what to look at."""
-    try:
-        yield
-    except IsolossError:
-        raise
-    except (RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError) as error:
-        reason = first_line(error)
-        memory = isinstance(error, torch.OutOfMemoryError) or "memory" in reason
-        advice = "fewer sentences or a smaller batch" if memory else "a model that reads such sentences"
-        raise BadInput(f"{doing} failed: {reason}; give {advice}") from None
 
 
 def _listed(steps: Sequence[int]) -> str:

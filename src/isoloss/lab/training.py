@@ -20,13 +20,13 @@ from isoloss.lab.models import (
     Models,
     OneModel,
     Run,
-    in_one_sentence,
     model,
     models_of,
     reader_of,
     refuse_no_language,
 )
 from isoloss.lab.network import digest_of_network, digest_of_weights
+from isoloss.lab.one_sentence import in_one_sentence
 from isoloss.lab.words import OneLine, folder_from, number_from, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss

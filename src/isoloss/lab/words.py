@@ -92,8 +92,8 @@ def folder_from(given: Path | str) -> Path:
 def usable_seed(seed: SupportsIndex) -> int:
     """The seed as Python's number. Raises BadInput unless it is one that torch takes."""
     number = _whole(seed)
-    if number is None or not 0 <= number < 2**63:
-        raise BadInput(f"a seed is a whole number from 0 to {2**63 - 1}, not {seed!r}")
+    if number is None or not 0 <= number < 2**32:  # of more bits, torch's generator of a CPU ignores some
+        raise BadInput(f"a seed is a whole number from 0 to {2**32 - 1}, not {seed!r}")
     return number
 
 

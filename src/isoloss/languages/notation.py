@@ -51,6 +51,8 @@ def parse_grammar(text: str, source: str = "the grammar") -> Grammar:
     for number, line in _logical_lines(text):
         place = f"{source}, line {number}"
         if line.startswith("%"):
+            if start is not None:
+                raise BadInput(f"{place}: the start is {start.name} already; name one symbol by %start")
             start = _start_directive(line, place)
         else:
             rules.extend(_rules_of_line(line, number, place))

@@ -35,6 +35,10 @@ def refuse_underivable(text: str, grammar: Grammar, maximum_length: int | None =
         raise underivable(words, place)
 
 
+def _are_different_words(words: list[Any]) -> bool:
+    return all(isinstance(word, str) for word in words) and len(set(words)) == len(words)
+
+
 def refuse_outside_file(text: str, content: Any) -> None:
     """The same of the JSON of an HMM or a Dyck language; what is neither is left to its parser.
 
@@ -46,7 +50,7 @@ def refuse_outside_file(text: str, content: Any) -> None:
     isoloss.errors.BadInput: no string of 7 brackets is balanced; give an even length of at least 2
     """
     match content:
-        case {"dyck": {"length": int(length), **others}}:
+        case {"dyck": {"length": int(length), **others}} if not isinstance(length, bool):
             share = others.get("balanced_share", 1)
             if isinstance(share, int | float):
                 refuse_unbalanced(length, share)
@@ -54,7 +58,7 @@ def refuse_outside_file(text: str, content: Any) -> None:
             refuse_other_length(len(text.split()), length)
             if share == 1 and text.count("<") != text.count(">"):
                 raise unbalanced()
-        case {"words": [*words], "length": int(length)} if all(isinstance(word, str) for word in words):
+        case {"words": [*words], "length": int(length)} if length > 0 and _are_different_words(words):
             word_numbers(text, words)
             refuse_other_length(len(text.split()), length)
 

@@ -23,6 +23,10 @@ from isoloss.results.record import Record, Setting
 MASKED = MaskedObjective()
 
 
+SUMS_APART = 1e-4
+"""By how much the sum of a distribution may differ from 1: more than rounding makes of a causal model's."""
+
+
 @dataclass(frozen=True)
 class EvaluationSet:
     """Fixed sentences and the exact distributions of their m predictions, computed once for one objective.
@@ -49,7 +53,8 @@ class EvaluationSet:
     ) -> "EvaluationSet":
         """Draw n sentences and compute the distributions of all their predictions, in chunks of sentences.
 
-        Raises BadInput for fewer than 5 sentences, which the paper's error bar over 5 subsets needs.
+        Raises BadInput for fewer than 5 sentences, which the paper's error bar over 5 subsets needs, and for
+        a language whose distributions do not sum to 1.
         """
         if n < 5:
             raise BadInput(
@@ -63,6 +68,7 @@ class EvaluationSet:
             log_probabilities.append(objective.log_probabilities(language, part, start))
             progress("exact distributions", start + len(part), n)
         rows = torch.cat(log_probabilities)
+        _refuse_improper(rows, language)
         entropy = _sentence_means(torch.special.entr(rows.exp()).sum(dim=1), objective.predictions(sentences))
         return EvaluationSet(sentences, rows, entropy, seed, objective)
 
@@ -70,6 +76,17 @@ class EvaluationSet:
         """The entropy, sentence-averaged, and also token-averaged if sentences differ in length."""
         values = _averages(f"{self.objective.quantity}_entropy", self.entropy, self.predictions)
         return [sample_mean(each).record(name, "nats", self.seed) for name, each in values.items()]
+
+
+def _refuse_improper(log_probabilities: Float[Tensor, "m c"], language: Language) -> None:
+    """Entropy and KL of numbers that are no distribution would look like any others."""
+    sums = log_probabilities.exp().sum(dim=1)
+    farthest = float(sums[(sums - 1).abs().argmax()])
+    if not abs(farthest - 1) < SUMS_APART:
+        raise BadInput(
+            f"a distribution of {type(language).__name__} sums to {farthest:.6g}, not to 1; mend its "
+            "log-probabilities"
+        )
 
 
 @dataclass(frozen=True)
