@@ -18,6 +18,7 @@ from isoloss.experiments.carry_out import damaged_files, measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, drawn, quantity_digest
+from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.measurements.quantity import Measurement
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.pretraining.specification import Compute
@@ -183,6 +184,24 @@ def test_a_failing_run_does_not_sink_the_experiment(tmp_path: Path) -> None:
     result = carry_out_experiments([experiment(planned(1, log, 1.0), wrong)], output, in_turn).experiments[0]
     assert [failure.job for failure in result.outcome.failures] == ["norms seed-2"]
     assert result.table["run"].unique().sort().to_list() == ["seed-1", "words"]
+
+
+def test_a_statistic_that_fails_is_named_and_costs_other_experiments_nothing(tmp_path: Path) -> None:
+    one = experiment(planned(1, tmp_path / "log", 1.0))
+
+    def eighth(runs: Frames) -> float:
+        return float(runs[7]["norm"][0])
+
+    wrong = replace(one, name="wrong", claims=(replace(one.claims[0], statistic=eighth),))
+    results = carry_out_experiments([wrong, one], tmp_path / "out", in_turn)
+    (failure,) = results.outcome.failures
+    assert failure.job == "wrong"
+    assert re.match(
+        rf"its claims are not judged: {re.escape(__file__)}, line \d+: IndexError: .*; mend the statistic",
+        failure.text,
+    )
+    assert [len(each.judgements) for each in results.experiments] == [0, 1]
+    assert not results.experiments[0].table.is_empty()
 
 
 def test_what_cannot_be_an_experiment_is_refused(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def do(job: str, pickled: bytes, progress: Progress) -> Ended:
     except IsolossError as error:
         return Ended(job, failure=str(error))
     except Exception as error:
-        if place := _users_line(error):
+        if place := users_line(error):
             why = f"{type(error).__name__}: {last_line(error)}"
             return Ended(job, failure=f"{place} failed: {why}; mend it and run again")
         return Ended(job, failure="an unexpected error, please report it:\n" + traceback.format_exc())
@@ -98,7 +98,7 @@ INSTALLED = tuple(
 """Folders of the library, of Python, and of what is installed."""
 
 
-def _users_line(error: Exception) -> str:
+def users_line(error: Exception) -> str:
     """The last line of a file of the user's own that the error went through; empty without one."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [

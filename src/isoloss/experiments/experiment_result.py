@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from isoloss.errors import BadInput
-from isoloss.executors.job import Job, Outcome
+from isoloss.errors import BadInput, IsolossError
+from isoloss.executors.job import Job, Notice, Outcome, last_line, users_line
 from isoloss.experiments.carry_out import damaged_files, is_complete, measured_records
 from isoloss.experiments.claims import Judgement, judge
 from isoloss.experiments.experiment import Experiment, PlannedReference
@@ -53,6 +53,11 @@ class ExperimentResult:
     def withdrawn(self) -> tuple[Judgement, ...]:
         """The rest."""
         return tuple(judged for judged in self.judgements if judged.claim.role == "withdrawn")
+
+    @property
+    def unjudged(self) -> tuple[Notice, ...]:
+        """Why no claim was judged, if a statistic failed; the others are failures of jobs."""
+        return tuple(each for each in self.outcome.failures if each.job == self.experiment.name)
 
     @property
     def not_judged(self) -> str:
@@ -99,6 +104,8 @@ def carry_out_experiments(
         planned = [run for experiment in experiments for run in experiment.runs] if runs is None else runs
         outcome = execute(experiment_jobs(experiments, planned, output, device), progress)
         results = tuple(gathered(experiments, output, outcome, progress))
+        unjudged = [each for result in results for each in result.unjudged]
+        outcome = replace(outcome, failures=(*outcome.failures, *unjudged))
     return Results(results, outcome, time.monotonic() - begun)
 
 
@@ -130,12 +137,28 @@ def gathered(
         )
         of_this = part_of(progress, done, len(experiments))
         judged, left_out = of_whole_seeds(judged_runs(table), experiment.runs)
-        judgements = judge(experiment.claims, judged, progress=of_this)
+        judgements: list[Judgement] = []
+        try:
+            judgements = judge(experiment.claims, judged, progress=of_this)
+        except Exception as error:
+            unjudged = Notice(experiment.name, _why_not_judged(error))
+            of_experiment = replace(of_experiment, failures=(*of_experiment.failures, unjudged))
         trained_with = _versions(experiment, output)
         results.append(
             ExperimentResult(experiment, table, tuple(judgements), of_experiment, trained_with, left_out)
         )
     return results
+
+
+def _why_not_judged(error: Exception) -> str:
+    """The sentence, with the line of the user's own file. Raises what is the library's own mistake."""
+    place = users_line(error)
+    if not place and not isinstance(error, IsolossError):
+        raise error
+    why = str(error) if isinstance(error, IsolossError) else f"{type(error).__name__}: {last_line(error)}"
+    return (
+        f"its claims are not judged: {f'{place}: ' if place else ''}{why}; mend the statistic and run again"
+    )
 
 
 def _versions(experiment: Experiment, output: Path) -> dict[str, Any]:
