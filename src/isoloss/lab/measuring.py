@@ -25,7 +25,7 @@ from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLo
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_sentences import features_of_splits
-from isoloss.models.loading import longest_sentence, pad_token_of
+from isoloss.models.limits import longest_sentence, pad_token_of
 from isoloss.models.lookup_table import OneHotWords
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress

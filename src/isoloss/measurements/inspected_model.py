@@ -22,7 +22,8 @@ from isoloss.measurements.models_on_text import load_predicting, prediction_of, 
 from isoloss.measurements.prediction import MaskedTokens, Prediction
 from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, random_batch
 from isoloss.models.hub import quiet
-from isoloss.models.loading import LanguageObjective, longest_sentence, number_of_tokens
+from isoloss.models.limits import longest_sentence, number_of_tokens
+from isoloss.models.loading import LanguageObjective
 from isoloss.models.tokenizer import highest_token, load_tokenizer, lost_capitals
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient

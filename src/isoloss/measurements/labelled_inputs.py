@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences, TaskSplits
-from isoloss.models.loading import longest_sentence
+from isoloss.models.limits import longest_sentence
 from isoloss.models.tokenizer import naming_the_text
 from isoloss.objectives.pretrained import rectangle
 from isoloss.objectives.tokens import FIRST_WORD, PAD, tokens_of_words

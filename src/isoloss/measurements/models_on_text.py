@@ -23,11 +23,10 @@ from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import Head, class_numbers, configuration_of_head, head_of, tell_padding
 from isoloss.models.adapters import base_of_adapter
 from isoloss.models.folder_configuration import read_config
+from isoloss.models.limits import longest_sentence, number_of_tokens
 from isoloss.models.loading import (
     LanguageObjective,
     load_model,
-    longest_sentence,
-    number_of_tokens,
     refuse_bare_encoder,
     what_is_predicted,
     with_experts_apart,

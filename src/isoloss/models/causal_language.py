@@ -17,7 +17,8 @@ from isoloss.inference.causal_model import (
     written_words,
 )
 from isoloss.languages.causal_lm import MEMORY_BYTES, CausalLM
-from isoloss.models.loading import load_causal_language_model, longest_sentence
+from isoloss.models.limits import longest_sentence
+from isoloss.models.loading import load_causal_language_model
 from isoloss.models.restricted_causal_model import RestrictedCausalModel
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent

@@ -14,7 +14,8 @@ from isoloss.errors import BadInput
 from isoloss.files import complete_folder
 from isoloss.models.enlarging import Enlargement, Form, enlarging_plan, exact_form, made, parameters_by_name
 from isoloss.models.folder_configuration import read_config
-from isoloss.models.loading import load_masked_language_model, longest_sentence
+from isoloss.models.limits import longest_sentence
+from isoloss.models.loading import load_masked_language_model
 from isoloss.models.tokenizer import copy_tokenizer
 from isoloss.models.transformers import Shape
 from isoloss.progress import Progress, silent
