@@ -290,13 +290,16 @@ def _of_fixed_set(
 
 
 def refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:
-    """Raise BadInput for a model that cannot be differentiated, or that sees the tokens it is to predict."""
+    """Raise BadInput, by name, for a model that has no gradients, or sees the tokens it is to predict."""
     for first in islice(batches, 1):
-        for model in models.values():
+        for name, model in models.items():
             placed = first.to(device_of(model))
-            refuse_without_gradient(model, batches.objective, placed)
-            if batches.prediction.left_to_right:
-                refuse_reading_ahead(model, batches.objective, placed)
+            try:
+                refuse_without_gradient(model, batches.objective, placed)
+                if batches.prediction.left_to_right:
+                    refuse_reading_ahead(model, batches.objective, placed)
+            except BadInput as error:
+                raise BadInput(f"{name}: {error}") from error
 
 
 def progress_of(name: str, progress: Progress) -> Progress:
