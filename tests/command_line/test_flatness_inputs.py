@@ -113,7 +113,7 @@ def test_the_ends_of_lines_are_no_part_of_them(flatness, models):
             "config.json",
             {"architectures": ["BertForTokenClassification"]},
             "words.jsonl",
-            "has no trained language head: it lacks classifier.bias",
+            "has no trained head of a BertForTokenClassification: it lacks classifier.bias",
         ),
         (
             "config.json",
