@@ -26,12 +26,7 @@ from isoloss.report.table import draw_table, tree_picture
 
 MEASURED = "measured"
 ROW_HEIGHT = 26
-IN_THE_MIDDLE = "slice(datum.label, 0, 12) + '…' + slice(datum.label, -23)"
-LABELS: dict[str, Any] = {
-    "labelLimit": 240,
-    "labelExpr": f"length(datum.label) > 36 ? {IN_THE_MIDDLE} : datum.label",
-}
-"""Long names are cut in the middle: those of runs and of tensors differ at their ends."""
+LABELS: dict[str, Any] = {"labelLimit": 240, "labelExpr": marks.CUT_IN_THE_MIDDLE}
 SIDE = 420
 """Width and height of a landscape in pixels: one unit of x is as long as one of y."""
 

@@ -61,6 +61,12 @@ SHAPES = (
 )
 LETTER = 7.8
 """A letter of a legend, in pixels, at most."""
+MOST_LETTERS = 36
+CUT_IN_THE_MIDDLE = (
+    f"length(datum.label) > {MOST_LETTERS} "
+    "? slice(datum.label, 0, 12) + '…' + slice(datum.label, -23) : datum.label"
+)
+"""Vega's expression of a label: long names, as of runs and of tensors, differ at their ends."""
 MOST_IN_LEGEND = 30
 """More values than these have no legend: it would leave some out, and hovering over a dot shows its value."""
 
@@ -127,13 +133,13 @@ def _legend(key: Key) -> alt.Legend | None:
     if len(key.values) > MOST_IN_LEGEND:
         return None
     columns = legend_columns(key, CHART_WIDTH)
-    wide: dict[str, Any] = {"labelLimit": 300, "titleLimit": CHART_WIDTH}
+    wide: dict[str, Any] = {"labelLimit": 300, "labelExpr": CUT_IN_THE_MIDDLE, "titleLimit": CHART_WIDTH}
     return alt.Legend(title=key.by.title, orient="top", symbolOpacity=1, columns=columns, **wide)
 
 
 def legend_columns(key: Key, width: int) -> int:
     """As many of a legend's values as fit beside each other, in a chart of that width."""
-    longest = max((len(str(value)) for value in key.values), default=1)
+    longest = max((min(len(str(value)), MOST_LETTERS) for value in key.values), default=1)
     return max(1, min(len(key.values), int(width / LETTER) // (longest + 5)))
 
 
