@@ -7,7 +7,8 @@ import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure, verdicts_on
+from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure
+from isoloss.measurements.measured_verdicts import verdicts_on
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.verdicts import PairVerdict, what_would_decide

@@ -62,7 +62,7 @@ def test_numbers_are_those_of_the_processor_where_no_device_takes_those_of_anoth
         pytest.skip("there is no g++ to build the second device with")
     library = tmp_path / "second_device.so"
     second_device.build(library)
-    places = [*sys.path, str(folder), str(TESTS), str(TESTS / "command_line")]
+    places = [*sys.path, str(folder), str(TESTS), str(TESTS / "command_line"), str(TESTS / "models")]
     environment = {**os.environ, "SECOND_DEVICE": str(library), "PYTHONPATH": os.pathsep.join(places)}
     command = [sys.executable, "-m", "pytest", "-p", "no:xdist", str(folder / "on_two_devices.py")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

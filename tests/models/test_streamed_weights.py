@@ -6,15 +6,8 @@ from functools import partial
 
 import pytest
 import torch
+from models_to_place import SENTENCES, bert, gpt2, llama
 from torch import nn
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-)
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward
@@ -30,30 +23,12 @@ from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 from isoloss.progress import silent
 from tiny_models import far_from_the_start
 
-TOKENS = 11
-SENTENCES = [[3, 4, 5, 6], [5, 6, 7], [8, 9, 3, 4], [4, 5, 6, 7, 8]]
 BATCH = next_token_batch(SENTENCES, 0)
-ENDS = {"bos_token_id": 1, "eos_token_id": 2}
-LAYERS = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
 CPU = torch.device("cpu")
 NEED_MORE = ("relative_critical_sharpness", "local_learning_coefficient")
 """A second model, and minutes."""
 EVERY = [name for name in quantity_names() if name not in NEED_MORE]
 FEW = ["fisher_trace", "hessian_trace", "noise_sensitivity", "pretraining_loss"]
-
-
-def gpt2():
-    return GPT2LMHeadModel(
-        GPT2Config(vocab_size=TOKENS, n_embd=16, n_layer=2, n_head=2, n_positions=32, **ENDS)
-    )
-
-
-def llama():
-    return LlamaForCausalLM(LlamaConfig(vocab_size=TOKENS, **LAYERS, **ENDS))
-
-
-def bert():
-    return BertForMaskedLM(BertConfig(vocab_size=TOKENS, max_position_embeddings=32, **LAYERS))
 
 
 def built(kind):

@@ -33,6 +33,7 @@ from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
 if TYPE_CHECKING:
     from isoloss.command_line.flatness_table import Shown
+    from isoloss.measurements.verdicts import PairVerdict
 
 EXIT_INTERRUPTED = 130
 
@@ -132,7 +133,7 @@ def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]
     Raises what is wrong with the only quantity, or with all.
     """
     from isoloss.command_line.flatness_table import Shown
-    from isoloss.measurements.measured_models import measure_each, verdicts_on
+    from isoloss.measurements.measured_models import measure_each
     from isoloss.models.hub import quiet
 
     models, batches, precision = models_on_text(options, options.models, options.parameters)
@@ -145,7 +146,11 @@ def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]
         if not measured:
             alike = len({str(error) for error in refused.values()}) == 1
             raise next(iter(refused.values())) if alike else _in_one(refused)
-        verdicts = verdicts_on(measured, models, batches, progress)
+        verdicts: list[PairVerdict] = []
+        if len(models) > 1:
+            from isoloss.measurements.measured_verdicts import verdicts_on
+
+            verdicts = verdicts_on(measured, models, batches, progress)
     return Shown(measured, models, batches, verdicts), refused
 
 

@@ -58,9 +58,9 @@ def critical_sharpness(
 
     The learning rate is halved until the loss falls by at least half of what its gradient says, then doubled
     until it rises, and the bracket is then halved: if the loss rises and falls again between two doublings,
-    that is overlooked. The standard error is that of the
-    zero of the mean rise, to first order, with the direction held fixed: sd(rise) / √n over the slope. One
-    pass with a backward pass, or two with `along`, and about a dozen without.
+    that is overlooked. The standard error is that of the zero of the mean rise, to first order, with the
+    direction held fixed: sd(rise) / √n over the slope. One pass with a backward pass, or two with `along`,
+    and about a dozen without.
 
     The model is left as found. Raises BadInput for fewer than two sentences, or none in `along`, when no
     parameter needs a gradient, where a logit is not finite, and if the gradient is zero, or that of `along`

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
@@ -22,9 +22,6 @@ from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import STRENGTHS, Record, Setting
-
-if TYPE_CHECKING:
-    from isoloss.measurements.verdicts import PairVerdict
 
 INTERRUPTED = "interrupted"
 FIXED_SENTENCES = 256
@@ -124,7 +121,7 @@ def measure(
     said = replace(measured, error_over=getattr(found, "error_over", None), smaller_is=means)
     if len(models) == 1:
         return said
-    return said.with_differences(subjects, batches.seed, _comparable(models, means))
+    return said.with_differences(subjects, batches.seed, comparable(models, means))
 
 
 def measure_each(
@@ -160,54 +157,7 @@ def measure_each(
     return measured, refused
 
 
-def verdicts_on(
-    measured: Sequence[MeasuredModels],
-    models: Mapping[str, nn.Module],
-    batches: SampledBatches,
-    progress: Progress,
-) -> "list[PairVerdict]":
-    """Whether each other model has the first's loss, and which is flatter, or lower, by what was measured.
-
-    Of quantities that were measured completely and have a difference; none if it is interrupted. Losses are
-    of the traces' sentences, or else the first quantity's. Traces are also compared relative to the weights,
-    on the first `FIXED_SENTENCES` of them.
-    """
-    whole = {each.quantity: each for each in measured if each.paired and each.stopped != INTERRUPTED}
-    if not whole:
-        return []
-    from isoloss.measurements import verdicts  # of one model there are none
-
-    sentences = whole.get("fisher_trace", next(iter(whole.values()))).records[0].n
-    named = {verdicts.LOSS: ("pretraining_loss", sentences)}
-    if "fisher_trace" in whole:
-        fixed = min(sentences, FIXED_SENTENCES)
-        named |= {
-            verdicts.TRACE: ("fisher_trace", sentences),
-            verdicts.NORMALISED: ("normalised_trace", fixed),
-        }
-    named |= {name: (name, sentences) for name in whole if name not in ("pretraining_loss", "fisher_trace")}
-    try:
-        found = {
-            name: whole.get(quantity)
-            or measure(quantity, models, batches, Stopping(sentences=number), {}, progress)
-            for name, (quantity, number) in named.items()
-        }
-    except KeyboardInterrupt:
-        return []  # measurements are shown without it
-    first, *others = models
-    asked: list[verdicts.PairVerdict] = []
-    for other in others:
-        for name, each in found.items():
-            question = verdicts.question_about(name, {name: each.smaller_is})
-            verdict = verdicts.PairVerdict(question, name, first, other)
-            if other not in _comparable(models, question):
-                asked.append(replace(verdict, answer=f"not asked, {verdicts.OTHER_PARAMETERS}"))
-            else:
-                asked.append(replace(verdict, difference=each.difference(other, first)))
-    return verdicts.answered(asked, {first: found[verdicts.LOSS].measurements[first].records[0].value})
-
-
-def _comparable(models: Mapping[str, nn.Module], question: str) -> Container[str]:
+def comparable(models: Mapping[str, nn.Module], question: str) -> Container[str]:
     """Those of which the question can be asked beside the first: which is flatter, of the same parameters."""
     from isoloss.measurements.verdicts import FLATTER  # of one model there are none
 

@@ -11,14 +11,9 @@ import pytest
 import second_device
 import torch
 from called import answer, json_of
+from models_to_place import SENTENCES, TOKENS, bert, gpt2, llama
 from torch import nn
 from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
     T5Config,
     T5ForConditionalGeneration,
 )
@@ -38,38 +33,20 @@ from tiny_models import far_from_the_start
 
 HERE = torch.device("cpu")
 THERE = second_device.load(os.environ["SECOND_DEVICE"])
-TOKENS = 11
-SENTENCES = [[3, 4, 5, 6], [5, 6, 7], [8, 9, 3, 4], [4, 5, 6, 7, 8]]
-ENDS = {"bos_token_id": 1, "eos_token_id": 2}
-LAYERS = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 4, "num_attention_heads": 2}
 EVERY = [name for name in quantity_names() if name != "relative_critical_sharpness"]  # needs another model
 LONG = ("local_learning_coefficient", "spectral_density")
 """Half a minute each, for what others do as well: products with the Hessian, and gradients."""
 FEW = ["fisher_trace", "hessian_trace", "noise_sensitivity", "pretraining_loss", "unit_trace"]
 
 
-def gpt2():
-    return GPT2LMHeadModel(
-        GPT2Config(vocab_size=TOKENS, n_embd=16, n_layer=4, n_head=2, n_positions=32, **ENDS)
-    )
-
-
-def llama():
-    return LlamaForCausalLM(LlamaConfig(vocab_size=TOKENS, **LAYERS, **ENDS))
-
-
-def bert():
-    return BertForMaskedLM(BertConfig(vocab_size=TOKENS, max_position_embeddings=32, **LAYERS))
-
-
-def t5():
-    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}
+def t5(layers):
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": layers, "num_heads": 2}
     return T5ForConditionalGeneration(T5Config(vocab_size=TOKENS, decoder_start_token_id=0, **sizes))
 
 
 def built(kind):
     torch.manual_seed(0)
-    return far_from_the_start(kind().double().eval())
+    return far_from_the_start(kind(layers=4).double().eval())
 
 
 def moved(model):
