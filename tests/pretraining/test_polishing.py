@@ -1,7 +1,9 @@
 """Polishing down to a divergence: that it stops there, stays there, and resumes there."""
 
 import copy
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,15 +13,20 @@ from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.models.loading import load_masked_language_model
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining import polishing
 from isoloss.pretraining.descent import AdamW, scheduled_rate
+from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.polishing import Polished, mean_divergence
+from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
+from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
+from isoloss.seeds import derived_seed
 
 LANGUAGE = pcfg(laptop_grammar(0))
 SETTINGS = Polished(0.05, AdamW(5e-3, warm_up_steps=10, weight_decay=0.0), smoothing=0.5)
@@ -38,7 +45,7 @@ def test_a_model_stands_still_once_it_has_come_to_the_divergence() -> None:
     with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
         for step in range(1, 401):
             loss = rule.step(next(batches), step)
-            if rule.is_polished:
+            if rule.is_at_rest:
                 weights.append([weight.detach().clone() for weight in of.model.parameters()])
             if len(weights) == 20:
                 break
@@ -51,8 +58,45 @@ def test_a_model_stands_still_once_it_has_come_to_the_divergence() -> None:
     assert float(loss) == pytest.approx(float(evaluation.entropy.mean()) + kl, rel=0.2)
     resumed = SETTINGS.build(of)
     resumed.load_state_dict(copy.deepcopy(rule.state_dict()))
-    assert resumed.is_polished
+    assert resumed.is_at_rest
     assert resumed.divergence == rule.divergence
+
+
+def test_a_run_at_rest_takes_no_steps_and_leaves_the_same_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
+    specification = PretrainingSpecification(
+        architecture, SETTINGS, LANGUAGE.digest, 400, 64, 0, (10, 200, 300, 400), objective=SoftLabels()
+    )
+    model = architecture.build(
+        len(LANGUAGE.vocabulary), LANGUAGE.maximum_length, derived_seed(0, "initialisation")
+    )
+    rule = SETTINGS.build(replace(training(SoftLabels()), model=model))
+    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
+        for step, batch in enumerate(batches, 1):
+            rule.step(batch, step)
+
+    drawn: list[int] = []
+    block = Stream.block
+    monkeypatch.setattr(
+        Stream, "block", lambda stream, number: (drawn.append(number), block(stream, number))[1]
+    )
+    taken: list[int] = []
+    pretrain(specification, LANGUAGE, tmp_path, at_step=lambda step, *_: taken.append(step))
+    assert 10 < len(taken) < 200
+    assert len(drawn) == -(-len(taken) // 128)
+    kept = {each.step: each for each in map(read_checkpoint, checkpoint_folders(tmp_path))}
+    assert kept[10].training_loss > kept[200].training_loss
+    assert len({(kept[step].digest, kept[step].training_loss) for step in (200, 300, 400)}) == 1
+    trained = load_masked_language_model(kept[400].folder)
+    assert all(map(torch.equal, model.parameters(), trained.parameters()))
+
+    shutil.rmtree(kept[400].folder)
+    resumed = pretrain(specification, LANGUAGE, tmp_path, at_step=lambda step, *_: taken.append(step))
+    assert resumed.resumed_from == 300
+    assert (resumed.last.digest, resumed.last.training_loss) == (kept[400].digest, kept[400].training_loss)
+    assert max(taken) < 200
 
 
 def test_words_drawn_do_not_tell_the_divergence() -> None:
@@ -103,9 +147,9 @@ def test_held_out_sentences_stop_the_descent_at_the_divergence_which_the_average
         with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
             for step in range(1, 401):
                 rule.step(next(batches), step)
-                if rule.is_polished:  # it stands still from then on
+                if rule.is_at_rest:  # it stands still from then on
                     break
-        assert rule.is_polished
+        assert rule.is_at_rest
         reached.append(float(exact_loss(of.model, MaskedObjective(), evaluation).kl.mean()))
     for found in reached[1:]:
         assert abs(found - 0.05) < abs(reached[0] - 0.05) / 2
@@ -138,7 +182,7 @@ def test_a_model_whose_kl_falls_fast_stops_at_the_divergence_if_asked_sooner_or_
         with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
             for step in range(1, 401):
                 rule.step(next(batches), step)
-                if rule.is_polished:
+                if rule.is_at_rest:
                     break
         ends.append(mean_divergence(of, rule._held_out))
     assert ends[0] < 0.05
@@ -165,7 +209,7 @@ def test_every_cycle_warms_up_and_decays_and_a_late_model_arrives_in_another() -
     with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 240) as batches:
         for step in range(1, 241):
             rule.step(next(batches), step)
-            if rule.is_polished:
+            if rule.is_at_rest:
                 break
             rates.append(float(rule.descent.optimisers[0].param_groups[0]["lr"]))
     assert 60 < len(rates) < 240

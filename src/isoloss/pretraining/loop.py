@@ -1,5 +1,6 @@
 """The one training loop."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +26,7 @@ from isoloss.pretraining.processes import ALONE, Processes, only_run_in
 from isoloss.pretraining.running_averages import TrainingLoss, WeightAverage, diverged
 from isoloss.pretraining.specification import PretrainingSpecification, claim
 from isoloss.pretraining.stream import Stream
-from isoloss.pretraining.update_rule import Training, UpdateRule
+from isoloss.pretraining.update_rule import ComesToRest, Training, UpdateRule
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import Checkpoint, latest_checkpoint
 from isoloss.seeds import caller_randomness_kept, derived_seed, seed_dropout
@@ -85,7 +86,8 @@ def pretrain(
     bit-identical results. `start_from` is the folder of the checkpoint that the specification starts from, if
     any. `workers` processes prepare sentences ahead of time (0: none, inline) and change nothing else.
     `at_checkpoint` is called with each checkpoint that this call writes, and with the one it resumes from, so
-    that a crash between writing and calling skips none. `at_step` is called after each step.
+    that a crash between writing and calling skips none. `at_step` is called after each step that is taken: a
+    rule that `ComesToRest` ends a run early, whose remaining checkpoints are then alike.
 
     If `processes` train together (`launched_processes`), each calls this with the same arguments and works on
     its share of every batch; gradients equal those of a single process up to rounding, and dropout draws
@@ -216,21 +218,22 @@ def _train(run: _Run, device: torch.device, workers: int, progress: Progress) ->
 
     run.model.train()
     run.saved_model.train()
-    losses = TrainingLoss(seed, resumed_from + 1)
+    losses = TrainingLoss(seed, resumed_from + 1, last.training_loss if last else math.nan)
     waiting = writing = 0.0
     begun = shown = perf_counter()
     with run.stream.batches(resumed_from, specification.steps, workers) as batches:
         for step in range(resumed_from + 1, specification.steps + 1):
-            asked = perf_counter()
-            batch = next(batches).to(device)
-            waiting += perf_counter() - asked
+            if not (isinstance(run.rule, ComesToRest) and run.rule.is_at_rest):
+                asked = perf_counter()
+                batch = next(batches).to(device)
+                waiting += perf_counter() - asked
 
-            seed_dropout(seed, step, device, processes.number)
-            loss = run.rule.step(batch, step)
+                seed_dropout(seed, step, device, processes.number)
+                loss = run.rule.step(batch, step)
+                losses.add(loss)
+                at_step(step, loss, run.rule)
             if run.average:
                 run.average.update(step)
-            losses.add(loss)
-            at_step(step, loss, run.rule)
 
             if step in specification.checkpoint_steps:
                 losing = _losing(losses.settle(), run.rule)

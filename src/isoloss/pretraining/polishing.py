@@ -80,27 +80,27 @@ class Polished:
 
 
 class PolishingRule:
-    """The `UpdateRule` of `Polished`."""
+    """The `UpdateRule` of `Polished`; it `ComesToRest` once KL has fallen."""
 
     def __init__(self, settings: Polished, training: Training) -> None:
         self.settings, self.training = settings, training
         self.steps_a_cycle = training.steps // settings.cycles
         self.descent = settings.optimiser.descent(replace(training, steps=self.steps_a_cycle))
         self.weight, self.average, self.steps = 0.0, 0.0, 0
-        self.is_polished = False
+        self.is_at_rest = False
         self.before: list[Tensor] = []
         """Weights to go back to, most often those at the last look at the held-out sentences."""
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
         """See `UpdateRule.step`; once polished, the loss of the batch without an update."""
         self.descent.clear()
-        if self.is_polished:
+        if self.is_at_rest:
             return soft_target_entropy(batch) + self.divergence
         loss = self.training.add_gradient(batch)
         divergence = float(loss) - float(soft_target_entropy(batch))
         self._include(divergence)
-        self.is_polished = self._has_arrived(divergence)
-        if not self.is_polished:
+        self.is_at_rest = self._has_arrived(divergence)
+        if not self.is_at_rest:
             self.descent.update((step - 1) % self.steps_a_cycle + 1)
         return loss
 
@@ -165,13 +165,13 @@ class PolishingRule:
 
     def state_dict(self) -> dict[str, Any]:
         average = {"weight": self.weight, "average": self.average, "steps": self.steps}
-        looks = {"is_polished": self.is_polished, "before": self.before}
+        looks = {"is_polished": self.is_at_rest, "before": self.before}
         return {"descent": self.descent.state_dict(), **average, **looks}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.descent.load_state_dict(state["descent"])
         self.weight, self.average, self.steps = state["weight"], state["average"], state["steps"]
-        self.is_polished = state["is_polished"]
+        self.is_at_rest = state["is_polished"]
         self.before = [weight.to(device_of(self.training.model)) for weight in state["before"]]
 
 

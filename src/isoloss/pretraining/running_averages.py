@@ -54,7 +54,8 @@ class WeightAverage:
 class TrainingLoss:
     """Collects each step's loss and settles them together; stops a run whose loss is not finite.
 
-    Sums step by step in float64, so the mean does not depend on when it is settled.
+    Sums step by step in float64, so the mean does not depend on when it is settled. Where no step was taken
+    since, as of a rule that `ComesToRest`, a mean is the one before, which is `so_far` at first.
 
     >>> losses = TrainingLoss(seed=0, first_step=1)
     >>> losses.add(torch.tensor(1.5)); losses.add(torch.tensor(0.5)); losses.settle()
@@ -64,9 +65,10 @@ class TrainingLoss:
     isoloss.pretraining.running_averages.Diverged: the loss is nan at step 3 of the run with seed 0; ...
     """
 
-    def __init__(self, seed: int, first_step: int) -> None:
+    def __init__(self, seed: int, first_step: int, so_far: float = math.nan) -> None:
         self.seed = seed
         self.next_step = first_step
+        self.settled = self.at_checkpoint = so_far
         self.total = 0.0
         self.count = 0
         self.waiting: list[Tensor] = []
@@ -80,7 +82,7 @@ class TrainingLoss:
 
         Raises IsolossError naming the first step whose loss is infinite or not a number.
         """
-        values: list[float] = torch.stack(self.waiting).tolist()
+        values: list[float] = torch.stack(self.waiting).tolist() if self.waiting else []
         self.waiting.clear()
         for value in values:
             if not math.isfinite(value):
@@ -88,13 +90,16 @@ class TrainingLoss:
             self.total += value
             self.count += 1
             self.next_step += 1
-        return sum(values) / len(values)
+        if values:
+            self.settled = sum(values) / len(values)
+        return self.settled
 
     def since_checkpoint(self) -> float:
         """Mean loss in nats of all settled steps since the last call of this."""
-        mean = self.total / self.count
+        if self.count:
+            self.at_checkpoint = self.total / self.count
         self.total, self.count = 0.0, 0
-        return mean
+        return self.at_checkpoint
 
 
 class Diverged(IsolossError):

@@ -48,6 +48,17 @@ class UpdateRule(Protocol):
         ...
 
 
+@runtime_checkable
+class ComesToRest(Protocol):
+    """An optional member of a rule: whether its further steps would change neither weights nor state.
+
+    They are then not taken, and their batches not drawn. It is a function of the rule's state.
+    """
+
+    @property
+    def is_at_rest(self) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Training:
     """The context of a rule: the model it updates, the objective, the length, and the source of data.

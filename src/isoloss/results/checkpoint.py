@@ -33,9 +33,10 @@ ADAPTER_FILE = "adapter_config.json"
 class Checkpoint:
     """A complete checkpoint on disk.
 
-    `training_loss` is the mean in nats over the steps since the previous checkpoint, with dropout on;
-    `digest` is the SHA-256 of the weights' file; `readings` are `UpdateRule.readings` at that step. If the
-    folder holds averaged weights, `raw_digest` is that of the file of the raw weights.
+    `training_loss` is the mean in nats over the steps since the previous checkpoint, with dropout on, and
+    that of the previous one if none was taken; `digest` is the SHA-256 of the weights' file; `readings` are
+    `UpdateRule.readings` at that step. If the folder holds averaged weights, `raw_digest` is that of the file
+    of the raw weights.
     """
 
     folder: Path
