@@ -11,6 +11,7 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.results.verdict import Verdict
 from isoloss.theory import lemma_g_7
 from isoloss.theory.appendix_b_4 import SMOKE, feed_forward_finding, score_findings, trace_findings
+from isoloss.theory.downstream_error import FULL as ERROR_FULL
 from isoloss.theory.downstream_error import SMOKE as ERROR_SMOKE
 from isoloss.theory.downstream_error import error_findings, expected_flattest_error
 from isoloss.theory.enlarged_identities import (
@@ -25,7 +26,6 @@ from isoloss.theory.flattest_solution import descent_findings
 from isoloss.theory.lemma_g_1 import bound_finding, equality_finding, flattest_findings
 from isoloss.theory.lemma_g_3 import counterexample_findings, nudged_findings
 from isoloss.theory.lemma_g_4 import closed_form_finding, dense_trace, factor, identity_finding
-from isoloss.theory.lemma_g_7 import share_finding
 from isoloss.theory.one_layer_transformer import hessian_trace, masked_strings
 from isoloss.theory.suite import SUITE, named
 from isoloss.theory.theorem_5_1 import SMOKE as FAILURE_SMOKE
@@ -167,6 +167,32 @@ def test_errors_that_are_not_the_expected_ones_fail():
     assert set(verdicts(error_findings(ERROR_SMOKE, losses)).values()) == {Verdict.NOT_SUPPORTED}
 
 
+@pytest.mark.parametrize("factor", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("settings", [ERROR_FULL, ERROR_SMOKE])
+def test_errors_of_another_probability_of_failure_fail(settings, factor):
+    """The error of a sample is T, T / 2 or 0, as no string, or none of one sign, has a target but zero."""
+    n = settings.compared
+    expected = expected_flattest_error(settings.length, n)
+    drawn = torch.rand(settings.repetitions, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    errors = settings.length / 2 * (drawn < 2 / settings.length * factor * expected).double()
+    losses = {("two neurons", n): errors, ("random features", n): errors + 1 + drawn}
+    flattest, _ = error_findings(settings, losses)
+    assert flattest.verdict == Verdict.NOT_SUPPORTED
+    right = settings.length / 2 * (drawn < 2 / settings.length * expected).double()
+    flattest, _ = error_findings(settings, losses | {("two neurons", n): right})
+    assert flattest.verdict == Verdict.SUPPORTED
+
+
+def test_a_bound_on_a_tiny_probability_is_one():
+    """At 64 strings both numbers are below what rounding leaves of one."""
+    settings = FAILURE_SMOKE
+    counted, printed = counted_failure(10, 64), paper_failure(64)
+    simulated = simulated_failure(two_neurons(4), 3, 100, seed=901)
+    found = verdicts(failure_findings(settings, counted, counted, printed, simulated))
+    assert found["failure_probability_exact"] == Verdict.SUPPORTED
+    assert found["failure_probability_paper"] == Verdict.NOT_SUPPORTED
+
+
 def undivided(weights, factor):
     """A wrong enlargement: the inner matrices are tiled and not divided by k."""
     first, *inner, last = widened(weights, factor)
@@ -248,9 +274,19 @@ def test_inputs_that_leave_a_direction_out_are_told():
     assert least_reach(beside) < 0
 
 
-def test_another_output_weight_is_not_lemma_g_7s(monkeypatch):
-    settings = lemma_g_7.ENTRY.smoke
-    assert share_finding(4, lemma_g_7.share_of_target(settings, 4), 0.05).verdict == Verdict.SUPPORTED
-    right = lemma_g_7.output_weight
-    monkeypatch.setattr(lemma_g_7, "output_weight", lambda neurons: right(neurons) / 2)
-    assert share_finding(4, lemma_g_7.share_of_target(settings, 4), 0.05).verdict == Verdict.NOT_SUPPORTED
+@pytest.mark.parametrize(
+    ("changed", "share", "difference"),
+    [
+        (lambda right, v: right, Verdict.SUPPORTED, Verdict.SUPPORTED),
+        (lambda right, v: right / 2, Verdict.NOT_SUPPORTED, Verdict.NOT_SUPPORTED),
+        # Even in h, and so without a share of a target that is odd.
+        (lambda right, v: right + v.norm(dim=1) / 4, Verdict.SUPPORTED, Verdict.NOT_SUPPORTED),
+    ],
+)
+def test_another_output_weight_is_not_lemma_g_7s(changed, share, difference, monkeypatch):
+    settings, right = lemma_g_7.ENTRY.smoke, lemma_g_7.output_weight
+    monkeypatch.setattr(lemma_g_7, "output_weight", lambda neurons: changed(right(neurons), neurons))
+    means, target = lemma_g_7.means_of_neurons(settings, 4)
+    assert lemma_g_7.share_finding(4, lemma_g_7.share_of_target(means, target), 0.05).verdict == share
+    found = lemma_g_7.squared_difference(means, target)
+    assert lemma_g_7.difference_finding(4, found, 0.05).verdict == difference

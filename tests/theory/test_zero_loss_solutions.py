@@ -87,7 +87,7 @@ def test_too_few_neurons_are_refused():
         two_neurons(4, 1)
     with pytest.raises(BadInput, match="at least 4 neurons"):
         split_neurons(4, 3)
-    with pytest.raises(BadInput, match="cannot fit 48"):
+    with pytest.raises(BadInput, match="masked strings, here 48, or more"):
         random_features(masked_strings(4), 47, torch.Generator())
 
 

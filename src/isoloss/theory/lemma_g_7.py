@@ -23,7 +23,8 @@ SOURCE = "Lemma G.7"
 class LemmaG7Settings:
     """`batches` of `neurons` random v each for a mean and its error, at each length.
 
-    `tolerance` is on the mean's share of the target, which is 1, and would be 1/2 or 2 with another constant.
+    `tolerance` is on the mean's share of the target, which is 1, and would be 1/2 or 2 with another constant;
+    its square is on the mean square of the difference, as a share of the target's.
     """
 
     lengths: tuple[int, ...]
@@ -36,9 +37,11 @@ class LemmaG7Settings:
 
 def lemma_g_7(settings: LemmaG7Settings, progress: Progress = silent) -> Statement:
     """Test by sampling that a(v) = -(2/√T) 1ᵀv does it, and how large a(v) has to be."""
-    found = []
+    found, unlike = [], []
     for done, length in enumerate(settings.lengths, start=1):
-        found.append(share_of_target(settings, length))
+        means, target = means_of_neurons(settings, length)
+        found.append(share_of_target(means, target))
+        unlike.append(squared_difference(means, target))
         progress("drawing neurons", done, len(settings.lengths))
     least = {length: limiting_norm(masked_strings(length)) for length in settings.limit_lengths}
     return Statement(
@@ -56,6 +59,10 @@ def lemma_g_7(settings: LemmaG7Settings, progress: Progress = silent) -> Stateme
                 share_finding(length, share, settings.tolerance)
                 for length, share in zip(settings.lengths, found, strict=True)
             ),
+            *(
+                difference_finding(length, square, settings.tolerance)
+                for length, square in zip(settings.lengths, unlike, strict=True)
+            ),
             *(size_finding(length, size) for length, size in least.items()),
         ),
         panels=(_share_panel(settings.lengths, found),),
@@ -68,19 +75,32 @@ def lemma_g_7(settings: LemmaG7Settings, progress: Progress = silent) -> Stateme
     )
 
 
-def share_of_target(settings: LemmaG7Settings, length: int) -> Estimate:
-    """Σ_h E[σ(vᵀh) a(v)] y(h) / Σ_h y(h)², y(h) = -√T 1ᵀh, over all inputs h; batches of v give the error."""
+def means_of_neurons(
+    settings: LemmaG7Settings, length: int
+) -> tuple[Float[Tensor, "b h"], Float[Tensor, " h"]]:
+    """Mean over each batch of v of σ(vᵀh) a(v), for all inputs h; and the lemma's y(h) = -√T 1ᵀh."""
     inputs = mean_inputs(length)
     target = inputs[:, :length].sum(1) * -math.sqrt(length)
     generator = torch.Generator().manual_seed(settings.seed)
-    shares = []
+    means = []
     for _ in range(settings.batches):
         v = math.sqrt(length) * torch.randn(
             settings.neurons, 2 * length, generator=generator, dtype=torch.float64
         )
-        mean = (v @ inputs.T).relu().T @ output_weight(v) / len(v)
-        shares.append(float(mean @ target / target.square().sum()))
-    return sample_mean(torch.tensor(shares, dtype=torch.float64))
+        means.append((v @ inputs.T).relu().T @ output_weight(v) / len(v))
+    return torch.stack(means), target
+
+
+def share_of_target(means: Float[Tensor, "b h"], target: Float[Tensor, " h"]) -> Estimate:
+    """Σ_h E[σ(vᵀh) a(v)] y(h) / Σ_h y(h)², over all inputs h; batches of v give the error."""
+    return sample_mean(means @ target / target.square().sum())
+
+
+def squared_difference(means: Float[Tensor, "b h"], target: Float[Tensor, " h"]) -> Estimate:
+    """Σ_h (E[σ(vᵀh) a(v)] - y(h))² / Σ_h y(h)², without bias: products over pairs of independent batches."""
+    differences = means - target
+    products = differences[::2] * differences[1::2]
+    return sample_mean(products.sum(1) / target.square().sum())
 
 
 def output_weight(neurons: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
@@ -94,6 +114,14 @@ def share_finding(length: int, share: Estimate, tolerance: float) -> Finding:
     sentence = f"E σ(vᵀh) a(v) = -√T 1ᵀh, T = {length} (mean over inputs, as a share of the right side)."
     return estimated(
         f"share_of_the_target_{length}", sentence, SOURCE, share, "equal to", 1.0, tolerance=tolerance
+    )
+
+
+def difference_finding(length: int, square: Estimate, tolerance: float) -> Finding:
+    """The mean differs from the lemma's function at no h, also where the difference is even in h."""
+    sentence = f"It is that at each h, T = {length} (square of the difference over that of the right side)."
+    return estimated(
+        f"squared_difference_{length}", sentence, SOURCE, square, "equal to", 0.0, tolerance=tolerance**2
     )
 
 

@@ -237,8 +237,10 @@ def failure_findings(
 def _counted(
     name: str, sentence: str, measured: float, relation: Relation, predicted: float, n: int, paper: str
 ) -> Finding:
-    name = f"failure_probability_{name}"
-    return Finding(name, sentence, SOURCE, measured, relation, predicted, n=n, tolerance=1e-12, paper=paper)
+    name, tolerance = f"failure_probability_{name}", 1e-12 * predicted
+    return Finding(
+        name, sentence, SOURCE, measured, relation, predicted, n=n, tolerance=tolerance, paper=paper
+    )
 
 
 def _curve(settings: Theorem51Settings, progress: Progress) -> pl.DataFrame:

@@ -82,19 +82,27 @@ def split_neurons(length: int, neurons: int = 4) -> OneLayerTransformer:
 def random_features(strings: BracketStrings, neurons: int, generator: torch.Generator) -> OneLayerTransformer:
     """V_i ~ N(0, T I), Q = K = 0, and the minimum-norm u that fits all strings (Theorem G.6).
 
-    u = m Φᵀ (Φ Φᵀ)⁻¹ y, Φ = σ(V h): n² + n m numbers in memory. Raises BadInput for fewer neurons than
-    strings, which cannot fit them all.
+    u = m Φᵀ (Φ Φᵀ)⁺ y, Φ = σ(V h): n² + n m numbers in memory. Φ has rank n/2 + 2T at most, since inputs come
+    as h and -h and σ(x) - σ(-x) = x. Raises BadInput for fewer neurons than strings, of which the theorem
+    says nothing.
     """
     length = strings.length
     if neurons < len(strings):
         raise BadInput(
-            f"{neurons} random neurons cannot fit {len(strings)} masked strings; give at least as many"
+            f"Theorem G.6 is about as many random neurons as masked strings, here {len(strings)}, or more; "
+            f"give at least as many, not {neurons}"
         )
     value = torch.randn(neurons, 2 * length, generator=generator, dtype=torch.float64) * length**0.5
     model = _evenly_attending(value, torch.zeros(neurons, dtype=torch.float64))
     features = model.features(strings.tokens)
-    weights = torch.linalg.solve(features @ features.T, strings.target)
+    weights = pseudo_inverse(features @ features.T) @ strings.target
     return _evenly_attending(value, neurons * features.T @ weights)
+
+
+def pseudo_inverse(gram: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
+    """Of a positive semidefinite matrix, on the range of its eigenvalues above 1e-12 of the largest."""
+    inverse: Tensor = torch.linalg.pinv(gram, rtol=1e-12, hermitian=True)
+    return inverse
 
 
 def rebalanced(model: OneLayerTransformer, strings: BracketStrings) -> OneLayerTransformer:
