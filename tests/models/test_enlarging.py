@@ -251,16 +251,17 @@ def test_other_architectures_are_refused():
 
 def test_a_checkpoint_is_enlarged_to_the_number_of_parameters_that_is_asked_for(tmp_path, monkeypatch):
     """The number that a refusal names; and the change told is the largest, up or down."""
-    by = Enlargement(layers=1)
+    by = Enlargement(width=2, layers=2)
     small = PostLayerNormTransformer(Shape(8, 2, 1, 16)).build(WORDS, LENGTH, seed=0)
     small.save_pretrained(tmp_path / "small")
-    needed = by.parameters(Shape(8, 2, 1, 16), small.config.vocab_size)
+    needed = sum(each.numel() for each in enlarged(small, by).parameters())
     with pytest.raises(BadInput, match=f"or take them with --most-parameters {needed}"):
         enlarge_checkpoint(tmp_path / "small", tmp_path / "none", by, most_parameters=needed - 1)
     scores = iter([torch.tensor([0.0, 1.0]), torch.tensor([0.5, -2.0])])
     monkeypatch.setattr("isoloss.models.enlarged_checkpoint._scores", lambda _: next(scores))
     told = enlarge_checkpoint(tmp_path / "small", tmp_path / "large", by, most_parameters=needed)
     assert (told.difference, told.largest_score) == (3.0, 1.0)
+    assert told.large_parameters == needed
 
 
 def test_a_vector_is_copied_and_an_unchanged_matrix_is_not():

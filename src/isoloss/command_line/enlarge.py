@@ -34,8 +34,8 @@ class EnlargeOptions:
     paper: bool = False
     """Follow B.4 to the letter, which changes the scores: see docs/enlarging.md."""
     most_parameters: int = 2_000_000_000
-    """Refuse to write a model with more numbers than this in its matrices and embeddings; each takes four
-    bytes of memory and disk, or two in half precision."""
+    """Refuse to write a model with more parameters than this; each takes four bytes of memory and disk, or
+    two in half precision."""
     json: bool = False
     """Print JSON."""
 

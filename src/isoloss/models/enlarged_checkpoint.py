@@ -12,7 +12,15 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder
-from isoloss.models.enlarging import Enlargement, Form, enlarging_plan, exact_form, made, parameters_by_name
+from isoloss.models.enlarging import (
+    Enlargement,
+    Form,
+    enlarged_parameters,
+    enlarging_plan,
+    exact_form,
+    made,
+    parameters_by_name,
+)
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.limits import longest_sentence
 from isoloss.models.loading import load_masked_language_model
@@ -99,10 +107,10 @@ def _to_be_enlarged(checkpoint: Path, by: Enlargement, most_parameters: int | No
             "RobertaPreLayerNormForMaskedLM"
         )
     model = load_masked_language_model(checkpoint)
-    needed = by.parameters(Shape.of(model.config), model.config.vocab_size)
+    needed = enlarged_parameters(model, by)
     if most_parameters is not None and needed > most_parameters:
         raise BadInput(
-            f"the enlarged model would have {needed:,} numbers in its matrices, more than "
+            f"the enlarged model would have {needed:,} parameters, more than "
             f"{most_parameters:,}; enlarge by less, or take them with --most-parameters {needed}"
         )
     return model

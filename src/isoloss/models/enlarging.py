@@ -50,16 +50,6 @@ class Enlargement:
             self.width * shape.inner_width,
         )
 
-    def parameters(self, shape: Shape, vocabulary: int) -> int:
-        """The number of matrix entries of the enlarged model, which make up nearly all its parameters.
-
-        >>> Enlargement(width=2).parameters(Shape(8, 2, 1, 32), vocabulary=10)
-        3232
-        """
-        large = self.of(shape)
-        of_a_layer = 4 * large.width**2 + 2 * large.width * large.inner_width
-        return large.layers * of_a_layer + vocabulary * large.width
-
     def of_config(self, config: PretrainedConfig) -> PretrainedConfig:
         """A copy of a BERT or RoBERTa-PreLayerNorm configuration with the enlarged shape."""
         enlarged = deepcopy(config)
@@ -212,16 +202,8 @@ class EnlargingPlan:
 
 def enlarging_plan(model: PreTrainedModel, by: Enlargement, form: Form) -> EnlargingPlan:
     """The plan for enlarging `model`, without its weights. Raises BadInput as `enlarged` does."""
-    if type(model) not in (BertForMaskedLM, RobertaPreLayerNormForMaskedLM):
-        raise BadInput(
-            f"{type(model).__name__} cannot be enlarged; give a BertForMaskedLM or a "
-            "RobertaPreLayerNormForMaskedLM"
-        )
-    # The test is whether the weights are one tensor; a configuration may say otherwise.
-    tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
-    small = SmallModel(model.config.num_hidden_layers, tied)
-    config = by.of_config(model.config)
-    config.tie_word_embeddings = tied
+    config = _enlarged_config(model, by)
+    small = SmallModel(model.config.num_hidden_layers, config.tie_word_embeddings)
     with torch.device("meta"):
         large = type(model)(config)
     steps = (
@@ -229,6 +211,32 @@ def enlarging_plan(model: PreTrainedModel, by: Enlargement, form: Form) -> Enlar
         for name, parameter in large.named_parameters()
     )
     return EnlargingPlan(config, tuple(steps))
+
+
+def _enlarged_config(model: PreTrainedModel, by: Enlargement) -> PretrainedConfig:
+    """The large model's; raises BadInput for a model that cannot be enlarged."""
+    if type(model) not in (BertForMaskedLM, RobertaPreLayerNormForMaskedLM):
+        raise BadInput(
+            f"{type(model).__name__} cannot be enlarged; give a BertForMaskedLM or a "
+            "RobertaPreLayerNormForMaskedLM"
+        )
+    config = by.of_config(model.config)
+    # The test is whether the weights are one tensor; a configuration may say otherwise.
+    config.tie_word_embeddings = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    return config
+
+
+def enlarged_parameters(model: PreTrainedModel, by: Enlargement) -> int:
+    """How many parameters the large model would have, however many layers. Raises BadInput as `enlarged`."""
+    config, counted = _enlarged_config(model, by), []
+    layers: int = config.num_hidden_layers
+    for built in (1, 2):
+        config.num_hidden_layers = built
+        with torch.device("meta"):
+            counted.append(sum(each.numel() for each in type(model)(config).parameters()))
+    of_the_first, of_a_further = counted[0], counted[1] - counted[0]
+    needed: int = of_the_first + (layers - 1) * of_a_further
+    return needed
 
 
 def parameters_by_name(model: PreTrainedModel) -> dict[str, Tensor]:
