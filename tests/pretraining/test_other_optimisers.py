@@ -1,17 +1,24 @@
 """Lion, Muon, SOAP and Sophia: their updates against the papers' algorithms, and which weights they move."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from rule_cases import LANGUAGE, batch_of, tiny, training_of, weights_of
 
+from isoloss.errors import BadInput
 from isoloss.models.transformers import PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import ManyMasksObjective
+from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.descent import AdamW
+from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened
 from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia, fisher_diagonal, hidden_matrices
+from isoloss.pretraining.polishing import Polished
 from isoloss.pretraining.stream import Stream
+from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.seeds import caller_randomness_kept
 
 CPU = torch.device("cpu")
@@ -171,3 +178,20 @@ def test_soap_with_its_first_bases_is_adam_in_them() -> None:
     assert told.stop >= 4
     expected = rotated / (rotated.abs() + 1e-8)
     torch.testing.assert_close(update[told, told], expected[told, told], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        SAM,
+        FlatnessRegularised,
+        partial(Sharpened, (1.0, 2.0)),
+        partial(Adversarial, (1.0, 2.0)),
+        partial(Polished, 0.1),
+    ],
+)
+def test_a_rule_that_chooses_its_own_gradient_is_not_the_optimiser_of_another(
+    rule: Callable[..., UpdateRuleSettings],
+) -> None:
+    with pytest.raises(BadInput, match="Sophia chooses its own gradient, and cannot be the"):
+        rule(optimiser=Sophia())

@@ -17,7 +17,7 @@ from isoloss.languages.task import Task, TaskSplits, task_splits
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.objectives.tokens import word_vectors
-from isoloss.pretraining.descent import AdamW, Descent, DescentSettings
+from isoloss.pretraining.descent import AdamW, Descent, DescentSettings, check_optimiser
 from isoloss.pretraining.update_rule import Training
 from isoloss.seeds import derived_seed
 
@@ -54,6 +54,7 @@ class Adversarial:
     optimiser: DescentSettings = field(default_factory=AdamW)
 
     def __post_init__(self) -> None:
+        check_optimiser(self.optimiser)
         self.controller()  # rejects a window, strength or smoothing without effect
         if self.examples < 2:
             raise BadInput(f"a head needs at least 2 examples to be fitted on, not {self.examples}")

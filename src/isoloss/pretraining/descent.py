@@ -74,6 +74,15 @@ class DescentSettings(Protocol):
         ...
 
 
+def check_optimiser(optimiser: object) -> None:
+    """Raise BadInput for an update rule that is no optimiser of a gradient given to it."""
+    if not isinstance(optimiser, DescentSettings):
+        raise BadInput(
+            f"{type(optimiser).__name__} chooses its own gradient, and cannot be the optimiser of another "
+            "rule; give AdamW, SGD, Lion, SOAP or Muon"
+        )
+
+
 def check_warm_up(warm_up_steps: int, steps: int) -> None:
     """Raise BadInput when a run of `steps` would end before its warm-up does."""
     if warm_up_steps > steps:

@@ -13,7 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation import displaced
 from isoloss.pretraining.adversarial import LossController
-from isoloss.pretraining.descent import AdamW, DescentSettings, GradientRule
+from isoloss.pretraining.descent import AdamW, DescentSettings, GradientRule, check_optimiser
 from isoloss.pretraining.update_rule import Training
 from isoloss.seeds import derived_seed
 
@@ -37,6 +37,7 @@ class FlatnessRegularised:
     optimiser: DescentSettings = field(default_factory=AdamW)
 
     def __post_init__(self) -> None:
+        check_optimiser(self.optimiser)
         if not (math.isfinite(self.noise) and self.noise > 0):
             raise BadInput(
                 f"the noise's deviation must be a positive number, not {self.noise}; without noise train by "
@@ -72,7 +73,7 @@ class Sharpened:
     optimiser: DescentSettings = field(default_factory=AdamW)
 
     def __post_init__(self) -> None:
-        FlatnessRegularised(self.noise)  # rejects noise of no size
+        FlatnessRegularised(self.noise, self.optimiser)  # rejects noise of no size, and other rules
         self.controller()
 
     def controller(self) -> LossController:
@@ -149,6 +150,7 @@ class SAM:
     optimiser: DescentSettings = field(default_factory=lambda: AdamW(weight_decay=0.0))
 
     def __post_init__(self) -> None:
+        check_optimiser(self.optimiser)
         if not (math.isfinite(self.rho) and self.rho > 0):
             raise BadInput(
                 f"rho must be a positive number, not {self.rho}; without ascent train by the optimiser itself"

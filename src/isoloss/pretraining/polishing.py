@@ -13,7 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_average, soft_target_entropy
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.objectives.soft_labels import SoftLabels
-from isoloss.pretraining.descent import AdamW, DescentSettings
+from isoloss.pretraining.descent import AdamW, DescentSettings, check_optimiser
 from isoloss.pretraining.update_rule import Training
 from isoloss.results.store import ONLY_WHEN_CHANGED
 from isoloss.seeds import derived_seed
@@ -56,6 +56,7 @@ class Polished:
     goes_back: bool = field(default=False, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
+        check_optimiser(self.optimiser)
         if not (math.isfinite(self.divergence) and self.divergence > 0):
             raise BadInput(f"the divergence to polish down to must be above 0, not {self.divergence}")
         if not 0 <= self.smoothing < 1:

@@ -50,13 +50,15 @@ class UpdateRule(Protocol):
 
 @runtime_checkable
 class ComesToRest(Protocol):
-    """An optional member of a rule: whether its further steps would change neither weights nor state.
-
-    They are then not taken, and their batches not drawn. It is a function of the rule's state.
-    """
+    """An optional member of a rule, which may come to where further steps change nothing."""
 
     @property
-    def is_at_rest(self) -> bool: ...
+    def is_at_rest(self) -> bool:
+        """Whether steps would change neither weights nor state: none is taken, and no batch drawn.
+
+        A function of the rule's state.
+        """
+        ...
 
 
 @dataclass(frozen=True)
