@@ -190,6 +190,11 @@ def test_a_single_pace_says_nothing_of_a_clock() -> None:
     assert distance_between_schedules(both) == distance_between_schedules(runs(by_distance))
 
 
+def test_the_share_of_a_fall_that_was_a_rise_is_unknown() -> None:
+    risen = [run.with_columns(trace=1 / pl.col("trace")) for run in runs(by_tau)]
+    assert math.isnan(share_that_falls_without_noise(risen))
+
+
 def test_a_control_without_its_twin_is_left_out() -> None:
     """The control belongs to the first pace: no other pace of its rate, with other steps, replaces it."""
     found = runs(by_tau)

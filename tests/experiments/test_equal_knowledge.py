@@ -77,3 +77,5 @@ def test_the_fall_without_noise_is_a_share_of_that_with_it() -> None:
     runs += [model(1, BRANCH, CONTROL, trace=32.0), model(2, START, START, trace=64.0)]
     runs += [model(3, BRANCH, branch, trace=1.0) for branch in (FLATTENED, CONTROL)]  # without their start
     assert share_of_fall(runs) == pytest.approx(1 / 3)
+    risen = [model(1, START, START, trace=8.0), model(1, BRANCH, FLATTENED, trace=16.0)]
+    assert math.isnan(share_of_fall([*risen, model(1, BRANCH, CONTROL, trace=4.0)]))

@@ -174,7 +174,7 @@ def share_that_falls_without_noise(
     """How far the control falls in the same number of steps at the same learning rate, relative to its twin.
 
     The twin is the schedule whose first steps are the control's, with the smallest batch if there are
-    several. Controls without a twin are left out; nan if none is left.
+    several. Controls without a twin are left out; nan if none is left, or if a twin does not fall.
     """
     shares = []
     for group in by_model(curves(runs, DRIFT, CONTROL, clock=clock, centre=centre)):
@@ -189,7 +189,8 @@ def share_that_falls_without_noise(
             ]
             if twins:
                 twin = min(twins, key=lambda curve: curve.schedule.batch_size)
-                shares.append(float(control.fallen[-1] / twin.fallen[last - 1]))
+                fallen = float(twin.fallen[last - 1])
+                shares.append(float(control.fallen[-1]) / fallen if fallen > 0 else math.nan)
     return _mean(shares)
 
 

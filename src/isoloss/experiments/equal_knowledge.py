@@ -106,7 +106,10 @@ def most_divergent(runs: Frames) -> float:
 
 
 def share_of_fall(runs: Frames) -> float:
-    """Fall of log2 trace along SGD on soft labels, over that on words drawn; sums over starts."""
+    """Fall of log2 trace along SGD on soft labels, over that on words drawn; sums over starts.
+
+    nan if the trace does not fall on words drawn.
+    """
     traces: dict[str, dict[object, float]] = {START: {}, FLATTENED: {}, CONTROL: {}}
     for run in runs:
         if {STAGE, "trace"} <= {*run.columns} and run[STAGE][0] in (START, BRANCH):
@@ -114,7 +117,7 @@ def share_of_fall(runs: Frames) -> float:
             of_branch[run["language"][0], run["width"][0], run["seed"][0]] = float(np.log2(run["trace"][-1]))
     whole = traces[START].keys() & traces[FLATTENED].keys() & traces[CONTROL].keys()
     fell = {name: sum(traces[START][one] - ends[one] for one in whole) for name, ends in traces.items()}
-    return fell[CONTROL] / fell[FLATTENED] if fell[FLATTENED] else math.nan
+    return fell[CONTROL] / fell[FLATTENED] if fell[FLATTENED] > 0 else math.nan
 
 
 @dataclass(frozen=True)

@@ -140,8 +140,9 @@ class AdamWSchedule:
 
     If gradients are noise of covariance H / B, Adam's preconditioner is D = √(B / H_ii) along parameter i,
     and its noise has covariance α²I per step. Close to a minimum, the deviations of θ then have variance α /
-    2√(B H_ii), which adds (α / 4√B) Σ_i √H_ii to the loss; and the descent αD of that sum along the minima is
-    dθ_i/dt = -H_ii^(-1/2) ∂_i Σ_j √H_jj with t = α²k / 4, in which B has cancelled.
+    2√(B H_ii), which adds (α / 4B) Tr(D H) = (α / 4√B) Σ_i √H_ii to the loss; and the descent αD of the
+    former along the minima, with D held fixed, is dθ_i/dt = -2 H_ii^(-1/2) ∂_i Σ_j √H_jj with t = α²k / 4, in
+    which B has cancelled.
 
     The second moment is known only after some steps, so the rate rises over the first `SECOND_MOMENT_STEPS`,
     and t sums the squares of the actual rates. Raises BadInput unless rate and batch are positive.

@@ -10,6 +10,7 @@ from isoloss.experiments.statistics.along_runs import (
     FromStep,
     LastDoubling,
     MeanWithinRuns,
+    RangeInDoublings,
     RelativeRange,
     Slope,
     divergence_over_entropy,
@@ -67,6 +68,8 @@ def test_runs_are_never_ranked_together() -> None:
 def test_the_range_is_that_within_each_run() -> None:
     runs = [frame(loss=[2.1, 2.0, 1.9]), frame(loss=[3.0, 3.0, 3.0])]
     assert MeanWithinRuns(RelativeRange("loss"))(runs) == pytest.approx(0.05)
+    single = [runs[0][-1:]]
+    assert all(math.isnan(within(single)) for within in (RelativeRange("loss"), RangeInDoublings("loss")))
 
 
 def test_what_is_not_learnt_is_a_share_of_the_entropy() -> None:

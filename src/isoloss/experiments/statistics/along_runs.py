@@ -99,18 +99,18 @@ class Slope:
 
 @dataclass(frozen=True)
 class RelativeRange:
-    """Largest minus smallest of a column, over its mean."""
+    """Largest minus smallest of a column, over its mean; nan for fewer than two checkpoints."""
 
     column: str
 
     def __call__(self, runs: Frames) -> float:
         (values,) = complete_rows(runs, (self.column,))
-        return float(np.ptp(values) / values.mean()) if len(values) else float("nan")
+        return float(np.ptp(values) / values.mean()) if len(values) > 1 else float("nan")
 
 
 @dataclass(frozen=True)
 class RangeInDoublings:
-    """How often the largest value of a column is the smallest doubled."""
+    """How often the largest value of a column is the smallest doubled; nan for fewer than two checkpoints."""
 
     column: str
 
@@ -121,7 +121,7 @@ class RangeInDoublings:
         2.0
         """
         (values,) = complete_rows(runs, (self.column,))
-        return float(np.log2(values.max() / values.min())) if len(values) else float("nan")
+        return float(np.log2(values.max() / values.min())) if len(values) > 1 else float("nan")
 
 
 def divergence_over_entropy(runs: Frames) -> float:
