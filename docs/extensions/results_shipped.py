@@ -70,7 +70,7 @@ def _as_of_today(result: dict[str, Any], scale: str) -> dict[str, Any]:
     is_current = not _fresh_seeds(result, scale)
     claims = []
     for claim in result["claims"]:
-        registered = _registered(scale)
+        registered = registered_claims(scale)
         now = registered.get((result["name"], claim["name"])) or registered.get(("", claim["name"]))
         words = {key: _in_todays_words(claim[key]) for key in ("sentence", "paper")}
         words["unit"] = _spelt_out(claim["unit"])
@@ -107,7 +107,7 @@ ON_PAIRS = ("glue-of-causal-language", "real-text-algorithms")
 
 
 @cache
-def _registered(scale: str) -> dict[tuple[str, str], Claim]:
+def registered_claims(scale: str) -> dict[tuple[str, str], Claim]:
     """The claims that are registered today, by experiment and name; by name alone under an empty one.
 
     As they are at this scale, or at another where this one has none of that name. Shipped results have claims
@@ -231,14 +231,14 @@ def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) ->
     versions = run.checkpoints[0].content["versions"]
     if name in shipped and seeds_of(shipped[name]["result"]) != seeds_of(result):
         _keep_verdicts(scale, name, shipped[name])
-    shipped[name] = {**origin, "versions": versions, "result": result, **_findings(result)}
+    shipped[name] = {**origin, "versions": versions, "result": result, **findings_of(result)}
     write_atomically(SHIPPED / f"{scale}.json.gz", packed_results(scale, shipped))
     if picture := builtin_designs()[name].picture:
         svg = (files / f"{name}-{picture.panel}.svg").read_text()
         (ROOT / "docs" / picture_name(name, scale)).write_bytes(vl_convert.svg_to_png(svg, scale=PIXELS))
 
 
-def _findings(result: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+def findings_of(result: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     """What the design finds in the table: shipped, since judging many sets of seeds takes minutes."""
     findings = builtin_designs()[result["name"]].findings
     if findings is None:

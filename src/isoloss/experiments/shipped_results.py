@@ -227,7 +227,7 @@ def result_as_json(result: ExperimentResult) -> dict[str, Any]:
     return {
         "name": experiment.name,
         "title": experiment.title,
-        "claims": [_judgement(judged) for judged in result.judgements],
+        "claims": [judgement_as_json(judged) for judged in result.judgements],
         "checkpoints": _rows(table.filter(of_runs)) if not table.is_empty() else [],
         "references": _rows(table.filter(~of_runs)) if not table.is_empty() else [],
         "paper": _by_name(experiment.paper_numbers),
@@ -250,7 +250,8 @@ def _by_name(facts: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {name: "; ".join(values) for name, values in values_of.items()}
 
 
-def _judgement(judged: Judgement) -> dict[str, Any]:
+def judgement_as_json(judged: Judgement) -> dict[str, Any]:
+    """What the claim states, and as `JUDGED` what was found of it; a number that is not finite is null."""
     claim = judged.claim
     stated = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
     found = {name: getattr(judged, name) for name in JUDGED}

@@ -1,4 +1,5 @@
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import polars as pl
@@ -24,13 +25,14 @@ def test_few_clusters_have_every_resample_with_its_probability(clusters: int) ->
 def test_many_clusters_have_resamples_drawn_by_the_seed() -> None:
     first, again, other = Resamples.of(8, seed=1), Resamples.of(8, seed=1), Resamples.of(8, seed=2)
     assert first.counts.shape == (DRAWS, 8)
+    assert Resamples.of(60).counts.shape == (600, 60)
     assert (first.counts.sum(1) == 8).all()
     assert (first.counts == again.counts).all()
     assert (first.counts != other.counts).any()
-    assert len(Resamples.of(5).counts) == 126
+    assert len(Resamples.of(6).counts) == 462
 
 
-@pytest.mark.parametrize("clusters", [2, 3, 4, 5])
+@pytest.mark.parametrize("clusters", [2, 3, 4, 5, 7, 30, 100])
 def test_of_a_mean_all_is_students_t(clusters: int) -> None:
     values = np.random.default_rng(clusters).normal(1.0, 2.0, clusters)
     resamples = Resamples.of(clusters)
@@ -40,6 +42,48 @@ def test_of_a_mean_all_is_students_t(clusters: int) -> None:
     assert found.p_value(0.3) == pytest.approx(peer.pvalue)
     interval = peer.confidence_interval(0.98)
     assert found.interval(0.98) == pytest.approx((interval.low, interval.high))
+
+
+def of_medians(counts: np.ndarray) -> np.ndarray:
+    return np.array([np.median(np.repeat(NORMAL[:, 0], each)) for each in counts])
+
+
+def of_correlations(counts: np.ndarray) -> np.ndarray:
+    x, y = NORMAL.T
+    weights = counts / counts.sum(1, keepdims=True)
+    covariance = weights @ (x * y) - (weights @ x) * (weights @ y)
+    variances = (weights @ x**2 - (weights @ x) ** 2) * (weights @ y**2 - (weights @ y) ** 2)
+    found: np.ndarray = covariance / np.sqrt(variances)
+    return found
+
+
+NORMAL = np.random.default_rng(100).multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=15)
+
+
+@pytest.mark.parametrize("statistic", [of_medians, of_correlations])
+def test_drawn_resamples_know_the_error_that_all_give(
+    statistic: Callable[[np.ndarray], np.ndarray],
+) -> None:
+    """Neither statistic is nearly linear; for those that are, such as means, see above."""
+    many = np.random.default_rng(0).multinomial(15, np.full(15, 1 / 15), size=40_000)
+    expected = statistic(many).std() * (15 / 14) ** 0.5
+    found = []
+    for seed in range(30):
+        resamples = Resamples.of(15, seed)
+        found.append(cluster_estimate(0.0, statistic(resamples.counts), resamples).standard_error)
+    assert np.square(np.array(found) / expected - 1).mean() < 0.05**2
+    assert np.mean(found) == pytest.approx(expected, rel=0.02)
+
+
+def test_of_a_median_all_resamples_have_the_variance_of_its_formula() -> None:
+    """A median over five is their i-th if three or more draws are among the first i, and not i - 1."""
+    values = np.sort(NORMAL[:5, 0])
+    probabilities = np.diff(stats.binom.sf(2, 5, np.arange(6) / 5))
+    variance = probabilities @ values**2 - (probabilities @ values) ** 2
+    resamples = Resamples.of(5)
+    draws = np.array([np.median(np.repeat(values, counts)) for counts in resamples.counts])
+    found = cluster_estimate(float(np.median(values)), draws, resamples).standard_error
+    assert found == pytest.approx((variance * 5 / 4) ** 0.5)
 
 
 def covered(
