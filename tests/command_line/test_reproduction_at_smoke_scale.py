@@ -18,6 +18,10 @@ import pytest
 from called import Capture, answer
 
 from isoloss.command_line import reproduction
+from isoloss.device import processor
+from isoloss.experiments.design import Changes, other_experiments
+from isoloss.experiments.scale import scale_named
+from isoloss.report.site import Site, write_whole_site
 from isoloss.results.record import as_text
 from jobs_in_turn import in_turn, reproduce_in_this_process
 from smoke_reproduction import SMOKE, smoke_reproduction
@@ -92,6 +96,28 @@ def test_every_reference_of_every_page_leads_somewhere_in_the_site(done: Done) -
             assert not name or name in pages[target].names
     reached = {place for references in pages.values() for place in references.places}
     assert {path.name for path in pages} <= reached
+
+
+@pytest.mark.usefixtures("_nothing_painted")
+def test_an_unfinished_experiment_keeps_its_page_in_a_site_that_is_written_for_others(
+    done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the site tells where the runs were trained, not where it was written."""
+    output = shutil.copytree(done[0], tmp_path / "smoke")
+    site = Site("smoke", output, (), lambda *_: "")
+    others = other_experiments(scale_named("smoke"), Changes())
+    monkeypatch.setattr("isoloss.report.site.machine", lambda: "another machine")
+    page, outcome = write_whole_site(site, others, in_turn)
+    assert not outcome.failures
+    assert "unfinished" not in page.read_text()
+    assert "another machine" not in page.read_text()
+    assert processor() in page.read_text()
+    measured = sorted((output / "runs").glob("*/measured/*/*"))
+    measured[0].unlink()
+    page, _ = write_whole_site(site, others, in_turn)
+    assert "Figure 1 is unfinished: the command that began it goes on." in page.read_text()
+    assert 'href="figure-1.html"' in page.read_text()
+    assert "3 of 4 runs are complete" in (page.parent / "figure-1.html").read_text()
 
 
 def test_the_numbers_on_the_pages_are_those_of_the_json(done: Done) -> None:

@@ -230,18 +230,18 @@ def result_as_json(result: ExperimentResult) -> dict[str, Any]:
         "claims": [judgement_as_json(judged) for judged in result.judgements],
         "checkpoints": _rows(table.filter(of_runs)) if not table.is_empty() else [],
         "references": _rows(table.filter(~of_runs)) if not table.is_empty() else [],
-        "paper": _by_name(experiment.paper_numbers),
-        "settings": _by_name(facts_of(experiment)),
+        "paper": by_name(experiment.paper_numbers),
+        "settings": by_name(facts_of(experiment)),
         "seeds_left_out": list(result.left_out),
         "failures": [dataclasses.asdict(failure) for failure in result.outcome.failures],
         "notices": [dataclasses.asdict(notice) for notice in result.outcome.notices],
     }
 
 
-def _by_name(facts: Iterable[tuple[str, str]]) -> dict[str, str]:
+def by_name(facts: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Several facts of the same name, such as the values of a varied setting, are listed in order.
 
-    >>> _by_name([("momentum", "0.5"), ("momentum", "0.9"), ("steps", "100")])
+    >>> by_name([("momentum", "0.5"), ("momentum", "0.9"), ("steps", "100")])
     {'momentum': '0.5; 0.9', 'steps': '100'}
     """
     values_of: dict[str, list[str]] = {}

@@ -108,7 +108,8 @@ def _sections(description: LanguageDescription) -> list[Section]:
         text = "The derivation of the first sentence:"
         sections.append(Section("Structure", text=text, markup=tree_picture(description.derivation)))
     sections.append(Section("Facts", rows=description.facts))
-    where = (("masked distributions", _speed(description.speed)), ("machine", machine()), *versions().items())
+    speed = ("masked distributions", _speed(description.speed))
+    where = (speed, ("page written on", machine()), *versions().items())
     sections.append(Section("How long it takes", rows=where))
     return sections
 

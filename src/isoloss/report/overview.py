@@ -65,7 +65,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Overview:
-    """The first page; `where` gives the machine and the versions with which the site was made.
+    """The first page; `where` gives the machines and versions with which the runs were trained.
 
     `unregistered` are the claims that no commit fixed before the runs, as of a `Page`.
     """

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from isoloss.device import machine, versions
 from isoloss.executors.job import Notice, Outcome
-from isoloss.experiments.carry_out import write_run_files
+from isoloss.experiments.carry_out import is_complete, write_run_files
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import planned_languages, shared
@@ -24,7 +24,7 @@ from isoloss.experiments.experiment_result import (
 from isoloss.experiments.language_description import LanguageDescription, cached_description, description_jobs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shared.language_runs import UNJUDGED
-from isoloss.experiments.shipped_results import result_as_json
+from isoloss.experiments.shipped_results import by_name, result_as_json
 from isoloss.files import write_atomically
 from isoloss.progress import Progress, part_of, silent
 from isoloss.report.experiment_page import ExperimentPage, notices_of, paper_page
@@ -67,18 +67,22 @@ def write_whole_site(
 ) -> tuple[Path, Outcome]:
     """Write the site with those of the `others`, statements and languages that there are in its `output`.
 
-    Returns its first page, and any messages, which the site has as notices too.
+    Of the others, those with a complete run are there, and which of them are unfinished is a notice. Returns
+    the first page, and any messages, which the site has as notices too.
     """
     folder = site.output
     planned = [make() for name, make in others.items() if was_planned(name, folder)]
     results = list(site.results)
     damage: list[Notice] = []
+    unfinished = []
     for done, experiment in enumerate(planned):
         found = experiment_damage(experiment.runs, experiment.references, folder)
         again = f"`isoloss reproduce {experiment.name}` makes it again; its page is shown without it, or not"
         damage += [Notice(experiment.name, f"{each.partition(';')[0]}; {again}") for each in found]
-        if is_done(experiment, folder):
+        whole = is_done(experiment, folder)
+        if whole or any(is_complete(run, folder) for run in experiment.runs):
             results += gathered([experiment], folder, progress=part_of(progress, done, len(planned)))
+            unfinished += [] if whole else [experiment.name]
         progress("judging", done + 1, len(planned), f"{experiment.name}, computed before")
     by_name = {result.experiment.name: result for result in results}
     shown = tuple(by_name[name] for name in dict.fromkeys((*builtin_designs(), *by_name)) if name in by_name)
@@ -88,14 +92,17 @@ def write_whole_site(
     damage += [Notice(THEORY, sentence) for sentence in damaged]
     outcome = replace(outcome, failures=(*outcome.failures, *damage))
     descriptions = {plan.digest: cached_description(plan, folder) for plan in plans}
-    whole = replace(
+    complete_site = replace(
         site,
         results=shown,
         descriptions={digest: description for digest, description in descriptions.items() if description},
         statements=statements,
-        notices=tuple(f"{failure.job} failed: {failure.text}" for failure in outcome.failures),
+        notices=(
+            *(f"{failure.job} failed: {failure.text}" for failure in outcome.failures),
+            *(f"{spoken(name)} is unfinished: the command that began it goes on." for name in unfinished),
+        ),
     )
-    return write_site(whole, folder / SITE, progress), outcome
+    return write_site(complete_site, folder / SITE, progress), outcome
 
 
 def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
@@ -168,7 +175,7 @@ def _overview(
         answers=answers(of_experiments, of_statements),
         gallery=gallery(of_experiments),
         languages=tuple(_language_card(page, site) for page in languages),
-        where=(("machine", machine()), *versions().items()),
+        where=_where(site.results),
         notices=(
             *((NOT_JUDGED,) if site.scale == UNJUDGED else ()),
             *(f"{spoken(r.experiment.name)}: {text}" for r in site.results for text in notices_of(r)),
@@ -176,6 +183,14 @@ def _overview(
         ),
         unregistered=f"of {', '.join(unregistered)}" if unregistered else "",
     )
+
+
+def _where(results: Sequence[ExperimentResult]) -> tuple[tuple[str, str], ...]:
+    """The runs' versions and machines, or this process's where there are no runs."""
+    of_runs = dict.fromkeys(
+        (name, str(value)) for result in results for name, value in result.versions.items()
+    )
+    return tuple(by_name(of_runs).items()) or (("machine", machine()), *versions().items())
 
 
 def _picture(page: Page) -> str:
