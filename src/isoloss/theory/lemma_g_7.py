@@ -119,7 +119,7 @@ def share_finding(length: int, share: Estimate, tolerance: float) -> Finding:
 
 def difference_finding(length: int, square: Estimate, tolerance: float) -> Finding:
     """The mean differs from the lemma's function at no h, also where the difference is even in h."""
-    sentence = f"It is that at each h, T = {length} (square of the difference over that of the right side)."
+    sentence = f"E σ(vᵀh) a(v) = -√T 1ᵀh at every input h, T = {length} (relative squared difference)."
     return estimated(
         f"squared_difference_{length}", sentence, SOURCE, square, "equal to", 0.0, tolerance=tolerance**2
     )
