@@ -1,5 +1,6 @@
 import importlib
 import json
+import math
 import os
 import subprocess
 import time
@@ -176,9 +177,18 @@ def test_without_submitit_or_slurm_there_is_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("name", "number"), [("hours", 0), ("memory_gigabytes", 0), ("cores", 0), ("gpus", -1)]
+    ("name", "number"),
+    [
+        ("hours", 0),
+        ("hours", math.inf),
+        ("memory_gigabytes", 0),
+        ("memory_gigabytes", math.inf),
+        ("memory_gigabytes", math.nan),
+        ("cores", 0),
+        ("gpus", -1),
+    ],
 )
-def test_a_job_asks_for_what_there_can_be(name: str, number: int) -> None:
+def test_a_job_asks_for_what_there_can_be(name: str, number: float) -> None:
     with pytest.raises(BadInput, match=f"a SLURM job needs some hours, .* not .*{number}"):
         SlurmSettings(**{name: number})
 

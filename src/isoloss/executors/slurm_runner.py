@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import math
 import pickle
 import sys
 import time
@@ -55,10 +56,11 @@ class SlurmSettings:
     time_outs: int = 100
 
     def __post_init__(self) -> None:
-        if not (self.hours > 0 and self.memory_gigabytes > 0 and self.cores >= 1 and self.gpus >= 0):
+        finite = 0 < 60 * self.hours < math.inf and 0 < self.memory_gigabytes < math.inf
+        if not (finite and self.cores >= 1 and self.gpus >= 0):
             raise BadInput(
-                "a SLURM job needs some hours, some memory, at least one core and no fewer than 0 GPUs, not "
-                f"{self.hours}, {self.memory_gigabytes}, {self.cores}, {self.gpus}"
+                "a SLURM job needs some hours, some memory (both finite), at least one core and no fewer "
+                f"than 0 GPUs, not {self.hours}, {self.memory_gigabytes}, {self.cores}, {self.gpus}"
             )
 
 
