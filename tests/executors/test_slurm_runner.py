@@ -37,6 +37,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     monkeypatch.setattr(submitit.SlurmJob, "_results_timeout_s", 0)
+    monkeypatch.setattr(submitit.SlurmJob.watcher, "_delay_s", 0)
     return fake_slurm.install(tmp_path / "slurm", monkeypatch)
 
 
@@ -136,6 +137,65 @@ def test_a_job_that_accounting_does_not_list_is_told_of(
             [Job("long", partial(never_end, tmp_path / "process"), 1.0)], tmp_path, until_it_is_told
         )
     assert "SLURM's accounting (sacct) does not list its job 101; ask for accounting" in told[-1]
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ("SUSPENDED", "its SLURM job 101 is SUSPENDED, which is not its end: it is waited for"),
+        ("REQUEUE_HOLD", "its SLURM job 101 is held (REQUEUE_HOLD); `scontrol release 101` lets it go on"),
+        ("NODE_FAIL", "its SLURM job 101 is lost (NODE_FAIL); SLURM has some minutes to requeue it"),
+        ("A_NEW_STATE", ""),
+    ],
+)
+def test_a_job_that_is_held_up_is_waited_for_and_not_done_twice(
+    state: str, says: str, slurm: Path, tmp_path: Path
+) -> None:
+    fake_slurm.queue_only(slurm, "RUNNING")
+    states = [state, "PENDING", "SUSPENDED", "COMPLETED"]
+    seen: list[str] = []
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append(message)
+        if task == "all runs" and states:
+            (slurm / "101.state").write_text(states.pop(0))
+
+    outcome = run_jobs_on_slurm([Job("long", be_killed, 1.0, key="key")], tmp_path / "jobs", report)
+    assert not says or says in seen
+    assert "its SLURM job 101 is SUSPENDED, which is not its end: it is waited for" in seen
+    assert [failure.text.partition(";")[0] for failure in outcome.failures] == [
+        "its SLURM job 101 ended as COMPLETED"
+    ]
+    assert "#SBATCH --requeue" in (slurm / "101.sh").read_text()
+    assert not (slurm / "cancelled").exists()
+
+
+@pytest.mark.parametrize(("state", "last"), [("SUSPENDED", "101"), ("PREEMPTED", "102"), ("FAILED", "102")])
+def test_a_job_that_may_go_on_is_not_submitted_again(
+    state: str, last: str, slurm: Path, tmp_path: Path
+) -> None:
+    """One that SLURM may requeue is cancelled before it is."""
+    fake_slurm.queue_only(slurm, state)
+
+    def told_to_end(task: str, completed: float, total: float, message: str = "") -> None:
+        raise Terminated
+
+    for _ in range(2):
+        with pytest.raises(Terminated):
+            run_jobs_on_slurm([Job("long", be_killed, 1.0, key="key")], tmp_path / "jobs", told_to_end)
+    assert (slurm / "last").read_text().strip() == last
+    assert (slurm / "cancelled").exists() == (state == "PREEMPTED")
+
+
+def test_a_job_that_is_lost_and_not_requeued_has_failed(
+    slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_runner, "SECONDS_UNTIL_REQUEUED", 0.2)
+    fake_slurm.queue_only(slurm, "PREEMPTED")
+    outcome = run_jobs_on_slurm([Job("long", be_killed, 1.0)], tmp_path / "jobs")
+    (failure,) = outcome.failures
+    assert failure.text.startswith("its SLURM job 101 ended as PREEMPTED; there is no log at")
+    assert (slurm / "cancelled").read_text() == "101\n"
 
 
 def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: Path) -> None:

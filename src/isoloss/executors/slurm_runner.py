@@ -28,6 +28,7 @@ from isoloss.executors.job import (
     last_line,
     reports,
 )
+from isoloss.executors.slurm_states import LOST, cancel_if_there, hindrance, state_of, watch_until_the_end
 from isoloss.files import writable, write_atomically
 from isoloss.progress import Progress, silent
 
@@ -35,6 +36,8 @@ SECONDS_BETWEEN_LOOKS = 2.0
 SECONDS_BETWEEN_REPORTS = 5.0
 SECONDS_UNTOLD = 60.0
 """A job that has reported nothing, and of which accounting has said nothing for as long, is told of."""
+SECONDS_UNTIL_REQUEUED = 300.0
+"""A job whose node was lost, and that SLURM has not requeued for as long, has failed."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,29 @@ class _Running:
     reports: Path
     begun: float = field(default_factory=time.monotonic)
     last_report: str = ""
+    lost_since: float | None = None
 
     @property
-    def is_untold(self) -> bool:
-        """Whether neither the job nor SLURM's accounting has said anything of it for long."""
+    def hindrance(self) -> str:
+        """A sentence if the job is held up, or if neither it nor accounting has said anything for long."""
+        state, job_id = state_of(self.submitted), self.submitted.job_id
         long = time.monotonic() - self.begun > SECONDS_UNTOLD
-        return long and not self.last_report and self.submitted.state in ("UNKNOWN", "")
+        if long and not self.last_report and state == "UNKNOWN":
+            untold = f"SLURM's accounting (sacct) does not list its job {job_id}"
+            return f"{untold}; ask for accounting, without which no end is seen"
+        return hindrance(job_id, state)
+
+    def is_lost(self) -> bool:
+        """Whether SLURM has lost the job, and has not requeued it for long."""
+        if state_of(self.submitted) not in LOST:
+            self.lost_since = None
+            return False
+        now = time.monotonic()
+        self.lost_since = self.lost_since or now
+        if now - self.lost_since < SECONDS_UNTIL_REQUEUED:
+            return False
+        self.submitted.done(force_check=True)  # submitit asks accounting rarely
+        return state_of(self.submitted) in LOST
 
 
 class _SlurmJobs:
@@ -120,6 +140,7 @@ class _SlurmJobs:
             raise IsolossError(
                 f"SLURM is not to be found here ({error}); submit from a node that has `sbatch`"
             ) from error
+        watch_until_the_end(submitit.SlurmJob.watcher)
         self._executor.update_parameters(**_parameters(settings, cluster))
         self._running: dict[str, _Running] = {}
 
@@ -142,14 +163,14 @@ class _SlurmJobs:
         time.sleep(SECONDS_BETWEEN_LOOKS)
         for name, entry in list(self._running.items()):
             done = entry.submitted.done()  # before its last report is read, so that none is missed
+            before = entry.last_report
             with contextlib.suppress(OSError):
-                if (report := entry.reports.read_text()) != entry.last_report:
-                    entry.last_report = report
-                    yield Advanced(name, *json.loads(report))
-            if not done and entry.is_untold:
-                untold = f"SLURM's accounting (sacct) does not list its job {entry.submitted.job_id}"
-                yield Advanced(name, 0.0, 1.0, f"{untold}; ask for accounting, without which no end is seen")
-            if done:
+                entry.last_report = entry.reports.read_text()
+            hindrance = "" if done else entry.hindrance
+            if hindrance or entry.last_report != before:
+                completed, total, text = json.loads(entry.last_report or '[0.0, 1.0, ""]')
+                yield Advanced(name, completed, total, "; ".join(filter(None, (text, hindrance))))
+            if done or entry.is_lost():
                 del self._running[name]
                 yield self._ended(name, entry.submitted)
 
@@ -166,23 +187,31 @@ class _SlurmJobs:
         if self._cluster != "slurm" or not path.exists():
             return None
         submitted = self._submitit.SlurmJob(self._folder, path.read_text())
-        known = submitted.state not in ("UNKNOWN", "")
-        return submitted if known and not submitted.done() else None
+        state = state_of(submitted)
+        if state in LOST:
+            cancel_if_there(submitted.job_id)  # requeued, it would run beside the one to be submitted
+            return None
+        return submitted if state != "UNKNOWN" and not submitted.done() else None
 
     def _ended(self, name: str, submitted: Any) -> Ended:
+        if not submitted.done():  # lost; requeued later, it would run beside that of the same command
+            failed = _without_result(name, submitted)
+            cancel_if_there(submitted.job_id)
+            return failed
         try:
             ended: Ended = submitted.result()
         except self._submitit.core.utils.FailedJobError as error:
             return Ended(name, failure=f"the node cannot do it: {last_line(error)}")
         except self._submitit.core.utils.UncompletedJobError:
-            log = submitted.paths.stderr
-            where = f"its log is {log}" if log.exists() else f"there is no log at {log}"
-            return Ended(
-                name,
-                failure=f"its SLURM job {submitted.job_id} ended as {submitted.state}; {where}; the same "
-                "command goes on from its last checkpoint",
-            )
+            return _without_result(name, submitted)
         return ended
+
+
+def _without_result(name: str, submitted: Any) -> Ended:
+    log = submitted.paths.stderr
+    where = f"its log is {log}" if log.exists() else f"there is no log at {log}"
+    ended = f"its SLURM job {submitted.job_id} ended as {submitted.state}"
+    return Ended(name, failure=f"{ended}; {where}; the same command goes on from its last checkpoint")
 
 
 @dataclass(frozen=True)
@@ -237,6 +266,7 @@ def _parameters(settings: SlurmSettings, cluster: str) -> dict[str, Any]:
         found["gpus_per_node"] = settings.gpus
     if cluster == "slurm":
         found["mem_gb"] = settings.memory_gigabytes
+        found["slurm_additional_parameters"] = {"requeue": True}
         for name in ("partition", "account", "qos", "constraint"):
             if (value := getattr(settings, name)) is not None:
                 found[f"slurm_{name}"] = value
