@@ -21,7 +21,8 @@ from short_jobs import (
 from isoloss.errors import BadInput, IsolossError, Terminated
 from isoloss.executors import slurm_runner
 from isoloss.executors.job import Job, Notice
-from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
+from isoloss.executors.slurm_runner import run_jobs_on_slurm
+from isoloss.executors.slurm_settings import SlurmSettings
 
 
 @pytest.fixture(autouse=True)
@@ -196,6 +197,43 @@ def test_a_job_that_is_lost_and_not_requeued_has_failed(
     (failure,) = outcome.failures
     assert failure.text.startswith("its SLURM job 101 ended as PREEMPTED; there is no log at")
     assert (slurm / "cancelled").read_text() == "101\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "says"),
+    [
+        (
+            "PENDING",
+            "102",
+            "SLURM job 101 of an earlier call, still in the queue, is cancelled and submitted anew: "
+            "partition short (now gpu), hours 1 (now 48), gpus 0 (now 1)",
+        ),
+        (
+            "RUNNING",
+            "101",
+            "SLURM job 101 has what an earlier call asked for: partition short (now gpu), hours 1 (now 48), "
+            "gpus 0 (now 1); to have the new, `scancel 101` and run the same command again",
+        ),
+    ],
+)
+def test_what_is_asked_for_now_is_had_by_jobs_that_wait_and_said_of_those_that_run(
+    state: str, last: str, says: str, slurm: Path, tmp_path: Path
+) -> None:
+    fake_slurm.queue_only(slurm, state)
+    seen: list[str] = []
+
+    def told_to_end(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append(message)
+        if task == "all runs":
+            raise Terminated
+
+    job, longer = Job("long", be_killed, 1.0, key="key"), SlurmSettings(partition="gpu", hours=48, gpus=1)
+    for settings in (SlurmSettings(partition="short", hours=1), longer, longer):
+        with pytest.raises(Terminated):
+            run_jobs_on_slurm([job], tmp_path / "jobs", told_to_end, settings=settings)
+    assert (slurm / "last").read_text().strip() == last
+    assert says in seen
+    assert (slurm / "cancelled").exists() == (state == "PENDING")
 
 
 def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: Path) -> None:

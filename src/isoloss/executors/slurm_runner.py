@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import math
 import pickle
 import sys
 import time
@@ -15,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 
-from isoloss.errors import BadInput, IsolossError, Terminated
+from isoloss.errors import IsolossError, Terminated
 from isoloss.executors.job import (
     Advanced,
     Ended,
@@ -28,6 +27,7 @@ from isoloss.executors.job import (
     last_line,
     reports,
 )
+from isoloss.executors.slurm_settings import USUAL, SlurmSettings
 from isoloss.executors.slurm_states import LOST, cancel_if_there, hindrance, state_of, watch_until_the_end
 from isoloss.files import writable, write_atomically
 from isoloss.progress import Progress, silent
@@ -40,39 +40,12 @@ SECONDS_UNTIL_REQUEUED = 300.0
 """A job whose node was lost, and that SLURM has not requeued for as long, has failed."""
 
 
-@dataclass(frozen=True)
-class SlurmSettings:
-    """What each job requests from SLURM; None leaves it to the cluster's defaults.
-
-    A job that is not done after `hours` is requeued, at most `time_outs` times. `cores` is also its number of
-    threads: with one, a run's last bits equal those of `run_jobs`.
-    """
-
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    hours: float = 24.0
-    memory_gigabytes: float = 8.0
-    cores: int = 1
-    gpus: int = 0
-    time_outs: int = 100
-
-    def __post_init__(self) -> None:
-        finite = 0 < 60 * self.hours < math.inf and 0 < self.memory_gigabytes < math.inf
-        if not (finite and self.cores >= 1 and self.gpus >= 0):
-            raise BadInput(
-                "a SLURM job needs some hours, some memory (both finite), at least one core and no fewer "
-                f"than 0 GPUs, not {self.hours}, {self.memory_gigabytes}, {self.cores}, {self.gpus}"
-            )
-
-
 def run_jobs_on_slurm(
     jobs: Sequence[Job],
     folder: Path,
     progress: Progress = silent,
     *,
-    settings: SlurmSettings = SlurmSettings(),
+    settings: SlurmSettings = USUAL,
     cluster: Literal["slurm", "local", "debug"] = "slurm",
 ) -> Outcome:
     """Do all `jobs` through SLURM, whose scripts, logs and reports are in `folder`.
@@ -80,7 +53,8 @@ def run_jobs_on_slurm(
     Arguments as in `run_jobs`: a job is submitted when the one that it needs has succeeded. One that runs out
     of time, is preempted, or loses its node is requeued and continues from its last checkpoint. On
     KeyboardInterrupt all jobs are cancelled. If this process is killed instead, or asked to end (see
-    `Terminated`), the jobs continue, and the same call finds them again and waits for them.
+    `Terminated`), the jobs continue, and the same call finds them again and waits for them. With other
+    `settings`, those in the queue are submitted anew, and of the others it is said that they differ.
 
     Every node needs this package, this folder and the jobs' files under the same paths, and SLURM needs its
     accounting (`sacct`). `cluster` "local" runs the jobs as processes of this machine, all at once, and
@@ -94,19 +68,20 @@ def run_jobs_on_slurm(
 class _Running:
     submitted: Any
     reports: Path
+    note: str = ""
     begun: float = field(default_factory=time.monotonic)
     last_report: str = ""
     lost_since: float | None = None
 
     @property
-    def hindrance(self) -> str:
-        """A sentence if the job is held up, or if neither it nor accounting has said anything for long."""
+    def remark(self) -> str:
+        """A sentence if the job is held up, or nothing has been said of it for long; otherwise the note."""
         state, job_id = state_of(self.submitted), self.submitted.job_id
         long = time.monotonic() - self.begun > SECONDS_UNTOLD
         if long and not self.last_report and state == "UNKNOWN":
             untold = f"SLURM's accounting (sacct) does not list its job {job_id}"
             return f"{untold}; ask for accounting, without which no end is seen"
-        return hindrance(job_id, state)
+        return hindrance(job_id, state) or self.note
 
     def is_lost(self) -> bool:
         """Whether SLURM has lost the job, and has not requeued it for long."""
@@ -141,14 +116,15 @@ class _SlurmJobs:
                 f"SLURM is not to be found here ({error}); submit from a node that has `sbatch`"
             ) from error
         watch_until_the_end(submitit.SlurmJob.watcher)
-        self._executor.update_parameters(**_parameters(settings, cluster))
+        self._executor.update_parameters(**settings.parameters(cluster))
         self._running: dict[str, _Running] = {}
 
     def begin(self, job: Job) -> None:
         work = pickle.dumps(_UntilOutOfTime(RetriedWhileHeld(job.work)))
         key = hashlib.sha256(job.name.encode() + (job.key.encode() or work)).hexdigest()[:16]
         reports = self._folder / f"{key}.report"
-        if (submitted := self._earlier(key)) is None:
+        submitted, note = self._earlier(key)
+        if submitted is None:
             reports.unlink(missing_ok=True)
             self._executor.update_parameters(name=job.name.replace(" ", "-"))
             doing = _Doing(job.name, work, str(Path.cwd()), tuple(sys.path), self._settings.cores, reports)
@@ -156,8 +132,8 @@ class _SlurmJobs:
                 submitted = self._executor.submit(doing)
             except self._submitit.core.utils.FailedJobError as error:
                 raise IsolossError(f"SLURM refuses the job “{job.name}”: {last_line(error)}") from error
-            write_atomically(self._folder / f"{key}.job", submitted.job_id)
-        self._running[job.name] = _Running(submitted, reports)
+            write_atomically(self._folder / f"{key}.job", f"{submitted.job_id}\n{self._settings.kept()}")
+        self._running[job.name] = _Running(submitted, reports, note)
 
     def events(self) -> Iterator[Advanced | Ended]:
         time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -166,10 +142,10 @@ class _SlurmJobs:
             before = entry.last_report
             with contextlib.suppress(OSError):
                 entry.last_report = entry.reports.read_text()
-            hindrance = "" if done else entry.hindrance
-            if hindrance or entry.last_report != before:
+            remark = "" if done else entry.remark
+            if remark or entry.last_report != before:
                 completed, total, text = json.loads(entry.last_report or '[0.0, 1.0, ""]')
-                yield Advanced(name, completed, total, "; ".join(filter(None, (text, hindrance))))
+                yield Advanced(name, completed, total, "; ".join(filter(None, (text, remark))))
             if done or entry.is_lost():
                 del self._running[name]
                 yield self._ended(name, entry.submitted)
@@ -181,17 +157,31 @@ class _SlurmJobs:
         for entry in self._running.values():
             entry.submitted.cancel(check=False)
 
-    def _earlier(self, key: str) -> Any:
-        """The job of the same work that an earlier call submitted, if it is still waiting or running."""
+    def _earlier(self, key: str) -> tuple[Any, str]:
+        """The job of the same work that an earlier call submitted and that goes on, and what to say of it.
+
+        One that waits in the queue is cancelled if other settings are asked for now.
+        """
         path = self._folder / f"{key}.job"
         if self._cluster != "slurm" or not path.exists():
-            return None
-        submitted = self._submitit.SlurmJob(self._folder, path.read_text())
+            return None, ""
+        job_id, _, kept = path.read_text().partition("\n")
+        submitted = self._submitit.SlurmJob(self._folder, job_id)
         state = state_of(submitted)
         if state in LOST:
-            cancel_if_there(submitted.job_id)  # requeued, it would run beside the one to be submitted
-            return None
-        return submitted if state != "UNKNOWN" and not submitted.done() else None
+            cancel_if_there(job_id)  # requeued, it would run beside the one to be submitted
+        if state in LOST or state == "UNKNOWN" or submitted.done():
+            return None, ""
+        if not (differences := self._settings.differences(kept)):
+            return submitted, ""
+        if state == "PENDING":
+            cancel_if_there(job_id)
+            anew = (
+                f"SLURM job {job_id} of an earlier call, still in the queue, is cancelled and submitted anew"
+            )
+            return None, f"{anew}: {differences}"
+        earlier = f"SLURM job {job_id} has what an earlier call asked for: {differences}"
+        return submitted, f"{earlier}; to have the new, `scancel {job_id}` and run the same command again"
 
     def _ended(self, name: str, submitted: Any) -> Ended:
         if not submitted.done():  # lost; requeued later, it would run beside that of the same command
@@ -256,21 +246,6 @@ class _UntilOutOfTime:
                 "it has run out of time too often; ask for more hours, and the same command goes on from its "
                 "last checkpoint"
             ) from error
-
-
-def _parameters(settings: SlurmSettings, cluster: str) -> dict[str, Any]:
-    """The settings under submitit's names."""
-    minutes = max(1, round(60 * settings.hours))
-    found: dict[str, Any] = {"timeout_min": minutes, "cpus_per_task": settings.cores}
-    if settings.gpus:
-        found["gpus_per_node"] = settings.gpus
-    if cluster == "slurm":
-        found["mem_gb"] = settings.memory_gigabytes
-        found["slurm_additional_parameters"] = {"requeue": True}
-        for name in ("partition", "account", "qos", "constraint"):
-            if (value := getattr(settings, name)) is not None:
-                found[f"slurm_{name}"] = value
-    return found
 
 
 def _submitit() -> Any:
