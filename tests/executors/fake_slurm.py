@@ -58,6 +58,21 @@ def queue_only(state: Path, first: str) -> None:
         (state.parent / "commands" / name).write_text(f"#!/bin/bash\nS={state}\n{script}")
 
 
+def allow(state: Path, number: int) -> None:
+    """Let no more jobs be submitted while so many run, as SLURM's limits of a user's jobs do."""
+    command = state.parent / "commands" / "sbatch"
+    shebang, rest = command.read_text().split("\n", 1)
+    limit = f"""
+        if [ $(cat {state}/*.state 2>/dev/null | grep -c RUNNING) -ge {number} ]; then
+            echo refused >> {state}/refused
+            echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2
+            echo "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy" >&2
+            exit 1
+        fi
+    """
+    command.write_text(f"{shebang}\n{limit}\n{rest}")
+
+
 def install(folder: Path, monkeypatch) -> Path:
     """Put the commands on the path; their state is in the returned folder."""
     state, commands = folder / "state", folder / "commands"

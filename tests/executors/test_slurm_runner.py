@@ -236,6 +236,28 @@ def test_what_is_asked_for_now_is_had_by_jobs_that_wait_and_said_of_those_that_r
     assert (slurm / "cancelled").exists() == (state == "PENDING")
 
 
+def test_more_jobs_than_may_be_submitted_at_once_are_submitted_in_turn(
+    slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_runner, "SECONDS_BETWEEN_TRIES", 0.0)
+    fake_slurm.allow(slurm, 1)
+    jobs = [Job(name, partial(write_thread_count, tmp_path / name), 1.0) for name in ("first", "second")]
+    seen: list[tuple[str, str]] = []
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append((task, message))
+
+    outcome = run_jobs_on_slurm(jobs, tmp_path / "jobs", report)
+    assert outcome.failures == ()
+    assert [notice.text for notice in outcome.notices] == ["wrote first", "wrote second"]
+    text = "SLURM takes no more jobs now (QOSMaxSubmitJobPerUserLimit); it is asked again every minute"
+    assert ("second", text) in seen
+    assert ("first", text) not in seen
+    left = [path.name for path in (tmp_path / "jobs").iterdir() if not path.is_symlink()]
+    assert not [name for name in left if name.startswith(".") or len(name) == 36]
+    assert len((slurm / "refused").read_text().splitlines()) >= 1
+
+
 def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: Path) -> None:
     """And a caller that is told to end leaves them running."""
     path = tmp_path / "process"

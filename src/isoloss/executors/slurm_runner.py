@@ -28,7 +28,14 @@ from isoloss.executors.job import (
     reports,
 )
 from isoloss.executors.slurm_settings import USUAL, SlurmSettings
-from isoloss.executors.slurm_states import LOST, cancel_if_there, hindrance, state_of, watch_until_the_end
+from isoloss.executors.slurm_states import (
+    LOST,
+    cancel_if_there,
+    hindrance,
+    limit_reached,
+    state_of,
+    watch_until_the_end,
+)
 from isoloss.files import writable, write_atomically
 from isoloss.progress import Progress, silent
 
@@ -38,6 +45,8 @@ SECONDS_UNTOLD = 60.0
 """A job that has reported nothing, and of which accounting has said nothing for as long, is told of."""
 SECONDS_UNTIL_REQUEUED = 300.0
 """A job whose node was lost, and that SLURM has not requeued for as long, has failed."""
+SECONDS_BETWEEN_TRIES = 60.0
+"""Between submissions of a job that SLURM refuses since there are too many."""
 
 
 def run_jobs_on_slurm(
@@ -50,11 +59,12 @@ def run_jobs_on_slurm(
 ) -> Outcome:
     """Do all `jobs` through SLURM, whose scripts, logs and reports are in `folder`.
 
-    Arguments as in `run_jobs`: a job is submitted when the one that it needs has succeeded. One that runs out
-    of time, is preempted, or loses its node is requeued and continues from its last checkpoint. On
-    KeyboardInterrupt all jobs are cancelled. If this process is killed instead, or asked to end (see
-    `Terminated`), the jobs continue, and the same call finds them again and waits for them. With other
-    `settings`, those in the queue are submitted anew, and of the others it is said that they differ.
+    Arguments as in `run_jobs`: a job is submitted when the one that it needs has succeeded; refused since as
+    many as allowed are submitted, once more every minute. One that runs out of time, is preempted, or loses
+    its node is requeued and continues from its last checkpoint. On KeyboardInterrupt all jobs are cancelled.
+    If this process is killed instead, or asked to end (see `Terminated`), the jobs continue, and the same
+    call finds them again and waits for them. With other `settings`, those in the queue are submitted anew,
+    and of the others it is said that they differ.
 
     Every node needs this package, this folder and the jobs' files under the same paths, and SLURM needs its
     accounting (`sacct`). `cluster` "local" runs the jobs as processes of this machine, all at once, and
@@ -96,10 +106,17 @@ class _Running:
         return state_of(self.submitted) in LOST
 
 
+@dataclass(frozen=True)
+class _Refused:
+    """A job that SLURM refuses since as many as it allows are submitted."""
+
+    job: Job
+    limit: str
+    at: float = field(default_factory=time.monotonic)
+
+
 class _SlurmJobs:
     """A `Backend` with one SLURM job each."""
-
-    has_room = True  # jobs for which there is no room wait in SLURM's queue
 
     def __init__(self, folder: Path, settings: SlurmSettings, cluster: str) -> None:
         self._submitit = submitit = _submitit()
@@ -118,6 +135,12 @@ class _SlurmJobs:
         watch_until_the_end(submitit.SlurmJob.watcher)
         self._executor.update_parameters(**settings.parameters(cluster))
         self._running: dict[str, _Running] = {}
+        self._refused: _Refused | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """See `Backend`; jobs for which no node is free wait in SLURM's queue, unless that takes no more."""
+        return self._refused is None
 
     def begin(self, job: Job) -> None:
         work = pickle.dumps(_UntilOutOfTime(RetriedWhileHeld(job.work)))
@@ -131,12 +154,17 @@ class _SlurmJobs:
             try:
                 submitted = self._executor.submit(doing)
             except self._submitit.core.utils.FailedJobError as error:
+                self._remove_unsubmitted()
+                if limit := limit_reached(str(error)):
+                    self._refused = _Refused(job, limit)
+                    return
                 raise IsolossError(f"SLURM refuses the job “{job.name}”: {last_line(error)}") from error
             write_atomically(self._folder / f"{key}.job", f"{submitted.job_id}\n{self._settings.kept()}")
         self._running[job.name] = _Running(submitted, reports, note)
 
     def events(self) -> Iterator[Advanced | Ended]:
         time.sleep(SECONDS_BETWEEN_LOOKS)
+        yield from self._tried_again()
         for name, entry in list(self._running.items()):
             done = entry.submitted.done()  # before its last report is read, so that none is missed
             before = entry.last_report
@@ -156,6 +184,22 @@ class _SlurmJobs:
             return
         for entry in self._running.values():
             entry.submitted.cancel(check=False)
+
+    def _tried_again(self) -> Iterator[Advanced]:
+        """Submit a job that was refused once more if it is time to, and report if it is still refused."""
+        if (refused := self._refused) and time.monotonic() - refused.at >= SECONDS_BETWEEN_TRIES:
+            self._refused = None
+            self.begin(refused.job)
+        if self._refused:
+            text = f"SLURM takes no more jobs now ({self._refused.limit}); it is asked again every minute"
+            yield Advanced(self._refused.job.name, 0.0, 1.0, text)
+
+    def _remove_unsubmitted(self) -> None:
+        """Remove what submitit wrote for a job that was refused."""
+        for pattern in ("[0-9a-f]" * 32 + ".pkl", ".submission_file_*.sh"):
+            for path in self._folder.glob(pattern):
+                if not path.is_symlink():  # as those of submitted jobs are
+                    path.unlink(missing_ok=True)
 
     def _earlier(self, key: str) -> tuple[Any, str]:
         """The job of the same work that an earlier call submitted and that goes on, and what to say of it.

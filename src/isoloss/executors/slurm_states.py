@@ -1,5 +1,6 @@
-"""What SLURM's accounting says of a job: which states are its end, and which only hold it up."""
+"""What SLURM says of a job: which states are its end, which only hold it up, and which refusals pass."""
 
+import re
 import subprocess
 from typing import Any
 
@@ -9,6 +10,7 @@ LOST = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED"})
 """Ends unless SLURM requeues the job, which accounting shows some time after its state was one of these."""
 _HELD = frozenset({"REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
 _STOPPED = frozenset({"REVOKED", "STOPPED", "SUSPENDED"})
+_LIMITS = re.compile(r"\w*(?:Max|Grp)SubmitJob\w*|temporarily unable to accept job")
 
 
 def state_of(submitted: Any) -> str:
@@ -46,6 +48,16 @@ def hindrance(job_id: str, state: str) -> str:
     if state in LOST:
         return f"its SLURM job {job_id} is lost ({state}); SLURM has some minutes to requeue it"
     return ""
+
+
+def limit_reached(refusal: str) -> str:
+    """The limit on the number of submitted jobs for which `sbatch` refuses one; empty for other refusals.
+
+    >>> limit_reached("sbatch: error: AssocMaxSubmitJobLimit"), limit_reached("invalid partition specified")
+    ('AssocMaxSubmitJobLimit', '')
+    """
+    found = _LIMITS.search(refusal)
+    return found.group() if found else ""
 
 
 def cancel_if_there(job_id: str) -> None:
