@@ -1,11 +1,13 @@
 import fcntl
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from isoloss.errors import BadInput, FolderHeld, IsolossError
-from isoloss.files import complete_folder, only_process_in, read_text, write_atomically
+from isoloss.files import complete_folder, only_process_in, read_text, remove_unfinished, write_atomically
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(
@@ -78,3 +80,22 @@ def test_all_of_a_folder_reaches_the_disk_once_before_it_has_its_name(
     inside = [folder, folder / "below", folder / "below" / "a", folder / "b"]
     assert sorted(synced[:-1]) == sorted((path.stat().st_ino, False) for path in inside)
     assert synced[-1] == (tmp_path.stat().st_ino, True)
+
+
+def test_what_another_process_is_writing_is_not_removed_as_unfinished(tmp_path: Path) -> None:
+    """A cluster's job may outlive the call that submitted it, and write while the next call begins."""
+    (tmp_path / f".killed.{'0' * 32}.part").touch()
+    script = (
+        "import os, sys; from pathlib import Path; from isoloss.files import write_atomically\n"
+        "def slow(handle): print(flush=True); sys.stdin.read()\n"
+        "os.fsync = slow; write_atomically(Path(sys.argv[1]), 'whole')"
+    )
+    asked = [sys.executable, "-c", script, str(tmp_path / "a")]
+    with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        remove_unfinished(tmp_path)
+        assert [path.name.split(".")[1] for path in tmp_path.iterdir()] == ["a"]
+        writer.communicate()
+    assert writer.returncode == 0
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "whole")]

@@ -83,10 +83,12 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
         try:
             with temporary.open("wb") as file:
+                with suppress(OSError):  # a file system without locks
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(path)
+                temporary.replace(path)  # before the lock, by which `remove_unfinished` leaves it, is gone
         finally:
             temporary.unlink(missing_ok=True)
         sync(path.parent)
@@ -124,7 +126,8 @@ def complete_folder(path: Path) -> Iterator[Path]:
 def remove_unfinished(folder: Path) -> None:
     """Remove partial files that killed processes left in the folder itself, under temporary names.
 
-    May only be called by a process that has the folder to itself.
+    A file that `write_atomically` is writing in another process, as a cluster's job may, is left. May only be
+    called where no other process writes folders.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -136,8 +139,22 @@ def remove_unfinished(folder: Path) -> None:
     """
     with writable(folder):
         for path in folder.glob(".*.part"):
-            if is_temporary(path.name):
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            if is_temporary(path.name) and path.is_dir():
+                shutil.rmtree(path)
+            elif is_temporary(path.name) and not _is_locked(path):
+                path.unlink(missing_ok=True)
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether another process has locked the file."""
+    try:
+        with path.open("r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # it is complete or removed by now, or is on a file system without locks
+        return False
+    return False
 
 
 def is_temporary(name: str) -> bool:

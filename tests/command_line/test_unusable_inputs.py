@@ -60,6 +60,11 @@ FILES = {
         (["corpus", "word.pcfg", "--length", "1000000000000"], "longer than any model reads"),
         (["reproduce", "figure-1", "--hours", "-1"], "--hours must be above 0"),
         (["reproduce", "figure-1", "--on", "slurm", "--memory", "0"], "--memory must be above 0"),
+        (
+            ["reproduce", "figure-1", "--on", "slurm", "--memory", "inf"],
+            "--memory must be above 0 and finite",
+        ),
+        (["reproduce", "figure-1", "--on", "slurm", "--hours", "inf"], "--hours must be above 0 and finite"),
         (["reproduce", "figure-1", "--memory", "16"], "--memory is for --on slurm"),
         (["show", "x" * 5000], "File name too long"),
     ],

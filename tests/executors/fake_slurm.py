@@ -39,6 +39,40 @@ SCRIPTS = {
 }
 
 
+QUEUE = {
+    # A job never runs; its state is what $S/first says, until a test says otherwise.
+    "sbatch": """
+        id=$(( $(cat $S/last 2>/dev/null || echo 100) + 1 )); echo $id > $S/last
+        cp "$1" $S/$id.sh; cp $S/first $S/$id.state; echo "Submitted batch job $id"
+    """,
+    "scancel": """
+        echo $1 >> $S/cancelled; echo CANCELLED by 1000 > $S/$1.state
+    """,
+}
+
+
+def queue_only(state: Path, first: str) -> None:
+    """Let jobs wait for ever, in SLURM's state `first`."""
+    (state / "first").write_text(first)
+    for name, script in QUEUE.items():
+        (state.parent / "commands" / name).write_text(f"#!/bin/bash\nS={state}\n{script}")
+
+
+def allow(state: Path, number: int) -> None:
+    """Let no more jobs be submitted while so many run, as SLURM's limits of a user's jobs do."""
+    command = state.parent / "commands" / "sbatch"
+    shebang, rest = command.read_text().split("\n", 1)
+    limit = f"""
+        if [ $(cat {state}/*.state 2>/dev/null | grep -c RUNNING) -ge {number} ]; then
+            echo refused >> {state}/refused
+            echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2
+            echo "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy" >&2
+            exit 1
+        fi
+    """
+    command.write_text(f"{shebang}\n{limit}\n{rest}")
+
+
 def install(folder: Path, monkeypatch) -> Path:
     """Put the commands on the path; their state is in the returned folder."""
     state, commands = folder / "state", folder / "commands"

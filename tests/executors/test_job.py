@@ -73,6 +73,21 @@ def test_no_more_jobs_than_there_is_room_for() -> None:
     assert sorted(backend.begun) == ["0", "1", "2", "3", "4"]
 
 
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [
+        ({"a": "b", "b": "a", "c": "a"}, "the job “a” waits for “b”, which waits for “a”: none of them can"),
+        ({"a": "a"}, "the job “a” waits for “a”: none of them can"),
+        ({"a": "b", "b": "c", "c": "b"}, "the job “b” waits for “c”, which waits for “b”: none of them can"),
+    ],
+)
+def test_jobs_that_wait_for_each_other_are_refused(after: dict[str, str], says: str) -> None:
+    backend = Played(room=1)
+    with pytest.raises(BadInput, match=says):
+        do_jobs([job(name, after=other) for name, other in after.items()], backend)
+    assert backend.begun == []
+
+
 def test_what_needs_a_failed_job_fails_with_it_and_the_others_go_on() -> None:
     jobs = [job("c", after="b"), job("b", after="a"), job("a"), job("other"), job("orphan", after="gone")]
     backend = Played(room=1, failing=["a"])

@@ -1,5 +1,6 @@
 import importlib
 import json
+import math
 import os
 import subprocess
 import time
@@ -20,7 +21,8 @@ from short_jobs import (
 from isoloss.errors import BadInput, IsolossError, Terminated
 from isoloss.executors import slurm_runner
 from isoloss.executors.job import Job, Notice
-from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
+from isoloss.executors.slurm_runner import run_jobs_on_slurm
+from isoloss.executors.slurm_settings import SlurmSettings
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +38,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     monkeypatch.setattr(submitit.SlurmJob, "_results_timeout_s", 0)
+    monkeypatch.setattr(submitit.SlurmJob.watcher, "_delay_s", 0)
     return fake_slurm.install(tmp_path / "slurm", monkeypatch)
 
 
@@ -137,6 +140,124 @@ def test_a_job_that_accounting_does_not_list_is_told_of(
     assert "SLURM's accounting (sacct) does not list its job 101; ask for accounting" in told[-1]
 
 
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ("SUSPENDED", "its SLURM job 101 is SUSPENDED, which is not its end: it is waited for"),
+        ("REQUEUE_HOLD", "its SLURM job 101 is held (REQUEUE_HOLD); `scontrol release 101` lets it go on"),
+        ("NODE_FAIL", "its SLURM job 101 is lost (NODE_FAIL); SLURM has some minutes to requeue it"),
+        ("A_NEW_STATE", ""),
+    ],
+)
+def test_a_job_that_is_held_up_is_waited_for_and_not_done_twice(
+    state: str, says: str, slurm: Path, tmp_path: Path
+) -> None:
+    fake_slurm.queue_only(slurm, "RUNNING")
+    states = [state, "PENDING", "SUSPENDED", "COMPLETED"]
+    seen: list[str] = []
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append(message)
+        if task == "all runs" and states:
+            (slurm / "101.state").write_text(states.pop(0))
+
+    outcome = run_jobs_on_slurm([Job("long", be_killed, 1.0, key="key")], tmp_path / "jobs", report)
+    assert not says or says in seen
+    assert "its SLURM job 101 is SUSPENDED, which is not its end: it is waited for" in seen
+    assert [failure.text.partition(";")[0] for failure in outcome.failures] == [
+        "its SLURM job 101 ended as COMPLETED"
+    ]
+    assert "#SBATCH --requeue" in (slurm / "101.sh").read_text()
+    assert not (slurm / "cancelled").exists()
+
+
+@pytest.mark.parametrize(("state", "last"), [("SUSPENDED", "101"), ("PREEMPTED", "102"), ("FAILED", "102")])
+def test_a_job_that_may_go_on_is_not_submitted_again(
+    state: str, last: str, slurm: Path, tmp_path: Path
+) -> None:
+    """One that SLURM may requeue is cancelled before it is."""
+    fake_slurm.queue_only(slurm, state)
+
+    def told_to_end(task: str, completed: float, total: float, message: str = "") -> None:
+        raise Terminated
+
+    for _ in range(2):
+        with pytest.raises(Terminated):
+            run_jobs_on_slurm([Job("long", be_killed, 1.0, key="key")], tmp_path / "jobs", told_to_end)
+    assert (slurm / "last").read_text().strip() == last
+    assert (slurm / "cancelled").exists() == (state == "PREEMPTED")
+
+
+def test_a_job_that_is_lost_and_not_requeued_has_failed(
+    slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_runner, "SECONDS_UNTIL_REQUEUED", 0.2)
+    fake_slurm.queue_only(slurm, "PREEMPTED")
+    outcome = run_jobs_on_slurm([Job("long", be_killed, 1.0)], tmp_path / "jobs")
+    (failure,) = outcome.failures
+    assert failure.text.startswith("its SLURM job 101 ended as PREEMPTED; there is no log at")
+    assert (slurm / "cancelled").read_text() == "101\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "says"),
+    [
+        (
+            "PENDING",
+            "102",
+            "SLURM job 101 of an earlier call, still in the queue, is cancelled and submitted anew: "
+            "partition short (now gpu), hours 1 (now 48), gpus 0 (now 1)",
+        ),
+        (
+            "RUNNING",
+            "101",
+            "SLURM job 101 has what an earlier call asked for: partition short (now gpu), hours 1 (now 48), "
+            "gpus 0 (now 1); to have the new, `scancel 101` and run the same command again",
+        ),
+    ],
+)
+def test_what_is_asked_for_now_is_had_by_jobs_that_wait_and_said_of_those_that_run(
+    state: str, last: str, says: str, slurm: Path, tmp_path: Path
+) -> None:
+    fake_slurm.queue_only(slurm, state)
+    seen: list[str] = []
+
+    def told_to_end(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append(message)
+        if task == "all runs":
+            raise Terminated
+
+    job, longer = Job("long", be_killed, 1.0, key="key"), SlurmSettings(partition="gpu", hours=48, gpus=1)
+    for settings in (SlurmSettings(partition="short", hours=1), longer, longer):
+        with pytest.raises(Terminated):
+            run_jobs_on_slurm([job], tmp_path / "jobs", told_to_end, settings=settings)
+    assert (slurm / "last").read_text().strip() == last
+    assert says in seen
+    assert (slurm / "cancelled").exists() == (state == "PENDING")
+
+
+def test_more_jobs_than_may_be_submitted_at_once_are_submitted_in_turn(
+    slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_runner, "SECONDS_BETWEEN_TRIES", 0.0)
+    fake_slurm.allow(slurm, 1)
+    jobs = [Job(name, partial(write_thread_count, tmp_path / name), 1.0) for name in ("first", "second")]
+    seen: list[tuple[str, str]] = []
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append((task, message))
+
+    outcome = run_jobs_on_slurm(jobs, tmp_path / "jobs", report)
+    assert outcome.failures == ()
+    assert [notice.text for notice in outcome.notices] == ["wrote first", "wrote second"]
+    text = "SLURM takes no more jobs now (QOSMaxSubmitJobPerUserLimit); it is asked again every minute"
+    assert ("second", text) in seen
+    assert ("first", text) not in seen
+    left = [path.name for path in (tmp_path / "jobs").iterdir() if not path.is_symlink()]
+    assert not [name for name in left if name.startswith(".") or len(name) == 36]
+    assert len((slurm / "refused").read_text().splitlines()) >= 1
+
+
 def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: Path) -> None:
     """And a caller that is told to end leaves them running."""
     path = tmp_path / "process"
@@ -176,9 +297,18 @@ def test_without_submitit_or_slurm_there_is_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("name", "number"), [("hours", 0), ("memory_gigabytes", 0), ("cores", 0), ("gpus", -1)]
+    ("name", "number"),
+    [
+        ("hours", 0),
+        ("hours", math.inf),
+        ("memory_gigabytes", 0),
+        ("memory_gigabytes", math.inf),
+        ("memory_gigabytes", math.nan),
+        ("cores", 0),
+        ("gpus", -1),
+    ],
 )
-def test_a_job_asks_for_what_there_can_be(name: str, number: int) -> None:
+def test_a_job_asks_for_what_there_can_be(name: str, number: float) -> None:
     with pytest.raises(BadInput, match=f"a SLURM job needs some hours, .* not .*{number}"):
         SlurmSettings(**{name: number})
 

@@ -1,5 +1,6 @@
 """`isoloss reproduce`: the paper's figures and tables, and the extensions; and one of its runs once more."""
 
+import math
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,10 +142,12 @@ def _check(options: ReproduceOptions) -> None:
         refuse_file_as_folder(options.output)
     if options.processes is not None and options.processes < 1:
         raise BadInput(f"--processes must be at least 1, not {options.processes}")
-    if options.hours is not None and not options.hours > 0:
-        raise BadInput(f"--hours must be above 0, some hours of a SLURM job, not {options.hours:g}")
-    if options.memory is not None and not options.memory > 0:
-        raise BadInput(f"--memory must be above 0, some GB of a SLURM job, not {options.memory:g}")
+    if options.hours is not None and not 0 < options.hours < math.inf:
+        raise BadInput(
+            f"--hours must be above 0 and finite, some hours of a SLURM job, not {options.hours:g}"
+        )
+    if options.memory is not None and not 0 < options.memory < math.inf:
+        raise BadInput(f"--memory must be above 0 and finite, some GB of a SLURM job, not {options.memory:g}")
     _refuse_options_of_another_place(options)
     if options.measure and not (options.dry_run and options.on == "local"):
         raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")

@@ -163,13 +163,15 @@ class RetriedWhileHeld:
 class Schedule:
     """Which job may start next, which jobs fail with another, and the overall progress; runs nothing itself.
 
-    The most expensive job that may start is the next. Raises BadInput if two jobs have the same name.
+    The most expensive job that may start is the next. Raises BadInput if two jobs have the same name, or if
+    jobs wait for each other.
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = {job.name: job for job in jobs}
         if len(self._jobs) < len(jobs):
             raise BadInput("two jobs have one name; name each for what it does")
+        self._refuse_circle()
         self._waiting = sorted(jobs, key=lambda job: job.cost, reverse=True)
         self._fractions: dict[str, float] = {}
         self._ended: dict[str, Ended] = {}
@@ -223,6 +225,18 @@ class Schedule:
             tuple(Notice(event.job, event.failure) for event in ended if event.failure),
             tuple(Notice(event.job, text) for event in ended for text in event.notices),
         )
+
+    def _refuse_circle(self) -> None:
+        for name in self._jobs:
+            chain = [name]
+            while (after := self._jobs[chain[-1]].after) is not None and after in self._jobs:
+                if after in chain:
+                    circle = [*chain[chain.index(after) + 1 :], after]
+                    waits = ", which waits for ".join(f"“{each}”" for each in circle)
+                    raise BadInput(
+                        f"the job “{after}” waits for {waits}: none of them can begin; end the circle"
+                    )
+                chain.append(after)
 
     def _give_up_what_cannot_begin(self) -> None:
         while lost := [job for job in self._waiting if job.after and self._is_lost(job.after)]:

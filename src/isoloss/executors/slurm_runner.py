@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 
-from isoloss.errors import BadInput, IsolossError, Terminated
+from isoloss.errors import IsolossError, Terminated
 from isoloss.executors.job import (
     Advanced,
     Ended,
@@ -27,6 +27,15 @@ from isoloss.executors.job import (
     last_line,
     reports,
 )
+from isoloss.executors.slurm_settings import USUAL, SlurmSettings
+from isoloss.executors.slurm_states import (
+    LOST,
+    cancel_if_there,
+    hindrance,
+    limit_reached,
+    state_of,
+    watch_until_the_end,
+)
 from isoloss.files import writable, write_atomically
 from isoloss.progress import Progress, silent
 
@@ -34,32 +43,10 @@ SECONDS_BETWEEN_LOOKS = 2.0
 SECONDS_BETWEEN_REPORTS = 5.0
 SECONDS_UNTOLD = 60.0
 """A job that has reported nothing, and of which accounting has said nothing for as long, is told of."""
-
-
-@dataclass(frozen=True)
-class SlurmSettings:
-    """What each job requests from SLURM; None leaves it to the cluster's defaults.
-
-    A job that is not done after `hours` is requeued, at most `time_outs` times. `cores` is also its number of
-    threads: with one, a run's last bits equal those of `run_jobs`.
-    """
-
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    hours: float = 24.0
-    memory_gigabytes: float = 8.0
-    cores: int = 1
-    gpus: int = 0
-    time_outs: int = 100
-
-    def __post_init__(self) -> None:
-        if not (self.hours > 0 and self.memory_gigabytes > 0 and self.cores >= 1 and self.gpus >= 0):
-            raise BadInput(
-                "a SLURM job needs some hours, some memory, at least one core and no fewer than 0 GPUs, not "
-                f"{self.hours}, {self.memory_gigabytes}, {self.cores}, {self.gpus}"
-            )
+SECONDS_UNTIL_REQUEUED = 300.0
+"""A job whose node was lost, and that SLURM has not requeued for as long, has failed."""
+SECONDS_BETWEEN_TRIES = 60.0
+"""Between submissions of a job that SLURM refuses since there are too many."""
 
 
 def run_jobs_on_slurm(
@@ -67,15 +54,17 @@ def run_jobs_on_slurm(
     folder: Path,
     progress: Progress = silent,
     *,
-    settings: SlurmSettings = SlurmSettings(),
+    settings: SlurmSettings = USUAL,
     cluster: Literal["slurm", "local", "debug"] = "slurm",
 ) -> Outcome:
     """Do all `jobs` through SLURM, whose scripts, logs and reports are in `folder`.
 
-    Arguments as in `run_jobs`: a job is submitted when the one that it needs has succeeded. One that runs out
-    of time, is preempted, or loses its node is requeued and continues from its last checkpoint. On
-    KeyboardInterrupt all jobs are cancelled. If this process is killed instead, or asked to end (see
-    `Terminated`), the jobs continue, and the same call finds them again and waits for them.
+    Arguments as in `run_jobs`: a job is submitted when the one that it needs has succeeded; refused since as
+    many as allowed are submitted, once more every minute. One that runs out of time, is preempted, or loses
+    its node is requeued and continues from its last checkpoint. On KeyboardInterrupt all jobs are cancelled.
+    If this process is killed instead, or asked to end (see `Terminated`), the jobs continue, and the same
+    call finds them again and waits for them. With other `settings`, those in the queue are submitted anew,
+    and of the others it is said that they differ.
 
     Every node needs this package, this folder and the jobs' files under the same paths, and SLURM needs its
     accounting (`sacct`). `cluster` "local" runs the jobs as processes of this machine, all at once, and
@@ -89,20 +78,45 @@ def run_jobs_on_slurm(
 class _Running:
     submitted: Any
     reports: Path
+    note: str = ""
     begun: float = field(default_factory=time.monotonic)
     last_report: str = ""
+    lost_since: float | None = None
 
     @property
-    def is_untold(self) -> bool:
-        """Whether neither the job nor SLURM's accounting has said anything of it for long."""
+    def remark(self) -> str:
+        """A sentence if the job is held up, or nothing has been said of it for long; otherwise the note."""
+        state, job_id = state_of(self.submitted), self.submitted.job_id
         long = time.monotonic() - self.begun > SECONDS_UNTOLD
-        return long and not self.last_report and self.submitted.state in ("UNKNOWN", "")
+        if long and not self.last_report and state == "UNKNOWN":
+            untold = f"SLURM's accounting (sacct) does not list its job {job_id}"
+            return f"{untold}; ask for accounting, without which no end is seen"
+        return hindrance(job_id, state) or self.note
+
+    def is_lost(self) -> bool:
+        """Whether SLURM has lost the job, and has not requeued it for long."""
+        if state_of(self.submitted) not in LOST:
+            self.lost_since = None
+            return False
+        now = time.monotonic()
+        self.lost_since = self.lost_since or now
+        if now - self.lost_since < SECONDS_UNTIL_REQUEUED:
+            return False
+        self.submitted.done(force_check=True)  # submitit asks accounting rarely
+        return state_of(self.submitted) in LOST
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """A job that SLURM refuses since as many as it allows are submitted."""
+
+    job: Job
+    limit: str
+    at: float = field(default_factory=time.monotonic)
 
 
 class _SlurmJobs:
     """A `Backend` with one SLURM job each."""
-
-    has_room = True  # jobs for which there is no room wait in SLURM's queue
 
     def __init__(self, folder: Path, settings: SlurmSettings, cluster: str) -> None:
         self._submitit = submitit = _submitit()
@@ -118,36 +132,49 @@ class _SlurmJobs:
             raise IsolossError(
                 f"SLURM is not to be found here ({error}); submit from a node that has `sbatch`"
             ) from error
-        self._executor.update_parameters(**_parameters(settings, cluster))
+        watch_until_the_end(submitit.SlurmJob.watcher)
+        self._executor.update_parameters(**settings.parameters(cluster))
         self._running: dict[str, _Running] = {}
+        self._refused: _Refused | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """See `Backend`; jobs for which no node is free wait in SLURM's queue, unless that takes no more."""
+        return self._refused is None
 
     def begin(self, job: Job) -> None:
         work = pickle.dumps(_UntilOutOfTime(RetriedWhileHeld(job.work)))
         key = hashlib.sha256(job.name.encode() + (job.key.encode() or work)).hexdigest()[:16]
         reports = self._folder / f"{key}.report"
-        if (submitted := self._earlier(key)) is None:
+        submitted, note = self._earlier(key)
+        if submitted is None:
             reports.unlink(missing_ok=True)
             self._executor.update_parameters(name=job.name.replace(" ", "-"))
             doing = _Doing(job.name, work, str(Path.cwd()), tuple(sys.path), self._settings.cores, reports)
             try:
                 submitted = self._executor.submit(doing)
             except self._submitit.core.utils.FailedJobError as error:
+                self._remove_unsubmitted()
+                if limit := limit_reached(str(error)):
+                    self._refused = _Refused(job, limit)
+                    return
                 raise IsolossError(f"SLURM refuses the job “{job.name}”: {last_line(error)}") from error
-            write_atomically(self._folder / f"{key}.job", submitted.job_id)
-        self._running[job.name] = _Running(submitted, reports)
+            write_atomically(self._folder / f"{key}.job", f"{submitted.job_id}\n{self._settings.kept()}")
+        self._running[job.name] = _Running(submitted, reports, note)
 
     def events(self) -> Iterator[Advanced | Ended]:
         time.sleep(SECONDS_BETWEEN_LOOKS)
+        yield from self._tried_again()
         for name, entry in list(self._running.items()):
             done = entry.submitted.done()  # before its last report is read, so that none is missed
+            before = entry.last_report
             with contextlib.suppress(OSError):
-                if (report := entry.reports.read_text()) != entry.last_report:
-                    entry.last_report = report
-                    yield Advanced(name, *json.loads(report))
-            if not done and entry.is_untold:
-                untold = f"SLURM's accounting (sacct) does not list its job {entry.submitted.job_id}"
-                yield Advanced(name, 0.0, 1.0, f"{untold}; ask for accounting, without which no end is seen")
-            if done:
+                entry.last_report = entry.reports.read_text()
+            remark = "" if done else entry.remark
+            if remark or entry.last_report != before:
+                completed, total, text = json.loads(entry.last_report or '[0.0, 1.0, ""]')
+                yield Advanced(name, completed, total, "; ".join(filter(None, (text, remark))))
+            if done or entry.is_lost():
                 del self._running[name]
                 yield self._ended(name, entry.submitted)
 
@@ -158,29 +185,67 @@ class _SlurmJobs:
         for entry in self._running.values():
             entry.submitted.cancel(check=False)
 
-    def _earlier(self, key: str) -> Any:
-        """The job of the same work that an earlier call submitted, if it is still waiting or running."""
+    def _tried_again(self) -> Iterator[Advanced]:
+        """Submit a job that was refused once more if it is time to, and report if it is still refused."""
+        if (refused := self._refused) and time.monotonic() - refused.at >= SECONDS_BETWEEN_TRIES:
+            self._refused = None
+            self.begin(refused.job)
+        if self._refused:
+            text = f"SLURM takes no more jobs now ({self._refused.limit}); it is asked again every minute"
+            yield Advanced(self._refused.job.name, 0.0, 1.0, text)
+
+    def _remove_unsubmitted(self) -> None:
+        """Remove what submitit wrote for a job that was refused."""
+        for pattern in ("[0-9a-f]" * 32 + ".pkl", ".submission_file_*.sh"):
+            for path in self._folder.glob(pattern):
+                if not path.is_symlink():  # as those of submitted jobs are
+                    path.unlink(missing_ok=True)
+
+    def _earlier(self, key: str) -> tuple[Any, str]:
+        """The job of the same work that an earlier call submitted and that goes on, and what to say of it.
+
+        One that waits in the queue is cancelled if other settings are asked for now.
+        """
         path = self._folder / f"{key}.job"
         if self._cluster != "slurm" or not path.exists():
-            return None
-        submitted = self._submitit.SlurmJob(self._folder, path.read_text())
-        known = submitted.state not in ("UNKNOWN", "")
-        return submitted if known and not submitted.done() else None
+            return None, ""
+        job_id, _, kept = path.read_text().partition("\n")
+        submitted = self._submitit.SlurmJob(self._folder, job_id)
+        state = state_of(submitted)
+        if state in LOST:
+            cancel_if_there(job_id)  # requeued, it would run beside the one to be submitted
+        if state in LOST or state == "UNKNOWN" or submitted.done():
+            return None, ""
+        if not (differences := self._settings.differences(kept)):
+            return submitted, ""
+        if state == "PENDING":
+            cancel_if_there(job_id)
+            anew = (
+                f"SLURM job {job_id} of an earlier call, still in the queue, is cancelled and submitted anew"
+            )
+            return None, f"{anew}: {differences}"
+        earlier = f"SLURM job {job_id} has what an earlier call asked for: {differences}"
+        return submitted, f"{earlier}; to have the new, `scancel {job_id}` and run the same command again"
 
     def _ended(self, name: str, submitted: Any) -> Ended:
+        if not submitted.done():  # lost; requeued later, it would run beside that of the same command
+            failed = _without_result(name, submitted)
+            cancel_if_there(submitted.job_id)
+            return failed
         try:
             ended: Ended = submitted.result()
         except self._submitit.core.utils.FailedJobError as error:
             return Ended(name, failure=f"the node cannot do it: {last_line(error)}")
         except self._submitit.core.utils.UncompletedJobError:
-            log = submitted.paths.stderr
-            where = f"its log is {log}" if log.exists() else f"there is no log at {log}"
-            return Ended(
-                name,
-                failure=f"its SLURM job {submitted.job_id} ended as {submitted.state}; {where}; the same "
-                "command goes on from its last checkpoint",
-            )
+            return _without_result(name, submitted)
         return ended
+
+
+def _without_result(name: str, submitted: Any) -> Ended:
+    log = submitted.paths.stderr
+    where = f"its log is {log}" if log.exists() else f"there is no log at {log}"
+    ended = f"its SLURM job {submitted.job_id} ended as {submitted.state}"
+    return Ended(name, failure=f"{ended}; {where}; the same command goes on from its last checkpoint")
 
 
 @dataclass(frozen=True)
@@ -225,20 +290,6 @@ class _UntilOutOfTime:
                 "it has run out of time too often; ask for more hours, and the same command goes on from its "
                 "last checkpoint"
             ) from error
-
-
-def _parameters(settings: SlurmSettings, cluster: str) -> dict[str, Any]:
-    """The settings under submitit's names."""
-    minutes = max(1, round(60 * settings.hours))
-    found: dict[str, Any] = {"timeout_min": minutes, "cpus_per_task": settings.cores}
-    if settings.gpus:
-        found["gpus_per_node"] = settings.gpus
-    if cluster == "slurm":
-        found["mem_gb"] = settings.memory_gigabytes
-        for name in ("partition", "account", "qos", "constraint"):
-            if (value := getattr(settings, name)) is not None:
-                found[f"slurm_{name}"] = value
-    return found
 
 
 def _submitit() -> Any:

@@ -112,7 +112,8 @@ def carry_out_experiments(
 def remove_half_written(output: Path) -> None:
     """Remove incomplete files of killed processes outside the runs, each of which cleans up its own.
 
-    May only be called by the sole process working in `output`.
+    May only be called by the sole process working in `output`, apart from jobs that an earlier call left on a
+    cluster.
     """
     for name in (".", DRAWN_FOLDER, "portraits", REFERENCES_FOLDER, "experiments"):
         remove_unfinished(output / name)
