@@ -13,6 +13,8 @@ from transformers import (
     FNetForMaskedLM,
     FunnelConfig,
     FunnelForMaskedLM,
+    LlamaConfig,
+    LlamaForCausalLM,
     XLNetConfig,
     XLNetLMHeadModel,
 )
@@ -111,7 +113,7 @@ def test_a_task_is_learnt_by_fine_tuning_and_the_model_is_left_as_it_was(causal)
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert found.best.records("m", {})[0].quantity == "fine_tuning_best_accuracy"
     inputs = fine_tuning_inputs(model, tokenizer, TASK, FAST)
-    alone = fine_tune_text_seed(model, tokenizer, TASK.classes, inputs, FAST, seed=1)
+    alone = fine_tune_text_seed(model, TASK.classes, inputs, FAST, seed=1)
     assert float(alone.best.double().mean()) == float(found.best.by_seed[1])
 
 
@@ -135,6 +137,37 @@ def test_a_classifier_reads_the_vector_that_it_should(causal):
             torch.testing.assert_close(scores[row], expected)
 
 
+def test_without_padding_of_its_own_a_causal_model_is_read_at_the_last_token_of_every_text():
+    model, tokenizer = text_model(causal=True), text_tokenizer(causal=True)
+    tokenizer.eos_token = None
+    test = LabelledTexts(("a b [PAD]", "a b [CLS]", "c d e f g", "b [PAD] [PAD]", "h"), None, (0, 1, 0, 1, 0))
+    splits = fine_tuning_inputs(model, tokenizer, replace(TASK, test=test), FAST)
+    assert splits.padding == 2
+    classifier = classifier_of(model, TASK.classes, seed=0, padding=splits.padding).eval()
+    with torch.no_grad():
+        scores = classifier(**splits.test.arguments(torch.device("cpu"))).logits
+        for row, text in zip(scores, test.texts, strict=True):
+            last = vectors(model, tokenizer(text)["input_ids"])[-1]
+            torch.testing.assert_close(row, classifier.score(last))
+
+
+def test_texts_that_end_in_every_token_there_is_need_a_padding_token():
+    model, tokenizer = text_model(causal=True), text_tokenizer(causal=True)
+    tokenizer.eos_token = None
+    ends = tuple(tokenizer.get_vocab())
+    test = LabelledTexts(ends, None, (0,) * len(ends))
+    with pytest.raises(BadInput, match=r"no padding token, and every token ends some text; .*pad_token"):
+        fine_tuning_inputs(model, tokenizer, replace(TASK, test=test), FAST)
+
+
+def test_what_fills_texts_up_is_learnt_where_it_is_part_of_a_text():
+    config = LlamaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
+                         intermediate_size=8, bos_token_id=None, eos_token_id=None)  # fmt: skip
+    classifier = classifier_of(LlamaForCausalLM(config), ("x", "y"), seed=0, padding=3)
+    classifier(input_ids=torch.tensor([[3, 4, 5]])).logits[0, 0].backward()
+    assert classifier.model.embed_tokens.weight.grad[3].any()
+
+
 def test_each_seeds_head_starts_anew(monkeypatch):
     heads, right = [], torch.tensor([True])
 
@@ -146,7 +179,7 @@ def test_each_seeds_head_starts_anew(monkeypatch):
     model, tokenizer = text_model(causal=False), text_tokenizer(causal=False)
     inputs = fine_tuning_inputs(model, tokenizer, TASK, FAST)
     for seed in (0, 1, 0):
-        fine_tune_text_seed(model, tokenizer, TASK.classes, inputs, FAST, seed)
+        fine_tune_text_seed(model, TASK.classes, inputs, FAST, seed)
     assert torch.equal(heads[0], heads[2])
     assert not torch.equal(heads[0], heads[1])
 

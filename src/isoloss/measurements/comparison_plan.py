@@ -154,7 +154,7 @@ def fine_tuning_of_task(
 
         tokenizer = load_tokenizer(checkpoint.name)
         inputs = fine_tuning_inputs(model, tokenizer, task, settings, longest)
-        found = fine_tune_text_seed(model, tokenizer, task.classes, inputs, settings, seed, report)
+        found = fine_tune_text_seed(model, task.classes, inputs, settings, seed, report)
         right = found.best.double()
         more: dict[str, Setting] = {
             "task": task.name,
@@ -165,7 +165,7 @@ def fine_tuning_of_task(
         record = sample_mean(right).record(quantity, "fraction", seed, checkpoint.name, more)
         return Measurement([record], {"right": right})
 
-    return CheckpointMeasurement(called, key, fine_tuned)
+    return CheckpointMeasurement(called, key, fine_tuned, revision=2)
 
 
 @dataclass(frozen=True)
