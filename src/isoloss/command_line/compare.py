@@ -112,12 +112,12 @@ def compare(options: CompareOptions) -> int:
         from isoloss.files import only_process_in, remove_unfinished
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
         from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
+        from isoloss.measurements.comparison_notes import notes_on
         from isoloss.measurements.comparison_plan import (
             planned_stages,
             quantities_beside_loss,
             read_sources,
         )
-        from isoloss.measurements.measured_models import warnings_of
         from isoloss.measurements.verdicts import conclusions
         from isoloss.models.hub import quiet
         from isoloss.results.run_folder import Measurements
@@ -151,11 +151,11 @@ def compare(options: CompareOptions) -> int:
     comparison = compared(measured)
     found = comparison.verdicts(options.same_loss)
     told = conclusions(found)
+    notes = (*sources.notes, *notes_on(comparison))
     if options.json:
-        notes = (*sources.notes, *comparison.unequal_numbers, *warnings_of(comparison.records))
         print_json(comparison, found, told, notes, options.output)
     else:
-        print_comparison(comparison, told, options.output)
+        print_comparison(comparison, told, notes, options.output)
     return 0
 
 
@@ -251,7 +251,6 @@ def _write(
     measured: "Measured",
 ) -> None:
     """Write the report and the records of what has been measured so far."""
-    from isoloss.measurements.measured_models import warnings_of
     from isoloss.report.comparison_page import PageDetails, comparison_page
     from isoloss.report.page import write_lone_page
     from isoloss.results.record import write_records
@@ -262,7 +261,7 @@ def _write(
         settings.append(("loss", f"on {options.sentences or LOSS_SENTENCES:,} sentences at most"))
     details = PageDetails(
         settings=tuple(settings),
-        notices=(*sources.notes, *warnings_of(comparison.records)),
+        notices=sources.notes,
         command=repeated_command("compare", options),
         complete=len(measured) == sum(map(len, stages)),
     )
