@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tokenizers import normalizers
 from transformers import (
     ByT5Tokenizer,
     CodeGenConfig,
@@ -32,6 +33,7 @@ from isoloss.measurements.task_texts import (
     majority_record,
     task_features,
 )
+from isoloss.models.tokenizer import word_tokenizer
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
 PROBE = ProbeSettings(seeds=(0, 1), epochs=30, learning_rate=1e-2, batch_size=32)
@@ -316,13 +318,32 @@ def test_a_model_without_a_classifier_of_its_backbone_is_not_fine_tuned(kind, co
         classifier_of(kind(config), ("x", "y"), seed=0, padding=0)
 
 
-def test_texts_without_tokens_and_weights_that_diverged_are_refused():
-    with pytest.raises(BadInput, match="example 2 has no tokens"):
-        text_features(
-            text_model(causal=True), text_tokenizer(causal=True), LabelledTexts(("a", ""), None, (0, 0))
-        )
+@pytest.mark.parametrize(
+    ("texts", "quoted"),
+    [
+        (LabelledTexts(("a", " \u200b "), None, (0, 0)), r"'\u200b': "),
+        (LabelledTexts(("a", ""), ("b", ""), (0, 0)), "'' and '': "),
+    ],
+)
+def test_a_text_without_tokens_is_quoted(texts, quoted):
+    tokenizer = text_tokenizer()
+    tokenizer.backend_tokenizer.post_processor = None
+    tokenizer.backend_tokenizer.normalizer = normalizers.Replace("\u200b", "")
+    with pytest.raises(BadInput) as refused:
+        text_inputs(text_model(), tokenizer, texts)
+    assert str(refused.value) == f"{quoted}the model's tokenizer has no tokens for the text; leave it out"
+
+
+def test_a_text_that_a_tokenizer_cannot_encode_is_found_by_its_beginning():
+    tokenizer = word_tokenizer(list("abcd"), 24)
+    texts = LabelledTexts(("a b", "a b c d " * 9 + "e"), None, (0, 1))
+    with pytest.raises(BadInput, match=f"^'{'a b c d ' * 7}a b  ...': the model's tokenizer cannot encode"):
+        text_inputs(text_model(), tokenizer, texts)
+
+
+def test_weights_that_diverged_are_refused():
     model = text_model()
     with torch.no_grad():
         model.bert.embeddings.word_embeddings.weight[9] = float("nan")
-    with pytest.raises(BadInput, match="features of example 3 are not finite"):
+    with pytest.raises(BadInput, match="features that are not finite for 1 of 4 texts; its weights have"):
         text_features(model, text_tokenizer(), TEXTS)

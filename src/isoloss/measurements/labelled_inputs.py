@@ -24,6 +24,9 @@ LONGEST = 128
 TEXTS_AT_ONCE = 1000
 """A tokenizer's answers are large beside the numbers kept of them."""
 
+QUOTED = 60
+"""Characters of a text that a message quotes."""
+
 
 @dataclass(frozen=True)
 class TextInputs:
@@ -87,8 +90,8 @@ def text_inputs(
     """Encode each example as the tokenizer encodes a text or a pair, truncated to `longest` tokens.
 
     If a pair is too long, its longer text is truncated. If the tokenizer puts nothing between the two, as for
-    most causal models, they are separated by a line break. Takes n S 7 bytes. Raises BadInput, naming the
-    example, for a text for which the tokenizer has no tokens, and for a tokenizer that does not say which
+    most causal models, they are separated by a line break. Takes n S 7 bytes. Raises BadInput for a text,
+    quoting its beginning, of which the tokenizer makes no tokens, and for a tokenizer that does not say which
     text a token belongs to (those of the package `tokenizers` do).
     """
     if not getattr(tokenizer, "is_fast", False):
@@ -106,7 +109,7 @@ def text_inputs(
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         some = slice(start, start + TEXTS_AT_ONCE)
         columns = [list(column[some]) for column in (texts.texts, seconds) if column is not None]
-        rows += _encoded(tokenizer, columns, longest, start)
+        rows += _encoded(tokenizer, columns, longest)
     return TextInputs(
         ids=rectangle([row.ids for row in rows], padding_token(tokenizer) or 0)[0].to(torch.int32),
         lengths=torch.tensor([len(row.ids) for row in rows], dtype=torch.int64),
@@ -153,22 +156,28 @@ class _Row:
     cut: bool
 
 
-def _encoded(tokenizer: Any, columns: list[list[str]], longest: int, first: int) -> list[_Row]:
-    """The encoded examples, numbered from `first`: one column of texts, or two."""
+def _encoded(tokenizer: Any, columns: list[list[str]], longest: int) -> list[_Row]:
+    """The encoded examples: one column of texts, or two."""
 
     def alone(number: int) -> None:
         tokenizer(*(column[number] for column in columns))
 
-    places = [f"example {number}" for number in range(first + 1, first + 1 + len(columns[0]))]
+    places = [" and ".join(map(_quoted, texts)) for texts in zip(*columns, strict=True)]
     with naming_the_text(places, alone, "the model's", "write it in words that the tokenizer knows"):
         encodings = tokenizer(*columns, truncation=True, max_length=longest).encodings
     rows = []
-    for number, encoding in enumerate(encodings, start=first + 1):
+    for place, encoding in zip(places, encodings, strict=True):
         if not encoding.ids:
-            raise BadInput(f"example {number} has no tokens; leave it out")
+            raise BadInput(f"{place}: the model's tokenizer has no tokens for the text; leave it out")
         parts = [-1 if part is None else part for part in encoding.sequence_ids]
         rows.append(_Row(encoding.ids, parts, encoding.type_ids, bool(encoding.overflowing)))
     return rows
+
+
+def _quoted(text: str) -> str:
+    """The beginning of a text, by which it is found in a file whose order hashes have changed."""
+    text = text.strip()
+    return repr(text if len(text) <= QUOTED else f"{text[:QUOTED]} ...")
 
 
 @dataclass(frozen=True)
