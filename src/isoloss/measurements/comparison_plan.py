@@ -34,6 +34,7 @@ from isoloss.measurements.sampled_batches import WARNED_ABOVE, SampledBatches
 from isoloss.measurements.task_heads import Head
 from isoloss.measurements.task_texts import task_features
 from isoloss.measurements.verdicts import FINE_TUNING, LOSS, LOWER, PROBE, TRACE
+from isoloss.models.adapters import base_of_adapter
 from isoloss.models.loading import LanguageObjective
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
@@ -249,7 +250,12 @@ def _refuse_other_heads(predictions: Mapping[str, Prediction]) -> None:
 def planned_stages(
     settings: PlanSettings, checkpoints: Sequence[Checkpoint], sources: Sources, models: Models
 ) -> list[Stage]:
-    """The measurements of all checkpoints, the quick kinds first, and fine-tuning seed by seed."""
+    """The measurements of all checkpoints, the quick kinds first, and fine-tuning seed by seed.
+
+    Raises BadInput for an adapter that is to be fine-tuned.
+    """
+    if settings.fine_tune:
+        _refuse_adapters(checkpoints)
     stages: list[Stage] = []
     on_text = _on_text(settings, checkpoints, sources, models)
     stages += on_text[:1]
@@ -266,6 +272,15 @@ def planned_stages(
             one = fine_tuning_of_task(task, digest, longest, tuning, seed)
             stages.append([(each, one) for each in checkpoints])
     return stages
+
+
+def _refuse_adapters(checkpoints: Sequence[Checkpoint]) -> None:
+    for checkpoint in checkpoints:
+        if base_of_adapter(checkpoint.name) is not None:
+            raise BadInput(
+                f"{checkpoint.name} is an adapter, and fine-tuning trains a whole model: merge it into its "
+                "base model and name the merged folder, or leave --fine-tune out"
+            )
 
 
 def fine_tuning_settings(examples: int) -> FineTuningSettings:
