@@ -14,7 +14,8 @@ from transformers import AutoTokenizer, PreTrainedModel
 from isoloss.curvature.stopping import Stopping
 from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
-from isoloss.measurements.comparison_plan import PlanSettings, planned_stages, read_sources
+from isoloss.measurements.comparison_plan import PlanSettings, planned_stages
+from isoloss.measurements.comparison_sources import read_sources
 from tiny_text_models import text_model, text_tokenizer
 from unpainted import paint_nothing
 

@@ -32,7 +32,8 @@ from isoloss.measurements.on_sentences import quantity_named, refuse_unknown_qua
 if TYPE_CHECKING:
     from isoloss.measurements.checkpoint_comparison import Comparison, Measured
     from isoloss.measurements.compared_checkpoints import Stage
-    from isoloss.measurements.comparison_plan import PlanSettings, Sources
+    from isoloss.measurements.comparison_plan import PlanSettings
+    from isoloss.measurements.comparison_sources import Sources
 
 LOSS_SENTENCES = 10_000
 """The loss of a sentence has a standard deviation of about 1 nat, so ten thousand give the mean to about 0.01
@@ -113,11 +114,8 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
         from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
         from isoloss.measurements.comparison_notes import notes_on
-        from isoloss.measurements.comparison_plan import (
-            planned_stages,
-            quantities_beside_loss,
-            read_sources,
-        )
+        from isoloss.measurements.comparison_plan import planned_stages, quantities_beside_loss
+        from isoloss.measurements.comparison_sources import read_sources
         from isoloss.measurements.verdicts import conclusions
         from isoloss.models.hub import quiet
         from isoloss.results.run_folder import Measurements
