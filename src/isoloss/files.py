@@ -274,6 +274,6 @@ def _here() -> str:
 
 def _held(folder: Path, process: str) -> FolderHeld:
     return FolderHeld(
-        f"another run is training in {folder} (process {process}); "
+        f"another run is working in {folder} (process {process}); "
         "wait for it, stop it, or name another folder"
     )

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from called import output_of
@@ -232,6 +233,27 @@ def test_a_report_never_tells_less_than_the_one_before(compare, monkeypatch, tmp
     assert "Not everything has been measured yet" in html
     sentence = re.search(r"b against a: [^<]*", html)[0]
     assert all(named in sentence for named in ("same loss", "flatter", "better (probe)"))
+
+
+@pytest.mark.usefixtures("_nothing_painted")
+def test_texts_that_are_truncated_or_left_out_are_told_of_wherever_the_numbers_are(compare, tmp_path):
+    text, task = tmp_path / "long.txt", tmp_path / "copies.jsonl"
+    text.write_text("\n".join(["a b c d " * 9] * 3 + ["a b c d"] * 4 + ["[PAD] [SEP]"]))
+    task.write_text(Path("task.jsonl").read_text() + '{"text": "A", "label": "early"}\n' * 2)
+    asked = ("a", "b", "--text", text, "--sentences", "8", "--task", task, "--task-length", "8")
+    told = [f"{task.name}: 4 of 192 examples are left out; copies count once"]
+    for name in ("a", "b"):
+        told.append(f"{name}: 3 of 7 sentences of the text were truncated to what the model can read.")
+        told.append(f"{name}: 1 of 8 sentences of the text have nothing to predict and are left out.")
+        told.append(f"{name}: 10 of 30 examples of the test were truncated.")
+    code, written, _ = compare(*asked, "--json")
+    assert code == 0
+    notes, page = json.loads(written)["notes"], (tmp_path / "report.html").read_text()
+    shown = " ".join(output_of(compare(*asked)).split())
+    for sentence in told:
+        assert sentence in " ".join(notes)
+        assert sentence in page
+        assert sentence in shown
 
 
 @pytest.mark.usefixtures("_nothing_painted")

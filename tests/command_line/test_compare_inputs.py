@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 from compared_folders import TASK, TEXT, save
+from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForMaskedLM
 
 import isoloss.measurements.compared_checkpoints as compared_module
@@ -113,3 +114,15 @@ def test_a_mask_rate_of_causal_models_alone_is_refused(compare, tmp_path):
     code, _, told = compare(*asked, "--mask-rate", "0.5")
     assert (code, told.count("\n")) == (2, 1)
     assert "causal models predict every next token; leave the options of masks out" in told
+
+
+def test_an_adapter_is_not_fine_tuned_and_nothing_is_measured_before_that_is_said(compare, tmp_path):
+    adapter = tmp_path / "adapter"
+    get_peft_model(
+        AutoModelForMaskedLM.from_pretrained("a"),
+        LoraConfig(r=1, target_modules=["query"], init_lora_weights=False),
+    ).save_pretrained(adapter)
+    code, _, told = compare("a", adapter, *TEXT, *TASK, "--fine-tune")
+    assert (code, told.count("\n")) == (2, 1)
+    assert f"{adapter} is an adapter, and fine-tuning trains a whole model: merge it into its base" in told
+    assert not list(tmp_path.glob("report*"))

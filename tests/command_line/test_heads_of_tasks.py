@@ -14,7 +14,8 @@ from transformers import AutoTokenizer, PreTrainedModel
 from isoloss.curvature.stopping import Stopping
 from isoloss.curvature.weight_changes import Rounding, differences
 from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
-from isoloss.measurements.comparison_plan import PlanSettings, planned_stages, read_sources
+from isoloss.measurements.comparison_plan import PlanSettings, planned_stages
+from isoloss.measurements.comparison_sources import read_sources
 from tiny_text_models import text_model, text_tokenizer
 from unpainted import paint_nothing
 
@@ -215,6 +216,22 @@ def test_a_lacking_language_head_is_told_before_what_the_table_lacks(tmp_path: P
         ("text", [{"text": "a", "labels": [0, 1]}], "set problem_type to multi_label_classification in its"),
         ("token", [{"tokens": ["a"], "labels": []}], "must be lists of one length"),
         ("target", [{"text": "a"}], "has no columns 'source' and 'target'"),
+        (
+            "target",
+            [{"source": "a", "target": "b"}, {"source": "a", "target": None}],
+            "row 2: target is missing",
+        ),
+        ("target", [{"source": " ", "target": "b"}], "row 1: source is missing; give both, or drop the row"),
+        (
+            "text",
+            [{"text": "a", "label": 0}, {"text": " ", "label": 0}],
+            "row 2: the text is missing; give one",
+        ),
+        (
+            "labels",
+            [{"text": None, "labels": []}, {"text": "a", "labels": [0]}],
+            "row 1: the text is missing",
+        ),
     ],
 )
 def test_a_table_that_does_not_fit_the_head_is_refused(

@@ -126,6 +126,22 @@ def test_few_examples_of_one_class_are_no_task(tmp_path):
     assert set(read_task(path, examples=100).task.train.labels) == {0, 1}
 
 
+def test_training_examples_of_one_class_are_told_of_by_their_label(tmp_path):
+    rows = [{"text": f"text {number}", "label": "usual"} for number in range(400)]
+    rows[3]["label"] = "rare"  # a text of the test
+    path = write(tmp_path / "a.jsonl", rows)
+    said = r"all 264 examples of .* that are for training, .*, have the label 'usual'; give more .* of other"
+    with pytest.raises(BadInput, match=said):
+        read_task(path)
+
+
+def test_a_test_file_that_holds_every_text_leaves_none_to_learn_from(tmp_path):
+    task = write(tmp_path / "a.jsonl", ROWS)
+    for test in (task, write(tmp_path / "b.csv", [*ROWS, {"text": "more", "label": "bad"}])):
+        with pytest.raises(BadInput, match=r"every example of .*a\.jsonl shares a text with .*; give a test"):
+            read_task(task, test)
+
+
 def test_columns_may_be_named(tmp_path):
     rows = [{"id": 1, "review": row["text"], "stars": row["label"]} for row in ROWS]
     task = read_task(write(tmp_path / "a.csv", rows), columns=("review", "stars")).task

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tokenizers import normalizers
 from transformers import (
     ByT5Tokenizer,
     CodeGenConfig,
@@ -13,6 +14,8 @@ from transformers import (
     FNetForMaskedLM,
     FunnelConfig,
     FunnelForMaskedLM,
+    LlamaConfig,
+    LlamaForCausalLM,
     XLNetConfig,
     XLNetLMHeadModel,
 )
@@ -30,6 +33,7 @@ from isoloss.measurements.task_texts import (
     majority_record,
     task_features,
 )
+from isoloss.models.tokenizer import word_tokenizer
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
 PROBE = ProbeSettings(seeds=(0, 1), epochs=30, learning_rate=1e-2, batch_size=32)
@@ -111,7 +115,7 @@ def test_a_task_is_learnt_by_fine_tuning_and_the_model_is_left_as_it_was(causal)
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert found.best.records("m", {})[0].quantity == "fine_tuning_best_accuracy"
     inputs = fine_tuning_inputs(model, tokenizer, TASK, FAST)
-    alone = fine_tune_text_seed(model, tokenizer, TASK.classes, inputs, FAST, seed=1)
+    alone = fine_tune_text_seed(model, TASK.classes, inputs, FAST, seed=1)
     assert float(alone.best.double().mean()) == float(found.best.by_seed[1])
 
 
@@ -135,6 +139,37 @@ def test_a_classifier_reads_the_vector_that_it_should(causal):
             torch.testing.assert_close(scores[row], expected)
 
 
+def test_without_padding_of_its_own_a_causal_model_is_read_at_the_last_token_of_every_text():
+    model, tokenizer = text_model(causal=True), text_tokenizer(causal=True)
+    tokenizer.eos_token = None
+    test = LabelledTexts(("a b [PAD]", "a b [CLS]", "c d e f g", "b [PAD] [PAD]", "h"), None, (0, 1, 0, 1, 0))
+    splits = fine_tuning_inputs(model, tokenizer, replace(TASK, test=test), FAST)
+    assert splits.padding == 2
+    classifier = classifier_of(model, TASK.classes, seed=0, padding=splits.padding).eval()
+    with torch.no_grad():
+        scores = classifier(**splits.test.arguments(torch.device("cpu"))).logits
+        for row, text in zip(scores, test.texts, strict=True):
+            last = vectors(model, tokenizer(text)["input_ids"])[-1]
+            torch.testing.assert_close(row, classifier.score(last))
+
+
+def test_texts_that_end_in_every_token_there_is_need_a_padding_token():
+    model, tokenizer = text_model(causal=True), text_tokenizer(causal=True)
+    tokenizer.eos_token = None
+    ends = tuple(tokenizer.get_vocab())
+    test = LabelledTexts(ends, None, (0,) * len(ends))
+    with pytest.raises(BadInput, match=r"no padding token, and every token ends some text; .*pad_token"):
+        fine_tuning_inputs(model, tokenizer, replace(TASK, test=test), FAST)
+
+
+def test_what_fills_texts_up_is_learnt_where_it_is_part_of_a_text():
+    config = LlamaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
+                         intermediate_size=8, bos_token_id=None, eos_token_id=None)  # fmt: skip
+    classifier = classifier_of(LlamaForCausalLM(config), ("x", "y"), seed=0, padding=3)
+    classifier(input_ids=torch.tensor([[3, 4, 5]])).logits[0, 0].backward()
+    assert classifier.model.embed_tokens.weight.grad[3].any()
+
+
 def test_each_seeds_head_starts_anew(monkeypatch):
     heads, right = [], torch.tensor([True])
 
@@ -146,7 +181,7 @@ def test_each_seeds_head_starts_anew(monkeypatch):
     model, tokenizer = text_model(causal=False), text_tokenizer(causal=False)
     inputs = fine_tuning_inputs(model, tokenizer, TASK, FAST)
     for seed in (0, 1, 0):
-        fine_tune_text_seed(model, tokenizer, TASK.classes, inputs, FAST, seed)
+        fine_tune_text_seed(model, TASK.classes, inputs, FAST, seed)
     assert torch.equal(heads[0], heads[2])
     assert not torch.equal(heads[0], heads[1])
 
@@ -283,13 +318,32 @@ def test_a_model_without_a_classifier_of_its_backbone_is_not_fine_tuned(kind, co
         classifier_of(kind(config), ("x", "y"), seed=0, padding=0)
 
 
-def test_texts_without_tokens_and_weights_that_diverged_are_refused():
-    with pytest.raises(BadInput, match="example 2 has no tokens"):
-        text_features(
-            text_model(causal=True), text_tokenizer(causal=True), LabelledTexts(("a", ""), None, (0, 0))
-        )
+@pytest.mark.parametrize(
+    ("texts", "quoted"),
+    [
+        (LabelledTexts(("a", " \u200b "), None, (0, 0)), r"'\u200b': "),
+        (LabelledTexts(("a", ""), ("b", ""), (0, 0)), "'' and '': "),
+    ],
+)
+def test_a_text_without_tokens_is_quoted(texts, quoted):
+    tokenizer = text_tokenizer()
+    tokenizer.backend_tokenizer.post_processor = None
+    tokenizer.backend_tokenizer.normalizer = normalizers.Replace("\u200b", "")
+    with pytest.raises(BadInput) as refused:
+        text_inputs(text_model(), tokenizer, texts)
+    assert str(refused.value) == f"{quoted}the model's tokenizer has no tokens for the text; leave it out"
+
+
+def test_a_text_that_a_tokenizer_cannot_encode_is_found_by_its_beginning():
+    tokenizer = word_tokenizer(list("abcd"), 24)
+    texts = LabelledTexts(("a b", "a b c d " * 9 + "e"), None, (0, 1))
+    with pytest.raises(BadInput, match=f"^'{'a b c d ' * 7}a b  ...': the model's tokenizer cannot encode"):
+        text_inputs(text_model(), tokenizer, texts)
+
+
+def test_weights_that_diverged_are_refused():
     model = text_model()
     with torch.no_grad():
         model.bert.embeddings.word_embeddings.weight[9] = float("nan")
-    with pytest.raises(BadInput, match="features of example 3 are not finite"):
+    with pytest.raises(BadInput, match="features that are not finite for 1 of 4 texts; its weights have"):
         text_features(model, text_tokenizer(), TEXTS)

@@ -168,7 +168,7 @@ def test_what_the_main_process_is_refused_all_say(tmp_path: Path) -> None:
     with only_process_in(folder):
         texts = in_processes(2, lambda processes: refused(processes, folder), tmp_path / "held")
     assert texts[0] == texts[1]
-    assert "another run is training in" in texts[0]
+    assert "another run is working in" in texts[0]
     assert not (folder / "specification.json").exists()
 
 

@@ -28,7 +28,7 @@ def test_a_second_run_in_the_folder_is_refused_while_the_first_lives(tmp_path: P
     process = FORK.Process(target=hold, args=(ready,))
     process.start()
     ready.wait()
-    with pytest.raises(IsolossError, match=rf"another run is training in .* \(process {process.pid} on "):
+    with pytest.raises(IsolossError, match=rf"another run is working in .* \(process {process.pid} on "):
         pretrain(small(), LANGUAGE, tmp_path)
     assert not (tmp_path / "specification.json").exists()
     process.kill()

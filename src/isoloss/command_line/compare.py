@@ -32,7 +32,8 @@ from isoloss.measurements.on_sentences import quantity_named, refuse_unknown_qua
 if TYPE_CHECKING:
     from isoloss.measurements.checkpoint_comparison import Comparison, Measured
     from isoloss.measurements.compared_checkpoints import Stage
-    from isoloss.measurements.comparison_plan import PlanSettings, Sources
+    from isoloss.measurements.comparison_plan import PlanSettings
+    from isoloss.measurements.comparison_sources import Sources
 
 LOSS_SENTENCES = 10_000
 """The loss of a sentence has a standard deviation of about 1 nat, so ten thousand give the mean to about 0.01
@@ -112,12 +113,9 @@ def compare(options: CompareOptions) -> int:
         from isoloss.files import only_process_in, remove_unfinished
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
         from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
-        from isoloss.measurements.comparison_plan import (
-            planned_stages,
-            quantities_beside_loss,
-            read_sources,
-        )
-        from isoloss.measurements.measured_models import warnings_of
+        from isoloss.measurements.comparison_notes import notes_on
+        from isoloss.measurements.comparison_plan import planned_stages, quantities_beside_loss
+        from isoloss.measurements.comparison_sources import read_sources
         from isoloss.measurements.verdicts import conclusions
         from isoloss.models.hub import quiet
         from isoloss.results.run_folder import Measurements
@@ -151,11 +149,11 @@ def compare(options: CompareOptions) -> int:
     comparison = compared(measured)
     found = comparison.verdicts(options.same_loss)
     told = conclusions(found)
+    notes = (*sources.notes, *notes_on(comparison))
     if options.json:
-        notes = (*sources.notes, *comparison.unequal_numbers, *warnings_of(comparison.records))
         print_json(comparison, found, told, notes, options.output)
     else:
-        print_comparison(comparison, told, options.output)
+        print_comparison(comparison, told, notes, options.output)
     return 0
 
 
@@ -251,7 +249,6 @@ def _write(
     measured: "Measured",
 ) -> None:
     """Write the report and the records of what has been measured so far."""
-    from isoloss.measurements.measured_models import warnings_of
     from isoloss.report.comparison_page import PageDetails, comparison_page
     from isoloss.report.page import write_lone_page
     from isoloss.results.record import write_records
@@ -262,7 +259,7 @@ def _write(
         settings.append(("loss", f"on {options.sentences or LOSS_SENTENCES:,} sentences at most"))
     details = PageDetails(
         settings=tuple(settings),
-        notices=(*sources.notes, *warnings_of(comparison.records)),
+        notices=sources.notes,
         command=repeated_command("compare", options),
         complete=len(measured) == sum(map(len, stages)),
     )

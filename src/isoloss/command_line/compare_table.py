@@ -11,7 +11,6 @@ from rich.table import Table
 from isoloss.command_line.terminal import broken, table_console
 from isoloss.measurements.checkpoint_comparison import Comparison
 from isoloss.measurements.compared_checkpoints import Checkpoint
-from isoloss.measurements.measured_models import warnings_of
 from isoloss.measurements.verdicts import ACCURACIES, MAJORITY, PairVerdict
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, as_text
@@ -25,8 +24,10 @@ TITLES = {
 """Of columns; others are called by their quantities' names."""
 
 
-def print_comparison(comparison: Comparison, conclusions: Sequence[str], report: Path) -> None:
-    """A row per checkpoint, the conclusions, and the location of the report."""
+def print_comparison(
+    comparison: Comparison, conclusions: Sequence[str], notes: Sequence[str], report: Path
+) -> None:
+    """A row per checkpoint, the conclusions, notes on the numbers, and the location of the report."""
     table = Table()
     table.add_column("checkpoint", overflow="fold")
     cells = {
@@ -40,7 +41,7 @@ def print_comparison(comparison: Comparison, conclusions: Sequence[str], report:
     if (majority := comparison.majority) is not None:
         table.add_row(MAJORITY, *(f"{majority.value:.4g}" if name in ACCURACIES else "" for name in measured))
     table_console().print(table)
-    for line in [*conclusions, *comparison.unequal_numbers, *warnings_of(comparison.records)]:
+    for line in [*conclusions, *notes]:
         print(broken(line))
     print(f"page: {report}")
 

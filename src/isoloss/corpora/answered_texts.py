@@ -129,8 +129,8 @@ class TaggedCorpus:
 def texts_with_classes(path: Path, numbers: Mapping[str, int]) -> AnsweredCorpus:
     """Rows of a text, or of two, and a `label`, the name or the number of a class of the model.
 
-    Raises BadInput if there are no such columns, and for a row without a label that the model has, or with a
-    list of them.
+    Raises BadInput if there are no such columns, and for a row without a label that the model has, with a
+    list of them, or with a label alone.
     """
     texts, cells = _texts_and_labels(path)
     for row in texts.lines:
@@ -173,18 +173,25 @@ def texts_with_labels(path: Path, numbers: Mapping[str, int]) -> AnsweredCorpus:
 
 
 def _texts_and_labels(path: Path) -> tuple[TextCorpus, list[Any]]:
-    """The texts of a table, or its pairs of texts, and the labels of all rows."""
+    """The texts of a table, or its pairs of texts, and the labels of all rows.
+
+    Raises BadInput for a row with a label alone; a row with neither is a blank line.
+    """
     table = _table(path, f"a column 'text' and one '{LABEL}'")
     named = next((name for name in LABELS if name in table.columns), None)
     if named is None:
         raise BadInput(f"{path} has no column '{LABEL}', but {_listed(table)}; the loss is that of labels")
+    labels = table[named].to_list()
     pair = next((names for names in COLUMNS if len(names) == 2 and set(names) <= set(table.columns)), None)
     if pair is None:
-        numbered = texts_of_table(path)
-        texts = TextCorpus([text for _, text in numbered], [row for row, _ in numbered])
+        numbered = dict(texts_of_table(path))
+        for row, cell in enumerate(labels, start=1):
+            if row not in numbered and is_filled(cell):
+                raise BadInput(f"{path}, row {row}: the text is missing; give one, or drop the row")
+        texts = TextCorpus(list(numbered.values()), list(numbered))
     else:
         texts = _pairs(path, pair, _rows(path, table, pair))
-    return texts, table[named].to_list()
+    return texts, labels
 
 
 def _rows(path: Path, table: pl.DataFrame, names: Sequence[str]) -> Iterable[tuple[object, ...]]:
@@ -209,17 +216,22 @@ def _pairs(path: Path, names: Sequence[str], rows: Iterable[tuple[object, ...]])
 
 
 def texts_with_targets(path: Path) -> AnsweredCorpus:
-    """Rows of a text and of the text that follows from it. Raises BadInput if there are no such columns."""
+    """Rows of a text and of the text that follows from it.
+
+    Raises BadInput if there are no such columns, and for a row with one of the two alone.
+    """
     table = _table(path, "columns 'source' and 'target'")
     named = next((names for names in OF_TARGETS if set(names) <= set(table.columns)), None)
     if named is None:
         raise BadInput(f"{path} has no columns 'source' and 'target', but {_listed(table)}; name two so")
     both = _rows(path, table, named)
-    rows = [
-        (row, str(source), str(target))
-        for row, (source, target) in enumerate(both, start=1)
-        if is_filled(source) and is_filled(target)
-    ]
+    rows = []
+    for row, (source, target) in enumerate(both, start=1):
+        if is_filled(source) != is_filled(target):
+            missing = named[1] if is_filled(source) else named[0]
+            raise BadInput(f"{path}, row {row}: {missing} is missing; give both, or drop the row")
+        if is_filled(source):
+            rows.append((row, str(source), str(target)))
     if not rows:
         raise BadInput(f"{path} has no row with both {named[0]} and {named[1]}; give some")
     lines, sources, targets = zip(*rows, strict=True)

@@ -68,8 +68,9 @@ def read_task(
     each of training and test (half for validation), by the same hash.
 
     Raises BadInput, naming the file and the row, for a missing text or label, or a list in its place, for
-    fewer than two classes, or one in the training examples kept, for labels that are nearly all different,
-    for a class that occurs only in the `test` file, and for a part that is too small.
+    fewer than two classes, or one in the training examples, for labels that are nearly all different,
+    for a class that occurs only in the `test` file, for one that shares a text with every example, and for a
+    part that is too small.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "reviews.jsonl"
@@ -92,6 +93,11 @@ def read_task(
     else:
         tested, more = _distinct(_labelled(test_rows, classes), test)
         kept = sharing_no_text(every, tested)
+        if len(every) and not len(kept):
+            raise BadInput(
+                f"every example of {path} shares a text with {test}, so none is left to learn from; give a "
+                "test of other texts, or leave --task-test out, and a fifth of them is kept for the test"
+            )
         if out := len(every) - len(kept):
             more += (f"{path.name}: {out:,} examples share a text with the test and are left out",)
         notes += more
@@ -266,11 +272,16 @@ def _check(task: TextTask, path: Path, test: Path | None) -> None:
         raise BadInput(
             f"{test} has the label '{task.classes[min(unseen)]}', which no training example of {path} has"
         )
-    if len(trained) < 2 or len(task.test) < 2 or not len(task.validation):
+    if not trained or len(task.test) < 2 or not len(task.validation):
         parts = {"test": task.test, "validation": task.validation, "train": task.train}
         sizes = ", ".join(f"{len(part)} for {name}" for name, part in parts.items())
         raise BadInput(
             f"the examples of {path} divide into {sizes}, which is too few for {len(task.classes)} classes "
             "to be learnt and tested; give more examples: those that share a text, also through others, stay "
             "in one part"
+        )
+    if len(trained) < 2:
+        raise BadInput(
+            f"all {len(task.train)} examples of {path} that are for training, as a hash of the text decides, "
+            f"have the label '{task.classes[min(trained)]}'; give more examples of other classes to be learnt"
         )

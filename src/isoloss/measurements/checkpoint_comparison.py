@@ -140,24 +140,6 @@ class Comparison:
         """All pairs of checkpoints, in the order in which they were given."""
         return list(combinations(self.checkpoints, 2))
 
-    @property
-    def unequal_numbers(self) -> list[str]:
-        """A sentence on each quantity that was measured on more sentences for one model than for another.
-
-        Where a precision is asked for, each is measured until it has that.
-        """
-        told = []
-        for name in self.names:
-            found = {each.name: self.measurement(each, name) for each in self.checkpoints}
-            numbers = {each: one.records[0].n for each, one in found.items() if one is not None}
-            if name not in ACCURACIES and len(set(numbers.values())) > 1:
-                of_models = ", ".join(f"{n:,} for {each}" for each, n in numbers.items())
-                told.append(
-                    f"The {name.replace('_', ' ')} is over {of_models} sentences; two models' difference is "
-                    "over those that both were measured on, so it need not be that of the two numbers."
-                )
-        return told
-
     def verdicts(self, same_loss: float = SAME_LOSS) -> list[PairVerdict]:
         """Every question about every pair with both measured, and each accuracy against the majority's."""
         asked = [*self._about_pairs(), *self._about_majority()]

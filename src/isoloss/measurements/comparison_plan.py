@@ -1,16 +1,14 @@
-"""What `isoloss compare` reads, measures of a checkpoint, and the stages in which it measures all of them."""
+"""What `isoloss compare` measures of a checkpoint, and the stages in which it measures all of them."""
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from transformers import PreTrainedModel
 
 from isoloss.corpora.labelled_texts import TextTask
-from isoloss.corpora.task_file import read_task
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.files import file_digest
@@ -21,27 +19,24 @@ from isoloss.measurements.compared_checkpoints import (
     Stage,
     families,
 )
+from isoloss.measurements.comparison_sources import Sources
 from isoloss.measurements.fine_tuning import fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import text_inputs
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
-from isoloss.measurements.models_on_text import masking, prediction_of, read_texts
+from isoloss.measurements.models_on_text import masking
 from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
-from isoloss.measurements.prediction import MaskedTokens, Prediction
+from isoloss.measurements.prediction import MaskedTokens
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import WARNED_ABOVE, SampledBatches
-from isoloss.measurements.task_heads import Head
 from isoloss.measurements.task_texts import task_features
 from isoloss.measurements.verdicts import FINE_TUNING, LOSS, LOWER, PROBE, TRACE
-from isoloss.models.loading import LanguageObjective
+from isoloss.models.adapters import base_of_adapter
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.estimate import sample_mean
 from isoloss.results.record import Setting
-
-if TYPE_CHECKING:
-    from isoloss.measurements.models_on_text import Texts
 
 WEIGHTS = (".safetensors", ".bin")
 SHORTER = {"pretraining_loss": LOSS, "fisher_trace": TRACE}
@@ -154,7 +149,7 @@ def fine_tuning_of_task(
 
         tokenizer = load_tokenizer(checkpoint.name)
         inputs = fine_tuning_inputs(model, tokenizer, task, settings, longest)
-        found = fine_tune_text_seed(model, tokenizer, task.classes, inputs, settings, seed, report)
+        found = fine_tune_text_seed(model, task.classes, inputs, settings, seed, report)
         right = found.best.double()
         more: dict[str, Setting] = {
             "task": task.name,
@@ -165,24 +160,7 @@ def fine_tuning_of_task(
         record = sample_mean(right).record(quantity, "fraction", seed, checkpoint.name, more)
         return Measurement([record], {"right": right})
 
-    return CheckpointMeasurement(called, key, fine_tuned)
-
-
-@dataclass(frozen=True)
-class Sources:
-    """The text and the task, either of which may be missing, and sentences (`notes`) on what was left out."""
-
-    corpus: "Texts | None"
-    task: TextTask | None
-    settings: tuple[tuple[str, str], ...]
-    notes: tuple[str, ...]
-
-    @property
-    def texts(self) -> Sequence[str]:
-        """All that losses are measured on, or else the task's, on which tokenizers are told apart."""
-        if self.corpus is not None:
-            return self.corpus.read_by_tokenizers
-        return self.task.train.texts if self.task is not None else ()
+    return CheckpointMeasurement(called, key, fine_tuned, revision=2)
 
 
 @dataclass(frozen=True)
@@ -202,54 +180,15 @@ class PlanSettings:
     fine_tune: bool
 
 
-def read_sources(
-    models: Sequence[str],
-    objective: LanguageObjective | None,
-    text: Path | None,
-    dataset: str | None,
-    task: Path | None,
-    test: Path | None,
-    columns: Sequence[str],
-    examples: int | None,
-) -> Sources:
-    """Read what the models are measured on. Raises BadInput if it cannot be read, or is too little.
-
-    Of models with the head of a task, `text` is the table of texts and of what the head is to say.
-    """
-    settings, notes = [], []
-    predictions = {name: prediction_of(name, objective) for name in models}
-    of_first, corpus = predictions[models[0]], None
-    if text is not None or dataset is not None:
-        _refuse_other_heads(predictions)
-        corpus = read_texts(models, of_first, text, dataset)
-    headed = next((name for name in models if isinstance(predictions[name], Head)), None)
-    if task is not None and headed is not None:
-        raise BadInput(
-            f"{headed} has the head of a task ({predictions[headed].name}), and --task trains one; leave "
-            "--task out, and name a table by --text"
-        )
-    if corpus is not None:
-        settings.append(("text", f"{text or dataset}, {len(corpus):,} sentences"))
-    found = None
-    if task is not None:
-        read = read_task(task, test, columns, examples)
-        found, notes = read.task, list(read.notes)
-        settings.append(("task", _task_in_words(task, test, found)))
-    return Sources(corpus, found, tuple(settings), tuple(notes))
-
-
-def _refuse_other_heads(predictions: Mapping[str, Prediction]) -> None:
-    """Raise BadInput if only some of the models have the head of a task, or they have different ones."""
-    heads = {name: each.name if isinstance(each, Head) else "none" for name, each in predictions.items()}
-    if len(set(heads.values())) > 1:
-        listed = ", ".join(f"{name} has {head}" for name, head in heads.items())
-        raise BadInput(f"models with different heads of tasks are not compared: {listed}")
-
-
 def planned_stages(
     settings: PlanSettings, checkpoints: Sequence[Checkpoint], sources: Sources, models: Models
 ) -> list[Stage]:
-    """The measurements of all checkpoints, the quick kinds first, and fine-tuning seed by seed."""
+    """The measurements of all checkpoints, the quick kinds first, and fine-tuning seed by seed.
+
+    Raises BadInput for an adapter that is to be fine-tuned.
+    """
+    if settings.fine_tune:
+        _refuse_adapters(checkpoints)
     stages: list[Stage] = []
     on_text = _on_text(settings, checkpoints, sources, models)
     stages += on_text[:1]
@@ -266,6 +205,15 @@ def planned_stages(
             one = fine_tuning_of_task(task, digest, longest, tuning, seed)
             stages.append([(each, one) for each in checkpoints])
     return stages
+
+
+def _refuse_adapters(checkpoints: Sequence[Checkpoint]) -> None:
+    for checkpoint in checkpoints:
+        if base_of_adapter(checkpoint.name) is not None:
+            raise BadInput(
+                f"{checkpoint.name} is an adapter, and fine-tuning trains a whole model: merge it into its "
+                "base model and name the merged folder, or leave --fine-tune out"
+            )
 
 
 def fine_tuning_settings(examples: int) -> FineTuningSettings:
@@ -309,14 +257,6 @@ def _on_text(
         [(each, measured[each.name][number]) for each in checkpoints]
         for number in range(1 + len(settings.quantities))
     ]
-
-
-def _task_in_words(path: Path, test: Path | None, task: TextTask) -> str:
-    parts = (("training", task.train), ("validation", task.validation), ("test", task.test))
-    sizes = ", ".join(f"{len(part):,} for {name}" for name, part in parts)
-    files = f"{path} and {test}" if test is not None else str(path)
-    form = "texts" if task.train.seconds is None else "pairs of texts"
-    return f"{files}: {form} of {len(task.classes)} classes, {sizes}"
 
 
 def _digest(content: object) -> str:

@@ -31,9 +31,8 @@ from isoloss.measurements.labelled_inputs import (
     SentenceInputs,
     check_fits,
     check_splits,
-    padding_token,
     splits_digest,
-    text_inputs,
+    text_splits,
 )
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.models.hub import quiet
@@ -200,7 +199,7 @@ def fine_tune_text(
     See `classifier_of` for what the head reads, and `fine_tune` for what validation and test texts are used
     for. `model` is not changed.
 
-    Raises BadInput before work starts if `check_splits`, `text_inputs`, `classifier_of` or the settings
+    Raises BadInput before work starts if `check_splits`, `text_splits`, `classifier_of` or the settings
     refuse, and IsolossError if a loss is not finite.
     """
     settings = settings or FineTuningSettings()
@@ -208,7 +207,7 @@ def fine_tune_text(
     found = []
     for done, seed in enumerate(settings.seeds):
         report = part_of(progress, done, len(settings.seeds))
-        found.append(fine_tune_text_seed(model, tokenizer, task.classes, inputs, settings, seed, report))
+        found.append(fine_tune_text_seed(model, task.classes, inputs, settings, seed, report))
         progress(TASK, done + 1, len(settings.seeds))
     best, last = torch.stack([each.best for each in found]), torch.stack([each.last for each in found])
     return FineTuningResult.of(best, last, tuple(each.best_epoch for each in found))
@@ -224,9 +223,7 @@ def fine_tuning_inputs(
     """The task as the model reads it. Raises BadInput if nothing can be learnt from it or measured on it."""
     if settings.every_word:
         raise BadInput("texts have no fixed number of words for a head to read; fine-tune on [CLS]'s vector")
-    splits = InputSplits(
-        *(text_inputs(model, tokenizer, part, longest) for part in (task.train, task.validation, task.test))
-    )
+    splits = text_splits(model, tokenizer, task, longest)
     check_splits(splits, task.classes)
     settings.steps(len(splits.train))
     return splits
@@ -234,7 +231,6 @@ def fine_tuning_inputs(
 
 def fine_tune_text_seed(
     model: PreTrainedModel,
-    tokenizer: Any,
     classes: tuple[str, ...],
     inputs: InputSplits,
     settings: FineTuningSettings,
@@ -243,6 +239,6 @@ def fine_tune_text_seed(
 ) -> FineTuned:
     """One seed of `fine_tune_text`; memory is `fine_tune_seed`'s, beside the model itself."""
     head_seed = derived_seed(seed, "fine-tuning head")
-    classifier = classifier_of(model, classes, head_seed, padding_token(tokenizer))
+    classifier = classifier_of(model, classes, head_seed, inputs.padding)
     with caller_randomness_kept(model.device):
         return fine_tune_seed(classifier, inputs, settings, seed, progress)

@@ -122,7 +122,7 @@ def classifier_of(
     torch.Size([3, 2])
     """
     config = copy.deepcopy(model.config)
-    for name, value in {**_classifying(classes), "pad_token_id": padding, "use_cache": False}.items():
+    for name, value in {**_classifying(classes), "use_cache": False}.items():
         setattr(config, name, value)
     try:
         with quiet(), _head_from(seed):
@@ -132,6 +132,8 @@ def classifier_of(
             f"{type(model).__name__} has no classifier in transformers, so it cannot be fine-tuned; leave "
             "fine-tuning out and keep the linear probe"
         ) from error
+    # Told once it is made: it keeps what is called padding until then from gradients.
+    classifier.config.pad_token_id = classifier.config.get_text_config().pad_token_id = padding
     # A language model lacks the pooler through which some classifiers read [CLS].
     found = classifier.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
     missing = [key for key in found.missing_keys if "pooler." not in key]

@@ -2,7 +2,7 @@
 
 import hashlib
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -10,10 +10,10 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from isoloss.corpora.labelled_texts import LabelledTexts
+from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences, TaskSplits
-from isoloss.models.limits import longest_sentence
+from isoloss.models.limits import longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import naming_the_text
 from isoloss.objectives.pretrained import rectangle
 from isoloss.objectives.tokens import FIRST_WORD, PAD, tokens_of_words
@@ -23,6 +23,9 @@ LONGEST = 128
 
 TEXTS_AT_ONCE = 1000
 """A tokenizer's answers are large beside the numbers kept of them."""
+
+QUOTED = 60
+"""Characters of a text that a message quotes."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,16 @@ class TextInputs:
     def tokens(self) -> int:
         """The number of tokens of the longest example."""
         return self.ids.shape[1]
+
+    @property
+    def ends(self) -> set[int]:
+        """The tokens in which examples end."""
+        return set(self.ids[torch.arange(len(self)), self.lengths - 1].tolist())
+
+    def filled_up_with(self, padding: int) -> "TextInputs":
+        """The same, padded with another token."""
+        present = torch.arange(self.tokens) < self.lengths[:, None]
+        return replace(self, ids=self.ids.where(present, padding))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -77,8 +90,8 @@ def text_inputs(
     """Encode each example as the tokenizer encodes a text or a pair, truncated to `longest` tokens.
 
     If a pair is too long, its longer text is truncated. If the tokenizer puts nothing between the two, as for
-    most causal models, they are separated by a line break. Takes n S 7 bytes. Raises BadInput, naming the
-    example, for a text for which the tokenizer has no tokens, and for a tokenizer that does not say which
+    most causal models, they are separated by a line break. Takes n S 7 bytes. Raises BadInput for a text,
+    quoting its beginning, of which the tokenizer makes no tokens, and for a tokenizer that does not say which
     text a token belongs to (those of the package `tokenizers` do).
     """
     if not getattr(tokenizer, "is_fast", False):
@@ -96,9 +109,9 @@ def text_inputs(
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         some = slice(start, start + TEXTS_AT_ONCE)
         columns = [list(column[some]) for column in (texts.texts, seconds) if column is not None]
-        rows += _encoded(tokenizer, columns, longest, start)
+        rows += _encoded(tokenizer, columns, longest)
     return TextInputs(
-        ids=rectangle([row.ids for row in rows], padding_token(tokenizer))[0].to(torch.int32),
+        ids=rectangle([row.ids for row in rows], padding_token(tokenizer) or 0)[0].to(torch.int32),
         lengths=torch.tensor([len(row.ids) for row in rows], dtype=torch.int64),
         parts=rectangle([row.parts for row in rows], -1)[0].to(torch.int8),
         types=rectangle([row.types for row in rows], 0)[0].to(torch.int8) if typed else None,
@@ -107,10 +120,32 @@ def text_inputs(
     )
 
 
-def padding_token(tokenizer: Any) -> int:
-    """The token id used as padding: without a padding token, the end-of-text token, or else 0."""
+def padding_token(tokenizer: Any) -> int | None:
+    """The padding token's id, or without one the end-of-text token's; None if the tokenizer names neither."""
     named = (tokenizer.pad_token_id, tokenizer.eos_token_id)
-    return next((int(token) for token in named if token is not None), 0)
+    return next((int(token) for token in named if token is not None), None)
+
+
+def text_splits(
+    model: PreTrainedModel, tokenizer: Any, task: TextTask, longest: int = LONGEST
+) -> "InputSplits":
+    """The inputs of all three parts of a task, filled up with one token, by which heads find a text's last.
+
+    It is the tokenizer's `padding_token`, or else the first token that ends no text. Raises BadInput if there
+    is none, and as `text_inputs` does.
+    """
+    texts = (task.train, task.validation, task.test)
+    parts = [text_inputs(model, tokenizer, part, longest) for part in texts]
+    padding = padding_token(tokenizer)
+    if padding is None:
+        ends = {end for part in parts for end in part.ends}
+        padding = next((token for token in range(number_of_tokens(model)) if token not in ends), None)
+    if padding is None:
+        raise BadInput(
+            "the tokenizer names no padding token, and every token ends some text; set its pad_token and "
+            "save it beside the model"
+        )
+    return InputSplits(*(part.filled_up_with(padding) for part in parts), padding=padding)
 
 
 @dataclass(frozen=True)
@@ -121,22 +156,28 @@ class _Row:
     cut: bool
 
 
-def _encoded(tokenizer: Any, columns: list[list[str]], longest: int, first: int) -> list[_Row]:
-    """The encoded examples, numbered from `first`: one column of texts, or two."""
+def _encoded(tokenizer: Any, columns: list[list[str]], longest: int) -> list[_Row]:
+    """The encoded examples: one column of texts, or two."""
 
     def alone(number: int) -> None:
         tokenizer(*(column[number] for column in columns))
 
-    places = [f"example {number}" for number in range(first + 1, first + 1 + len(columns[0]))]
+    places = [" and ".join(map(_quoted, texts)) for texts in zip(*columns, strict=True)]
     with naming_the_text(places, alone, "the model's", "write it in words that the tokenizer knows"):
         encodings = tokenizer(*columns, truncation=True, max_length=longest).encodings
     rows = []
-    for number, encoding in enumerate(encodings, start=first + 1):
+    for place, encoding in zip(places, encodings, strict=True):
         if not encoding.ids:
-            raise BadInput(f"example {number} has no tokens; leave it out")
+            raise BadInput(f"{place}: the model's tokenizer has no tokens for the text; leave it out")
         parts = [-1 if part is None else part for part in encoding.sequence_ids]
         rows.append(_Row(encoding.ids, parts, encoding.type_ids, bool(encoding.overflowing)))
     return rows
+
+
+def _quoted(text: str) -> str:
+    """The beginning of a text, by which it is found in a file whose order hashes have changed."""
+    text = text.strip()
+    return repr(text if len(text) <= QUOTED else f"{text[:QUOTED]} ...")
 
 
 @dataclass(frozen=True)
@@ -179,11 +220,12 @@ LabelledInputs = TextInputs | SentenceInputs
 
 @dataclass(frozen=True)
 class InputSplits:
-    """Train, validation and test examples."""
+    """Train, validation and test examples, padded with the token `padding`."""
 
     train: LabelledInputs
     validation: LabelledInputs
     test: LabelledInputs
+    padding: int = field(default=PAD, kw_only=True)
 
 
 def check_splits(splits: TaskSplits | InputSplits, classes: tuple[str, ...]) -> None:

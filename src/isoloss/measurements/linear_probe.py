@@ -255,12 +255,12 @@ def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> 
     ]
 
 
-def refuse_non_finite(features: Float[Tensor, "n D"], what: str) -> None:
-    """Raise BadInput for a feature that is not finite, naming its row: a sentence, for example."""
+def refuse_non_finite(features: Float[Tensor, "n D"]) -> None:
+    """Raise BadInput for a feature that is not finite, naming its sentence."""
     bad = (~features.isfinite().all(dim=1)).nonzero()
     if len(bad):
         raise BadInput(
-            f"the model's features of {what} {int(bad[0]) + 1} are not finite; its weights have diverged: "
+            f"the model's features of sentence {int(bad[0]) + 1} are not finite; its weights have diverged: "
             "measure an earlier checkpoint"
         )
 

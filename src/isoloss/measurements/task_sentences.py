@@ -147,5 +147,5 @@ def sentence_features(
         features = [word_vectors(model, ids).cpu() for ids in torch.split(sentences.ids, at_once)]
     whole = torch.cat(features)
     whole = whole.to(torch.promote_types(whole.dtype, torch.float32))
-    refuse_non_finite(whole, "sentence")
+    refuse_non_finite(whole)
     return whole

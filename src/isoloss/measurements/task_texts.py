@@ -18,7 +18,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune_text
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import LONGEST, TextInputs, text_inputs
-from isoloss.measurements.linear_probe import LabelledFeatures, refuse_non_finite
+from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
@@ -160,7 +160,11 @@ def features_of_inputs(
             done += len(found[-1])
             progress("features of texts", done, len(inputs))
     features = torch.cat(found)[order.argsort()]
-    refuse_non_finite(features, "example")
+    if bad := int((~features.isfinite().all(1)).sum()):
+        raise BadInput(
+            f"{model.name_or_path or 'the model'} has features that are not finite for {bad:,} of "
+            f"{len(inputs):,} texts; its weights have diverged: measure an earlier checkpoint"
+        )
     return features
 
 

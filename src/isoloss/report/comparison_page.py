@@ -12,6 +12,7 @@ from isoloss.measurements.compared_checkpoints import (
     Checkpoint,
     not_comparable,
 )
+from isoloss.measurements.comparison_notes import notes_on
 from isoloss.measurements.task_texts import DESCRIPTION
 from isoloss.measurements.verdicts import (
     ACCURACIES,
@@ -108,12 +109,6 @@ def comparison_panels(comparison: Comparison) -> list[Panel]:
     return panels
 
 
-_CUT = (
-    (LOSS, "cut", "sentences of the text were truncated to what the model can read"),
-    (LOSS, "too_short", "sentences of the text have nothing to predict and are left out"),
-    (PROBE, "cut", "examples of the test were truncated"),
-)
-"""The quantity and setting of the records that are counted, and what is counted."""
 _HOW_MEASURED = f"What the probe reads: the {DESCRIPTION}."
 
 
@@ -202,19 +197,7 @@ def _parts(comparison: Comparison, checkpoint: Checkpoint) -> dict[str, Record]:
 
 
 def _notices(comparison: Comparison, details: PageDetails) -> tuple[str, ...]:
-    notices = [*details.notices, *comparison.unequal_numbers, *_left_out(comparison)]
+    notices = [*details.notices, *notes_on(comparison)]
     if not details.complete:
         notices.insert(0, "Not everything has been measured yet: the same command goes on from here.")
     return tuple(notices)
-
-
-def _left_out(comparison: Comparison) -> list[str]:
-    """What was truncated or left out for each checkpoint."""
-    notices = []
-    for checkpoint in comparison.checkpoints:
-        for name, setting, what in _CUT:
-            found = comparison.measurement(checkpoint, name)
-            count = 0 if found is None else found.records[0].settings.get(setting)
-            if count:
-                notices.append(f"{checkpoint.name}: {as_text(count)} {what}.")
-    return notices
