@@ -72,7 +72,8 @@ def _report_damaged_files(run: "StoredRun") -> int:
 
 def report_damage(runs: Sequence["StoredRun"]) -> int:
     """Name on stderr what is damaged of the runs, which are shown without it; 1 if anything is, else 0."""
-    from isoloss.stored_runs.stored_run import damaged_names, results_of
+    from isoloss.stored_runs.run_names import damaged_names
+    from isoloss.stored_runs.stored_run import results_of
 
     sentences = [
         *damaged_names(results_of(run.folder) for run in runs),

@@ -1,7 +1,7 @@
 """A run as recorded in its folder, read from small files only: no weights, and no torch to wait for."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,14 +20,11 @@ from isoloss.results.run_folder import (
     read_run_folder,
     run_name,
 )
-from isoloss.results.store import read_sealed
+from isoloss.stored_runs.run_names import damaged_names, names_in
 
 REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 """Revisions of the quantities whose `revision` is above 1, by class name. They are repeated here because
 `isoloss runs` does not import torch, which the classes need; a test compares the two."""
-
-NAMES_FOLDER = "experiments"
-"""Within a folder of results: for each experiment, its names for its runs."""
 
 IDENTIFYING = ("measured_on", "weights", "task", "group", *STRENGTHS)
 """The settings that distinguish the measurements of one quantity at one step."""
@@ -218,39 +215,6 @@ def full_names(run: StoredRun) -> list[str]:
 def measurement_key(record: Record) -> tuple[Any, ...]:
     """What a record measures, whatever the step: the quantity, and its settings in `IDENTIFYING`."""
     return (record.quantity, *(record.settings.get(key) for key in IDENTIFYING))
-
-
-def names_in(output: Path) -> dict[str, dict[str, str]]:
-    """Experiments' names for their runs, by the runs' folders and then by experiment."""
-    found: dict[str, dict[str, str]] = {}
-    for path in _name_files(output):
-        content = _names(path) or {}
-        for run, name in content.get("runs", {}).items():
-            found.setdefault(run, {})[str(content.get("name", path.stem))] = name
-    return found
-
-
-def damaged_names(outputs: Iterable[Path]) -> list[str]:
-    """A sentence for each damaged file of names in these folders of results, with the consequence."""
-    return [
-        f"{path} is damaged: runs are shown without the names that {path.stem} gave them; to reproduce that "
-        f"into {output} writes it anew, and computes nothing that is there"
-        for output in dict.fromkeys(outputs)
-        for path in _name_files(output)
-        if _names(path) is None
-    ]
-
-
-def _name_files(output: Path) -> list[Path]:
-    return sorted((output / NAMES_FOLDER).glob("*.json"))
-
-
-def _names(path: Path) -> Json | None:
-    try:
-        content = read_sealed(path, path.stem)
-    except Damaged:
-        return None
-    return content if isinstance(content.get("runs", {}), dict) else None
 
 
 def _run_folders(folder: Path, unread: list[OSError]) -> Iterator[Path]:
