@@ -143,6 +143,26 @@ def test_what_a_site_hands_on_is_no_run(results: Path) -> None:
         stored_run(copy)
 
 
+def test_links_to_folders_are_followed_and_no_run_is_there_twice(results: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "laptop").symlink_to(results / "laptop")
+    (linked / "run").symlink_to(results / "smoke" / "runs" / "cccc3333")
+    assert [run.folder for run in runs_in(linked)] == [
+        linked / "laptop" / "runs" / "aaaa1111",
+        linked / "laptop" / "runs" / "aabb2222",
+        linked / "run",
+    ]
+    assert find_run("figure-3 small", linked).name == "aaaa1111"
+    assert names(runs_in(linked / "laptop")) == ["aaaa1111", "aabb2222"]
+    before = [run.folder for run in runs_in(results / "laptop")]
+    for number, target in enumerate((results, results / "laptop", results / "laptop" / "runs", "aaaa1111")):
+        for place in (results / "laptop", results / "laptop" / "runs"):
+            (place / f"a-link-{number}").symlink_to(target)
+    # Neither the folders above nor their other runs are in the folder, though links lead there.
+    assert [run.folder for run in runs_in(results / "laptop")] == before
+
+
 @pytest.mark.parametrize("begun", [".lock", "plan.json", "steps"])
 def test_a_run_is_there_as_soon_as_it_has_begun(begun: str, results: Path) -> None:
     folder = results / "laptop" / "runs" / "aaaa1111"

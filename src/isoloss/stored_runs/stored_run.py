@@ -154,7 +154,7 @@ class StoredRun:
 
 
 def runs_in(folder: Path) -> list[StoredRun]:
-    """All runs in the folder and below it, by path.
+    """All runs in the folder and below it, by path; links to folders are followed, and no run is there twice.
 
     Raises BadInput if there is no such folder, or no run in it, and OSError if it cannot be looked for.
     """
@@ -220,13 +220,23 @@ def measurement_key(record: Record) -> tuple[Any, ...]:
 def _run_folders(folder: Path, unread: list[OSError]) -> Iterator[Path]:
     """Runs' folders; folders below one, and those of which a killed process wrote a part, are left out.
 
-    `unread` gets the errors of folders that cannot be read.
+    Links are followed last, so that what is also there without one is found there. One that leads to a folder
+    above itself is not. `unread` gets the errors of folders that cannot be read.
     """
-    for place, folders, _ in os.walk(folder, onerror=unread.append):
-        if _is_run(Path(place)):
-            yield Path(place)
-            folders.clear()
-        folders[:] = [name for name in folders if not is_temporary(name)]
+    seen: set[Path] = set()
+    waiting = [folder]
+    for start in waiting:
+        for place, folders, _ in os.walk(start, onerror=unread.append):
+            here, real = Path(place), Path(place).resolve()
+            if real in seen:
+                folders.clear()
+            elif _is_run(here):
+                yield here
+                folders.clear()
+            seen.add(real)
+            folders[:] = [name for name in folders if not is_temporary(name)]
+            links = (here / name for name in folders if (here / name).is_symlink())
+            waiting += [link for link in links if not real.is_relative_to(link.resolve())]
 
 
 def _is_run(folder: Path) -> bool:
