@@ -122,6 +122,19 @@ def test_a_run_is_found_by_folder_by_prefix_and_by_name(results: Path) -> None:
         stored_run(results)
 
 
+def test_a_run_is_found_by_the_name_that_the_list_shows(results: Path) -> None:
+    """An experiment's, or for a run of none its plan's; of two runs with one name, the experiment tells."""
+    for folder in (results / "laptop" / "runs" / "aaaa1111", results / "smoke" / "runs" / "cccc3333"):
+        write_sealed(folder / "plan.json", {"name": "own", "measured": []}, "plan.json")
+    assert find_run("w64", results).name == "aabb2222"
+    assert find_run("small", results).name == "aaaa1111"
+    assert find_run("own", results).name == "cccc3333"
+    write_names(results / "laptop", "figure-3", {"aabb2222": "width-32-seed-1"})
+    with pytest.raises(BadInput, match="'width-32-seed-1' means 2 runs"):
+        find_run("width-32-seed-1", results)
+    assert find_run("figure-3 width-32-seed-1", results).name == "aabb2222"
+
+
 def test_a_name_that_is_lost_to_damage_is_damage_and_no_misspelling(results: Path) -> None:
     named = results / "laptop" / "experiments" / "figure-1.json"
     named.write_bytes(named.read_bytes()[:-9])

@@ -34,7 +34,7 @@ class CompareRunsOptions:
     """
 
     first: Annotated[Positional[str], tyro.conf.arg(metavar="RUN")]
-    """A run: its folder, a prefix of its folder's name, or its name in an experiment."""
+    """A run: its folder, a prefix of its folder's name, or its name, with or without its experiment."""
     second: Annotated[Positional[str], tyro.conf.arg(metavar="OTHER_RUN")]
     """The other run, specified in the same way."""
     same_loss: bool = False

@@ -27,8 +27,8 @@ class ShowOptions:
     """
 
     run: Annotated[Positional[str], tyro.conf.arg(metavar="RUN")]
-    """The run's folder, a prefix of its folder's name, or its name in an experiment, such as "figure-1
-    width-32-seed-1"."""
+    """The run's folder, a prefix of its folder's name, or its name, such as "width-32-seed-1", or with the
+    experiment "figure-1 width-32-seed-1"."""
     results: Path = Path("results")
     """Folder of results to search for the run."""
     json: bool = False

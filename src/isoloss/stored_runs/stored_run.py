@@ -180,18 +180,19 @@ def stored_run(folder: Path) -> StoredRun:
 
 
 def find_run(wanted: str, results: Path) -> StoredRun:
-    """The requested run: a folder, the start of a folder's name below `results`, or an experiment's name.
+    """The requested run: a folder, the start of a folder's name below `results`, or the run's name.
 
-    The latter consists of the experiment and the run, such as "figure-1 width-32-seed-1". Raises BadInput if
-    no run matches, or several do; IsolossError if none does where names of runs are damaged.
+    The latter may follow its experiment's, such as "figure-1 width-32-seed-1". Raises BadInput if no run
+    matches, or several do; IsolossError if none does where names of runs are damaged.
     """
     if _is_run(Path(wanted)):
         return stored_run(Path(wanted))
     runs = runs_in(results)
     exact = [run for run in runs if run.name == wanted]
-    meant = exact or [run for run in runs if run.name.startswith(wanted) or wanted in full_names(run)]
+    named = {run.folder: [*full_names(run), *short_names(run)] for run in runs}
+    meant = exact or [run for run in runs if run.name.startswith(wanted) or wanted in named[run.folder]]
     if not meant:
-        near = did_you_mean(wanted, [name for run in runs for name in (run.name, *full_names(run))])
+        near = did_you_mean(wanted, [name for run in runs for name in (run.name, *named[run.folder])])
         advice = near or f"; `isoloss runs {results}` lists them"
         damage = "".join(f"; {each}" for each in damaged_names(results_of(run.folder) for run in runs))
         kind = IsolossError if damage else BadInput  # it may be there, under a name that is lost
@@ -210,6 +211,12 @@ def results_of(run: Path) -> Path:
 def full_names(run: StoredRun) -> list[str]:
     """Experiments' names for the run, each with its experiment."""
     return [f"{experiment} {name}" for experiment, name in run.names.items()]
+
+
+def short_names(run: StoredRun) -> list[str]:
+    """Experiments' names for the run; if it is of none, that of its plan."""
+    planned = [str(run.plan["name"])] if "name" in run.plan else []
+    return list(run.names.values()) or planned
 
 
 def measurement_key(record: Record) -> tuple[Any, ...]:
