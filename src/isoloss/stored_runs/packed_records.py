@@ -20,7 +20,9 @@ from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE
 from isoloss.results.record import Record, value_name
 from isoloss.results.run_folder import has_known_types, measurements_at, write_finished
-from isoloss.stored_runs.stored_run import StoredRun, runs_in
+from isoloss.results.store import sealed_text
+from isoloss.stored_runs.copied_run import CopiedRun, copied_runs
+from isoloss.stored_runs.stored_run import runs_in
 
 FORMAT = "1"
 METADATA = "isoloss"
@@ -82,20 +84,20 @@ def pack_records(
     """Write the records of all finished runs of a folder of results into one Parquet file.
 
     Checkpoints, language descriptions, references, and per-sentence values of measurements on more than
-    `most_values` sentences are left out; the latter would be nearly all of the file. Of a run that was
-    copied, one copy is packed. The file records its format and isoloss's version and has a digest of its
-    rows. Raises BadInput if there is no run, IsolossError if the file cannot be written.
+    `most_values` sentences are left out; the latter would be nearly all of the file. Of a run that is in
+    several folders, what was measured in any of them is packed. The file records its format and isoloss's
+    version and has a digest of its rows. Raises BadInput if there is no run, or if two copies of one differ;
+    IsolossError if the file cannot be written.
     """
     every = runs_in(results)
-    finished: dict[str, StoredRun] = {}
-    for run in every:
-        if run.state == "complete" and run.plan and (run.run not in finished or run.name == run.run):
-            finished[run.run] = run
+    finished = [run for run in every if run.state == "complete" and run.plan]
+    copied = copied_runs(finished)
     rows: list[Row] = []
-    for done, run in enumerate(finished.values(), start=1):
+    for done, run in enumerate(copied, start=1):
         rows += _rows(run, most_values)
-        progress("packing runs", done, len(finished))
+        progress("packing runs", done, len(copied))
     packed = {row["run"] for row in rows}
+    whole = {run.folder for run in finished if run.run in packed}
     frame = pl.DataFrame(rows, schema=SCHEMA)
     metadata = {"format": FORMAT, "isoloss": isoloss.__version__, "digest": _digest(frame, progress)}
     content = io.BytesIO()
@@ -104,7 +106,7 @@ def pack_records(
     return Packed(
         len(packed),
         len(rows),
-        tuple(run.name for run in every if run.run not in packed),
+        tuple(run.name for run in every if run.folder not in whole),
         tuple(sentence for run in every for sentence in run.damage),
         sum(row["sentence_values"] is None for row in rows),
     )
@@ -141,9 +143,12 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
     return Unpacked(tuple(made), tuple(there))
 
 
-def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
-    texts = {name: (run.folder / name).read_text("utf-8") for name in (SPECIFICATION_FILE, PLAN_FILE)}
-    language = next((name for name in LANGUAGE_FILES if (run.folder / name).exists()), None)
+def _rows(run: CopiedRun, most_values: int) -> Iterator[Row]:
+    folder = run.first.folder
+    texts = {name: (folder / name).read_text("utf-8") for name in (SPECIFICATION_FILE, PLAN_FILE)}
+    if run.plan != run.first.plan:
+        texts[PLAN_FILE] = sealed_text(run.plan, PLAN_FILE)
+    language = next((name for name in LANGUAGE_FILES if (folder / name).exists()), None)
     checkpoints = [
         {key: value for key, value in checkpoint.content.items() if key != "specification"}
         for checkpoint in run.checkpoints
@@ -152,17 +157,15 @@ def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
         "specification": texts[SPECIFICATION_FILE],
         "plan": texts[PLAN_FILE],
         "language_file": language,
-        "language": (run.folder / language).read_text("utf-8") if language else None,
+        "language": (folder / language).read_text("utf-8") if language else None,
         "checkpoints": json.dumps(checkpoints),
     }
     for checkpoint in run.checkpoints:
-        measurements = run.measurements(checkpoint.step)
-        for name in measurements.names():
-            values = measurements.values(name)
-            for record in measurements.records(name):
+        for name, records, values in run.measurements(checkpoint.step):
+            for record in records:
                 found = values.get(value_name(record))
                 yield {
-                    "run": run.run,
+                    "run": run.first.run,
                     "step": checkpoint.step,
                     "measurement": name,
                     **{name: getattr(record, name) for name in _PLAIN},
