@@ -24,11 +24,11 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.progress import silent
 from isoloss.results.record import Record
 from isoloss.results.run_folder import measurements_at
-from isoloss.results.store import read_sealed, write_sealed
+from isoloss.results.store import json_digest, read_sealed, write_sealed
 from isoloss.stored_runs import packed_records
 from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
 from isoloss.stored_runs.run_comparison import differences_at_steps
-from isoloss.stored_runs.stored_run import stored_run
+from isoloss.stored_runs.stored_run import find_run, full_names, stored_run
 from jobs_in_turn import in_turn
 from norm_experiments import LANGUAGE, experiment, planned
 
@@ -288,6 +288,53 @@ def test_no_record_of_a_run_in_two_folders_is_lost(first: bool, packed: Packed, 
     )
     assert unpacked.plan == own.plan
     assert unpacked.last_records == own.last_records
+
+
+def test_names_of_runs_are_packed_and_added_to_those_that_are_there(packed: Packed, tmp_path: Path) -> None:
+    output, file, log = packed
+    first, second = (measured(seed, log) for seed in (1, 2))
+    unpack_records(file, tmp_path)
+    names = full_names(stored_run(first.folder(tmp_path)))
+    assert names == full_names(stored_run(first.folder(output))) != []
+    assert find_run(names[0], tmp_path).name == first.digest[:16]
+    (there,), (here,) = ((folder / "experiments").iterdir() for folder in (output, tmp_path))
+    ours, theirs = (read_sealed(path, path.stem) for path in (here, there))
+    assert ours["title"] == theirs["title"]
+    # Not the unfinished run's, which is not packed.
+    assert ours["runs"].keys() == {first.digest[:16], second.digest[:16]} < theirs["runs"].keys()
+    write_sealed(here, ours | {"title": "own", "runs": {first.digest[:16]: "own", "a": "b"}}, here.stem)
+    unpack_records(file, tmp_path)
+    added = {second.digest[:16]: ours["runs"][second.digest[:16]]}
+    assert read_sealed(here, here.stem)["runs"] == {first.digest[:16]: "own", "a": "b"} | added
+    assert read_sealed(here, here.stem)["title"] == "own"
+    here.write_text("{")
+    unpack_records(file, tmp_path)
+    assert here.read_text() == "{"
+    told = pack_records(tmp_path, tmp_path / "again.parquet")
+    assert [str(here) in sentence for sentence in told.damage] == [True]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"../../outside": {"title": "", "runs": {}}},
+        {"a\0b": {"title": "", "runs": {}}},
+        {"a": {"title": "", "runs": {"b": 5}}},
+        {"a": {"title": 5}},
+        {"a": {"runs": []}},
+        {"a": 5},
+        [5],
+    ],
+)
+def test_names_that_were_not_packed_are_refused(names: object, packed: Packed, tmp_path: Path) -> None:
+    frame = pl.read_parquet(packed.file)
+    of_rows, bad = packed_records._digest(frame, silent), tmp_path / "bad.parquet"
+    for said in (json_digest([of_rows, names]), of_rows):
+        content = {"format": "1", "digest": said, "experiments": names}
+        frame.write_parquet(bad, metadata={"isoloss": json.dumps(content)})
+        with pytest.raises(BadInput, match=r"bad\.parquet is damaged, or no file of records"):
+            unpack_records(bad, tmp_path / "results" / "below")
+    assert not list(tmp_path.rglob("*.json"))
 
 
 def test_values_that_one_copy_lacks_are_taken_from_the_other(packed: Packed, tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """What experiments call their runs: a file for each experiment, beside the runs."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from isoloss.errors import Damaged
+from isoloss.results.run_folder import Json
 from isoloss.results.store import read_sealed, write_sealed
 
 NAMES_FOLDER = "experiments"
@@ -23,6 +24,13 @@ class RunNames:
         """Write the file into a folder of results. Raises IsolossError if it cannot be written."""
         content = {"name": self.experiment, "title": self.title, "runs": self.runs}
         write_sealed(names_file(self.experiment, output), content, self.experiment)
+
+    def add_to(self, output: Path) -> None:
+        """Write those names that a folder of results lacks; a damaged file is left as it is."""
+        path = names_file(self.experiment, output)
+        known = _read(path) if path.exists() else replace(self, runs={})
+        if known is not None and not self.runs.keys() <= known.runs.keys():
+            replace(known, runs=self.runs | known.runs).write(output)
 
 
 def names_file(experiment: str, output: Path) -> Path:
@@ -65,10 +73,31 @@ def _read(path: Path) -> RunNames | None:
         content = read_sealed(path, path.stem)
     except Damaged:
         return None
-    return names_of(path.stem, content)
+    return _names_of(path.stem, content)
 
 
-def names_of(experiment: str, content: object) -> RunNames | None:
+def names_as_json(runs: Collection[str], outputs: Iterable[Path]) -> Json:
+    """Experiments' titles and their names for these runs, as plain data; the first folder's names count."""
+    found: Json = {}
+    for names in (each for output in outputs for each in intact_names(output)):
+        if chosen := {run: name for run, name in names.runs.items() if run in runs}:
+            known = found.setdefault(names.experiment, {"title": names.title, "runs": {}})
+            known["runs"] = chosen | known["runs"]
+    return found
+
+
+def names_from_json(content: Json) -> list[RunNames]:
+    """What `names_as_json` gave. Raises ValueError for anything else, such as a name that leads elsewhere."""
+    found = []
+    for experiment, each in content.items():
+        names, file = _names_of(experiment, each), f"{experiment}.json"
+        if names is None or Path(file).name != file or "\0" in file:
+            raise ValueError(f"{experiment!r} names no runs")
+        found.append(names)
+    return found
+
+
+def _names_of(experiment: str, content: object) -> RunNames | None:
     """The experiment's names for its runs; None for content of other types."""
     if not isinstance(content, dict):
         return None
