@@ -111,6 +111,24 @@ def differences_at_loss(
     return matched, found
 
 
+def not_compared(
+    first: StoredRun, second: StoredRun, found: Sequence[Difference], loss: float | None
+) -> list[Record]:
+    """The first run's last record of each quantity that both have on one set, and that was not compared.
+
+    They have it at no common step or, with a `loss`, one lacks it on one side of its step there.
+    """
+    compared = {measurement_key(each.record) for each in found}
+    theirs = {measurement_key(each) for each in second.last_records if each.standard_error is not None}
+    return [
+        record
+        for record in first.last_records
+        if record.standard_error is not None
+        and measurement_key(record) in theirs - compared
+        and (loss is None or record.quantity not in _SAME)
+    ]
+
+
 def _is_loss(record: Record) -> bool:
     return record.quantity in QUANTITIES["loss"] and "weights" not in record.settings
 
