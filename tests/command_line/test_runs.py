@@ -55,6 +55,14 @@ def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: Capture)
     assert [line.split()[0] for line in lines] == named
 
 
+def test_a_number_of_an_earlier_step_than_the_last_is_shown_with_it(tmp_path: Path, capsys: Capture) -> None:
+    write_run(tmp_path, "aaaa1111", loss=LOSS, trace={10: [5.0, 6.0]})
+    write_run(tmp_path, "bbbb2222", loss=LOSS, trace={10: [6.0, 7.0], 40: [3.0, 4.0]})
+    _, first, second, _ = output_of(answer(capsys, "runs", tmp_path)).splitlines()
+    assert "1.20 ± 0.12  5.50 ± 0.50 at 10" in first
+    assert " at " not in second
+
+
 @pytest.mark.parametrize("width", [60, 80, 120, 240])
 def test_lines_of_runs_fit_the_terminal(
     width: int, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,8 @@ _SETTINGS_LAST = ("rule", "objective", "architecture", "also in")
 class RunsOptions:
     """List the runs in a folder of results, with their settings, progress and latest numbers.
 
+    A number that was last measured at an earlier step than the run's last is shown with that step.
+
     Example: isoloss runs results/laptop --where 'width>=48' --where rule=AdamW --sort loss
     """
 
@@ -41,7 +43,8 @@ class RunsOptions:
     ] = ()
     """Only runs that satisfy this condition: a key, one of = != < <= > >=, and a value. Keys are settings
     (width, seed, learning_rate, ...), state, experiment, name, step, loss, kl, trace, accuracy, and the
-    names of other quantities. If the option is repeated, all conditions must hold."""
+    names of other quantities, each with its number at the last step at which it was measured. If the option
+    is repeated, all conditions must hold."""
     sort: Annotated[str | None, tyro.conf.arg(metavar="KEY", help_behavior_hint="")] = None
     """Key to sort by; experiment and name by default."""
     descending: bool = False
@@ -116,8 +119,10 @@ def _row(run: "StoredRun") -> Row:
     for short in ("loss", "trace", "accuracy"):
         for record in records_of(short, run.last_records):
             column = f"{short} {record.settings['task']}" if "task" in record.settings else short
+            step = record.settings.get("step")
+            earlier = f" at {step:,}" if isinstance(step, int) and step != run.step else ""
             # Of several, e.g. of the same model enlarged, the first is the plainest.
-            row.setdefault(column, as_text(record.value, record.standard_error))
+            row.setdefault(column, as_text(record.value, record.standard_error) + earlier)
     row |= {
         "rule": one("update_rule"),
         "objective": one("objective"),
