@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,7 +72,7 @@ def runs(options: RunsOptions) -> int:
     if options.json:
         print(json.dumps({"runs": [run_as_json(run) for run in chosen]}, ensure_ascii=False))
         return code
-    rows = [_row(run) for run in chosen]
+    rows = _told_apart(chosen, [_row(run) for run in chosen])
     alike = [name for name in _OFTEN_ALIKE if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     groups = _groups(chosen, rows, by_experiment=options.sort is None)
     found = dict.fromkeys(name for each in groups.values() for row in each for name in row)
@@ -96,6 +97,36 @@ def _groups(runs: Sequence["StoredRun"], rows: Sequence[Row], *, by_experiment: 
         also = {"also in": ", ".join(filter(None, others))} if any(others) else {}
         found.setdefault(experiment, []).append({"name": name, **row, **also})
     return found
+
+
+def _told_apart(runs: Sequence["StoredRun"], rows: Sequence[Row]) -> list[Row]:
+    """The rows; those of copies of a run have what tells their folders apart."""
+    copies: dict[str, list[Path]] = {}
+    for run in runs:
+        copies.setdefault(run.run[:SHORTEST_NAME], []).append(run.folder)
+    if len(copies) == len(rows):
+        return list(rows)
+    of_each = [copies[run.run[:SHORTEST_NAME]] for run in runs]
+    return [
+        {"folder": _apart(run.folder, folders) if len(folders) > 1 else "", **row}
+        for run, row, folders in zip(runs, rows, of_each, strict=True)
+    ]
+
+
+def _apart(folder: Path, others: Sequence[Path]) -> str:
+    """The folder's path without the parts that it begins and ends with as all the others do.
+
+    >>> _apart(Path("results/b/runs/1"), [Path("results/runs/1"), Path("results/b/runs/1")])
+    'b'
+    """
+    begin = _alike([each.parts for each in others])
+    end = _alike([each.parts[begin:][::-1] for each in others])
+    return "/".join(folder.parts[begin : len(folder.parts) - end]) or "."
+
+
+def _alike(several: Sequence[Sequence[str]]) -> int:
+    """How many of their first parts are the same."""
+    return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*several, strict=False)))
 
 
 def _row(run: "StoredRun") -> Row:
