@@ -167,6 +167,11 @@ def test_links_to_folders_are_followed_and_no_run_is_there_twice(results: Path, 
         linked / "run",
     ]
     assert find_run("figure-3 small", linked).name == "aaaa1111"
+    # A run kept on another disk, with a link in its place, has the names beside that.
+    (tmp_path / "disk").mkdir()
+    (results / "laptop" / "runs" / "aaaa1111").rename(tmp_path / "disk" / "aaaa1111")
+    (results / "laptop" / "runs" / "aaaa1111").symlink_to(tmp_path / "disk" / "aaaa1111")
+    assert find_run("figure-3 small", linked).name == "aaaa1111"
     assert names(runs_in(linked / "laptop")) == ["aaaa1111", "aabb2222"]
     before = [run.folder for run in runs_in(results / "laptop")]
     for number, target in enumerate((results, results / "laptop", results / "laptop" / "runs", "aaaa1111")):

@@ -20,7 +20,7 @@ from isoloss.results.run_folder import (
     read_run_folder,
     run_name,
 )
-from isoloss.stored_runs.run_names import damaged_names, names_in
+from isoloss.stored_runs.run_names import NAMES_FOLDER, damaged_names, names_in
 
 REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 """Revisions of the quantities whose `revision` is above 1, by class name. They are repeated here because
@@ -204,8 +204,9 @@ def find_run(wanted: str, results: Path) -> StoredRun:
 
 
 def results_of(run: Path) -> Path:
-    """The folder of results that a run's folder is in."""
-    return run.resolve().parent.parent
+    """The folder of results that a run's folder is in; of a link, where experiments' names are beside it."""
+    here = run.absolute().parent.parent
+    return here if (here / NAMES_FOLDER).is_dir() else run.resolve().parent.parent
 
 
 def full_names(run: StoredRun) -> list[str]:
