@@ -165,6 +165,31 @@ def test_compare_at_one_loss(results: Path, capsys: Capture) -> None:
     assert "nothing is measured for both" in capsys.readouterr().out  # except the loss itself
 
 
+def test_what_is_not_known_at_the_loss_is_named(tmp_path: Path, capsys: Capture) -> None:
+    """The first run's loss falls to 1.2 after step 10, the last at which its trace is measured."""
+    probe, traces = "linear_probe_accuracy", {10: [5.0, 6.0], 40: [7.0, 8.0]}
+    for name, steps in (("aaaa1111", (10,)), ("aabb2222", (10, 40))):
+        folder = write_run(tmp_path, name, loss=LOSS, trace={step: traces[step] for step in steps})
+        for step in (10, 40):
+            write_measurement(folder, step, probe, "on-task", np.array([0.5, 0.75]), True, "root")
+    asked = ["compare-runs", "aaaa", "aabb", "--results", tmp_path]
+    said = "not compared: fisher trace; not measured for both runs on both sides of this loss"
+    for more in ([], ["--all"]):
+        shown = output_of(answer(capsys, *asked, "--same-loss", *more))
+        assert "accuracy" in shown
+        assert said in shown.splitlines()
+        assert "not compared" not in output_of(answer(capsys, *asked, *more))
+    found = json_of(answer(capsys, *asked, "--same-loss", "--json"))
+    assert [each["quantity"] for each in found["differences"]] == [probe]
+    assert [each["quantity"] for each in found["not_compared"]] == ["fisher_trace"]
+    assert json_of(answer(capsys, *asked, "--json"))["not_compared"] == []
+    write_run(tmp_path, "bbbb3333", loss=LOSS, trace={40: [7.0, 8.0]})
+    at_steps = "not compared: fisher trace; not measured for both runs at one step"
+    for more, told in ((["--same-loss"], said), ([], at_steps)):
+        shown = output_of(answer(capsys, "compare-runs", "aaaa", "bbbb", "--results", tmp_path, *more))
+        assert told in shown.splitlines()
+
+
 def test_runs_of_different_languages_are_compared_in_their_settings(results: Path, capsys: Capture) -> None:
     assert run(["compare-runs", "aaaa", "cccc", "--results", str(results)]) == 0
     assert "the runs are of different languages" in capsys.readouterr().out

@@ -55,6 +55,36 @@ def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: Capture)
     assert [line.split()[0] for line in lines] == named
 
 
+def test_a_number_of_an_earlier_step_than_the_last_is_shown_with_it(tmp_path: Path, capsys: Capture) -> None:
+    write_run(tmp_path, "aaaa1111", loss=LOSS, trace={10: [5.0, 6.0]})
+    write_run(tmp_path, "bbbb2222", loss=LOSS, trace={10: [6.0, 7.0], 40: [3.0, 4.0]})
+    _, first, second, _ = output_of(answer(capsys, "runs", tmp_path)).splitlines()
+    assert "1.20 ± 0.12  5.50 ± 0.50 at 10" in first
+    assert " at " not in second
+
+
+@pytest.mark.parametrize(
+    ("copies", "shown"),
+    [(("a", "b"), ("a", "b")), ((".", "x/b"), (".", "x/b")), (("x/a/1", "x/b/1"), ("a", "b"))],
+)
+def test_copies_of_a_run_are_shown_with_their_folders(
+    copies: tuple[str, str], shown: tuple[str, str], tmp_path: Path, capsys: Capture
+) -> None:
+    for place in copies:
+        write_run(tmp_path / place, "aaaa1111", loss=LOSS)
+        write_names(tmp_path / place, "figure-1", {"aaaa1111": "width-32"})
+    write_run(tmp_path / "z", "bbbb2222")
+    titles, *lines, _ = output_of(answer(capsys, "runs", tmp_path, "--wide")).splitlines()
+    place = titles.index("folder")
+    rows = [line for line in lines if "aaaa1111" in line]
+    assert tuple(row[place:].split()[0] for row in rows) == shown
+    (other,) = (line for line in lines if "bbbb2222" in line)
+    assert other[place : place + len("folder")].strip() == ""
+    narrow = output_of(answer(capsys, "runs", tmp_path)).splitlines()
+    assert "folder" in narrow[0]
+    assert "folder" not in output_of(answer(capsys, "runs", tmp_path / copies[1]))
+
+
 @pytest.mark.parametrize("width", [60, 80, 120, 240])
 def test_lines_of_runs_fit_the_terminal(
     width: int, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch

@@ -55,6 +55,20 @@ def test_a_loss_just_above_the_last_is_reached_by_the_last_step() -> None:
     assert interpolated_to_loss([lower, above], threshold=0.01).points[0].step == 109
 
 
+def test_the_run_whose_loss_is_the_target_has_no_error_in_its_step() -> None:
+    """The others have its error beside their own: theirs is the step at which the two losses are the same."""
+    runs = [curve("first", (3.0, 2.0, 1.5), 0.03), curve("lower", (3.0, 2.0, 1.0), 0.04)]
+    for order in (runs, runs[::-1]):
+        first, lower = sorted(interpolated_to_loss(order, threshold=0.1).points, key=lambda point: point.run)
+        assert (first.step, first.log_step_error) == (400, 0.0)
+        assert (first.loss.value, first.loss.standard_error) == (1.5, 0.03)
+        assert lower.log_step_error == pytest.approx(0.05 * math.log(2))
+    known = interpolated_to_loss(runs, threshold=0.1, loss=1.5).points
+    assert [point.log_step_error for point in known] == pytest.approx(
+        [0.03 * math.log(2) / 0.5, 0.04 * math.log(2)]
+    )
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_errors_cover_simulated_measurements(shared: bool) -> None:
     """Log-step error and another quantity's error at the match, for independent and for common noise."""

@@ -171,6 +171,40 @@ def test_at_one_loss_errors_are_of_the_same_sentences(
     assert error == pytest.approx(math.hypot(*parts), rel=1e-3)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_run_whose_lowest_loss_it_is_has_its_own_numbers_there(kept: bool, tmp_path: Path) -> None:
+    drawn = draw(np.random.default_rng(0))
+    runs = [stored_run(write_run(tmp_path, name, kept=kept, **drawn[name])) for name in ("first", "second")]
+    matched, (trace,) = differences_at_loss(*runs, None)
+    (place,) = (place for place, point in enumerate(matched.points) if point.step == 40)
+    shown, values = (trace.first, trace.second)[place], list(drawn.values())[place]["trace"][40]
+    assert shown.value == pytest.approx(values.mean())
+    assert shown.standard_error == pytest.approx(standard_error(values))
+
+
+def test_at_the_same_loss_the_error_of_the_step_is_that_of_kl(tmp_path: Path) -> None:
+    """The entropy is the same for both: without values per sentence too, it is no part of the difference."""
+    drawn, errors = draw(np.random.default_rng(0)), []
+    for place in (tmp_path / "loss", tmp_path / "kl"):
+        runs = []
+        for name, of_run in drawn.items():
+            folder = write_run(place, name, kept=False, trace=of_run["trace"])
+            for step in STEPS:
+                settings = {"step": step, "measured_on": "on-loss"}
+                found = [Record("masked_loss_sentence_averaged", of_run["loss"][step].mean(), "nats", 0.5, N)]
+                if place.name == "kl":
+                    found.append(Record("masked_kl_sentence_averaged", 0.1, "nats", 0.003, N))
+                records = [replace(record, settings=dict(settings)) for record in found]
+                measurements_at(folder, name, step).write("on-loss", records)
+            runs.append(stored_run(folder))
+        errors.append(
+            [differences_at_loss(*runs, loss)[1][0].difference.standard_error for loss in (None, 1.6)]
+        )
+    assert errors[0][0] > 0.5
+    assert errors[1][0] < 0.1
+    assert errors[0][1] == errors[1][1]  # a given loss is known as well as it was measured
+
+
 def test_what_is_measured_on_the_sentences_of_the_loss_moves_with_them(tmp_path: Path) -> None:
     """Against the jackknife over the sentences, each of which is left out of loss and trace."""
     drawn, runs = draw(np.random.default_rng(3)), []

@@ -122,6 +122,19 @@ def test_a_run_is_found_by_folder_by_prefix_and_by_name(results: Path) -> None:
         stored_run(results)
 
 
+def test_a_run_is_found_by_the_name_that_the_list_shows(results: Path) -> None:
+    """An experiment's, or for a run of none its plan's; of two runs with one name, the experiment tells."""
+    for folder in (results / "laptop" / "runs" / "aaaa1111", results / "smoke" / "runs" / "cccc3333"):
+        write_sealed(folder / "plan.json", {"name": "own", "measured": []}, "plan.json")
+    assert find_run("w64", results).name == "aabb2222"
+    assert find_run("small", results).name == "aaaa1111"
+    assert find_run("own", results).name == "cccc3333"
+    write_names(results / "laptop", "figure-3", {"aabb2222": "width-32-seed-1"})
+    with pytest.raises(BadInput, match="'width-32-seed-1' means 2 runs"):
+        find_run("width-32-seed-1", results)
+    assert find_run("figure-3 width-32-seed-1", results).name == "aabb2222"
+
+
 def test_a_name_that_is_lost_to_damage_is_damage_and_no_misspelling(results: Path) -> None:
     named = results / "laptop" / "experiments" / "figure-1.json"
     named.write_bytes(named.read_bytes()[:-9])
@@ -141,6 +154,31 @@ def test_what_a_site_hands_on_is_no_run(results: Path) -> None:
     assert find_run("aaaa", results).folder == results / "laptop" / "runs" / "aaaa1111"
     with pytest.raises(BadInput, match="is no run"):
         stored_run(copy)
+
+
+def test_links_to_folders_are_followed_and_no_run_is_there_twice(results: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "laptop").symlink_to(results / "laptop")
+    (linked / "run").symlink_to(results / "smoke" / "runs" / "cccc3333")
+    assert [run.folder for run in runs_in(linked)] == [
+        linked / "laptop" / "runs" / "aaaa1111",
+        linked / "laptop" / "runs" / "aabb2222",
+        linked / "run",
+    ]
+    assert find_run("figure-3 small", linked).name == "aaaa1111"
+    # A run kept on another disk, with a link in its place, has the names beside that.
+    (tmp_path / "disk").mkdir()
+    (results / "laptop" / "runs" / "aaaa1111").rename(tmp_path / "disk" / "aaaa1111")
+    (results / "laptop" / "runs" / "aaaa1111").symlink_to(tmp_path / "disk" / "aaaa1111")
+    assert find_run("figure-3 small", linked).name == "aaaa1111"
+    assert names(runs_in(linked / "laptop")) == ["aaaa1111", "aabb2222"]
+    before = [run.folder for run in runs_in(results / "laptop")]
+    for number, target in enumerate((results, results / "laptop", results / "laptop" / "runs", "aaaa1111")):
+        for place in (results / "laptop", results / "laptop" / "runs"):
+            (place / f"a-link-{number}").symlink_to(target)
+    # Neither the folders above nor their other runs are in the folder, though links lead there.
+    assert [run.folder for run in runs_in(results / "laptop")] == before
 
 
 @pytest.mark.parametrize("begun", [".lock", "plan.json", "steps"])

@@ -17,6 +17,7 @@ from isoloss.command_line.terminal import heavy_imports, in_lines, starting, tab
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
+    from isoloss.results.record import Record
     from isoloss.stored_runs.run_comparison import Difference
     from isoloss.stored_runs.stored_run import StoredRun
 
@@ -34,7 +35,7 @@ class CompareRunsOptions:
     """
 
     first: Annotated[Positional[str], tyro.conf.arg(metavar="RUN")]
-    """A run: its folder, a prefix of its folder's name, or its name in an experiment."""
+    """A run: its folder, a prefix of its folder's name, or its name, with or without its experiment."""
     second: Annotated[Positional[str], tyro.conf.arg(metavar="OTHER_RUN")]
     """The other run, specified in the same way."""
     same_loss: bool = False
@@ -66,6 +67,7 @@ def compare_runs(options: CompareRunsOptions) -> int:
             differences_at_loss,
             differences_at_steps,
             different_settings,
+            not_compared,
         )
 
     code = report_damage(runs)
@@ -82,10 +84,15 @@ def compare_runs(options: CompareRunsOptions) -> int:
         loss = matched.points[0].loss.value
     else:
         found = differences_at_steps(*runs)
+    lacking = not_compared(*runs, found, loss)
     if options.json:
-        print(json.dumps(_as_json(runs, changed, found, loss), ensure_ascii=False))
+        print(json.dumps(_as_json(runs, changed, found, lacking, loss), ensure_ascii=False))
         return code
     _print(runs, changed, found, loss, every=options.all)
+    wholes = (each for each in lacking if "group" not in each.settings)
+    if names := ", ".join(dict.fromkeys(map(quantity_in_words, wholes))):
+        where = "at one step" if loss is None else "on both sides of this loss"
+        print(in_lines(f"not compared: {names}; not measured for both runs {where}"))
     if not one_language:
         print(f"{_OTHER_LANGUAGES}: only their settings are compared.")
     return code
@@ -210,9 +217,14 @@ def _as_json(
     runs: "tuple[StoredRun, StoredRun]",
     changed: list[tuple[str, Any, Any]],
     found: list["Difference"],
+    lacking: list["Record"],
     loss: float | None,
 ) -> dict[str, Any]:
     from isoloss.stored_runs.stored_run import IDENTIFYING
+
+    def of(record: "Record") -> dict[str, Any]:
+        identifying = {key: record.settings.get(key) for key in IDENTIFYING}
+        return {"quantity": record.quantity, "unit": record.unit, **identifying}
 
     return {
         "runs": [{"run": run.name, "folder": str(run.folder), "names": run.names} for run in runs],
@@ -220,9 +232,7 @@ def _as_json(
         "loss": loss,
         "differences": [
             {
-                "quantity": each.record.quantity,
-                "unit": each.record.unit,
-                **{key: each.record.settings.get(key) for key in IDENTIFYING},
+                **of(each.record),
                 "steps": list(each.steps),
                 "first": asdict(each.first),
                 "second": asdict(each.second),
@@ -231,4 +241,5 @@ def _as_json(
             }
             for each in sorted(found, key=lambda each: each.steps)
         ],
+        "not_compared": [of(record) for record in lacking],
     }

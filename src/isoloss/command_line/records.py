@@ -82,7 +82,7 @@ def _pack(options: PackOptions) -> int:
         some = ", ".join(name[:8] for name in packed.left_out[:5])
         print(f"left out: {len(packed.left_out):,} runs with incomplete records ({some})")
     for damage in packed.damage:
-        print(f"{damage}; its run is left out", file=sys.stderr)
+        print(damage, file=sys.stderr)
     return 1 if packed.damage else 0
 
 

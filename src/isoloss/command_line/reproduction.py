@@ -32,7 +32,7 @@ from isoloss.files import only_process_in
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress
 from isoloss.report.site import Site, write_whole_site
-from isoloss.stored_runs.stored_run import damaged_names
+from isoloss.stored_runs.run_names import damaged_names
 
 
 @dataclass(frozen=True)

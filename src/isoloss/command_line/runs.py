@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,8 @@ _SETTINGS_LAST = ("rule", "objective", "architecture", "also in")
 class RunsOptions:
     """List the runs in a folder of results, with their settings, progress and latest numbers.
 
+    A number that was last measured at an earlier step than the run's last is shown with that step.
+
     Example: isoloss runs results/laptop --where 'width>=48' --where rule=AdamW --sort loss
     """
 
@@ -41,7 +44,8 @@ class RunsOptions:
     ] = ()
     """Only runs that satisfy this condition: a key, one of = != < <= > >=, and a value. Keys are settings
     (width, seed, learning_rate, ...), state, experiment, name, step, loss, kl, trace, accuracy, and the
-    names of other quantities. If the option is repeated, all conditions must hold."""
+    names of other quantities, each with its number at the last step at which it was measured. If the option
+    is repeated, all conditions must hold."""
     sort: Annotated[str | None, tyro.conf.arg(metavar="KEY", help_behavior_hint="")] = None
     """Key to sort by; experiment and name by default."""
     descending: bool = False
@@ -68,7 +72,7 @@ def runs(options: RunsOptions) -> int:
     if options.json:
         print(json.dumps({"runs": [run_as_json(run) for run in chosen]}, ensure_ascii=False))
         return code
-    rows = [_row(run) for run in chosen]
+    rows = _told_apart(chosen, [_row(run) for run in chosen])
     alike = [name for name in _OFTEN_ALIKE if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     groups = _groups(chosen, rows, by_experiment=options.sort is None)
     found = dict.fromkeys(name for each in groups.values() for row in each for name in row)
@@ -95,6 +99,36 @@ def _groups(runs: Sequence["StoredRun"], rows: Sequence[Row], *, by_experiment: 
     return found
 
 
+def _told_apart(runs: Sequence["StoredRun"], rows: Sequence[Row]) -> list[Row]:
+    """The rows; those of copies of a run have what tells their folders apart."""
+    copies: dict[str, list[Path]] = {}
+    for run in runs:
+        copies.setdefault(run.run[:SHORTEST_NAME], []).append(run.folder)
+    if len(copies) == len(rows):
+        return list(rows)
+    of_each = [copies[run.run[:SHORTEST_NAME]] for run in runs]
+    return [
+        {"folder": _apart(run.folder, folders) if len(folders) > 1 else "", **row}
+        for run, row, folders in zip(runs, rows, of_each, strict=True)
+    ]
+
+
+def _apart(folder: Path, others: Sequence[Path]) -> str:
+    """The folder's path without the parts that it begins and ends with as all the others do.
+
+    >>> _apart(Path("results/b/runs/1"), [Path("results/runs/1"), Path("results/b/runs/1")])
+    'b'
+    """
+    begin = _alike([each.parts for each in others])
+    end = _alike([each.parts[begin:][::-1] for each in others])
+    return "/".join(folder.parts[begin : len(folder.parts) - end]) or "."
+
+
+def _alike(several: Sequence[Sequence[str]]) -> int:
+    """How many of their first parts are the same."""
+    return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*several, strict=False)))
+
+
 def _row(run: "StoredRun") -> Row:
     """The run's cells by their columns' names, but for its own."""
     from isoloss.results.record import as_text
@@ -116,8 +150,10 @@ def _row(run: "StoredRun") -> Row:
     for short in ("loss", "trace", "accuracy"):
         for record in records_of(short, run.last_records):
             column = f"{short} {record.settings['task']}" if "task" in record.settings else short
+            step = record.settings.get("step")
+            earlier = f" at {step:,}" if isinstance(step, int) and step != run.step else ""
             # Of several, e.g. of the same model enlarged, the first is the plainest.
-            row.setdefault(column, as_text(record.value, record.standard_error))
+            row.setdefault(column, as_text(record.value, record.standard_error) + earlier)
     row |= {
         "rule": one("update_rule"),
         "objective": one("objective"),

@@ -27,8 +27,8 @@ class ShowOptions:
     """
 
     run: Annotated[Positional[str], tyro.conf.arg(metavar="RUN")]
-    """The run's folder, a prefix of its folder's name, or its name in an experiment, such as "figure-1
-    width-32-seed-1"."""
+    """The run's folder, a prefix of its folder's name, or its name, such as "width-32-seed-1", or with the
+    experiment "figure-1 width-32-seed-1"."""
     results: Path = Path("results")
     """Folder of results to search for the run."""
     json: bool = False
@@ -72,7 +72,8 @@ def _report_damaged_files(run: "StoredRun") -> int:
 
 def report_damage(runs: Sequence["StoredRun"]) -> int:
     """Name on stderr what is damaged of the runs, which are shown without it; 1 if anything is, else 0."""
-    from isoloss.stored_runs.stored_run import damaged_names, results_of
+    from isoloss.stored_runs.run_names import damaged_names
+    from isoloss.stored_runs.stored_run import results_of
 
     sentences = [
         *damaged_names(results_of(run.folder) for run in runs),

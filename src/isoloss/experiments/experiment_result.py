@@ -21,8 +21,8 @@ from isoloss.files import alone_in, remove_unfinished
 from isoloss.progress import Progress, part_of, silent
 from isoloss.results.record import Setting
 from isoloss.results.run_folder import DRAWN_FOLDER, REFERENCES_FOLDER
-from isoloss.results.store import write_sealed
-from isoloss.stored_runs.stored_run import NAMES_FOLDER, stored_run
+from isoloss.stored_runs.run_names import RunNames, names_file
+from isoloss.stored_runs.stored_run import stored_run
 
 Row = dict[str, Setting]
 Executor = Callable[[Sequence[Job], Progress], Outcome]
@@ -178,21 +178,13 @@ def keep_names(experiments: Sequence[Experiment], output: Path) -> None:
     be written.
     """
     for experiment in experiments:
-        content = {
-            "name": experiment.name,
-            "title": experiment.title,
-            "runs": {run.folder(output).name: run.name for run in reversed(experiment.runs)},
-        }
-        write_sealed(_path(experiment.name, output), content, experiment.name)
+        runs = {run.folder(output).name: run.name for run in reversed(experiment.runs)}
+        RunNames(experiment.name, experiment.title, runs).write(output)
 
 
 def was_planned(experiment: str, output: Path) -> bool:
     """Whether the experiment's run names are stored in `output`, i.e. it has been requested there."""
-    return _path(experiment, output).exists()
-
-
-def _path(experiment: str, output: Path) -> Path:
-    return output / NAMES_FOLDER / f"{experiment}.json"
+    return names_file(experiment, output).exists()
 
 
 def experiment_table(experiment: Experiment, output: Path) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from isoloss.errors import BadInput
@@ -66,7 +66,8 @@ class MatchedCheckpoint:
     """Where a run has the matched loss: a checkpoint, or a step between two.
 
     `log_step_error` is the standard error of the step's logarithm: that of the loss, also at a checkpoint,
-    divided by the slope before it; 0 at the first, before which none is known. Pass it to `StepCurve.at`,
+    divided by the slope before it; 0 at the first, before which none is known, and for the run whose own
+    loss the matched one is by definition. Pass it to `StepCurve.at`,
     with the step, for the run's other measurements there.
     """
 
@@ -101,8 +102,10 @@ def interpolated_to_loss(
 ) -> MatchedLosses:
     """Where each run first falls to `loss` nats, interpolated linearly in the logarithm of the step.
 
-    `loss` defaults to the lowest that every run reaches. The error of the step's logarithm is the loss's
-    error divided by the slope. Raises BadInput when the runs' losses do not overlap, or not at `loss`.
+    `loss` defaults to the lowest that every run reaches, which is that of one run. The error of the step's
+    logarithm is the loss's error divided by the slope; where that run's loss is the target, its own step has
+    none, and the others' have the errors of both losses, as if independent. Raises BadInput when the runs'
+    losses do not overlap, or not at `loss`.
 
     >>> def curve(run, *values):
     ...     return StepCurve(run, (100, 200, 400), tuple(Estimate(v, 0.001, 50) for v in values))
@@ -114,7 +117,8 @@ def interpolated_to_loss(
         raise BadInput(f"losses are matched between at least 2 runs, not {len(losses)}")
     if not threshold > 0:
         raise BadInput(f"the threshold of a common loss must be above 0 nats, not {threshold}")
-    lowest = max(min(loss.value for loss in curve.estimates) for curve in losses)
+    reached = [min(loss.value for loss in curve.estimates) for curve in losses]
+    lowest = max(reached)
     highest = min(curve.estimates[0].value for curve in losses)
     if lowest > highest:
         raise BadInput(
@@ -127,11 +131,16 @@ def interpolated_to_loss(
             f"not every run falls to a loss of {wanted:g} nats from above, only to those from {lowest:g} to "
             f"{highest:g}: {_ranges(losses)}"
         )
-    return MatchedLosses(tuple(_first_fall(curve, wanted) for curve in losses), threshold)
+    if loss is not None:
+        return MatchedLosses(tuple(_first_fall(curve, loss) for curve in losses), threshold)
+    place = reached.index(lowest)
+    own = replace(_first_fall(losses[place], lowest), log_step_error=0.0)
+    points = [_first_fall(curve, lowest, own.loss.standard_error) for curve in losses]
+    return MatchedLosses((*points[:place], own, *points[place + 1 :]), threshold)
 
 
-def _first_fall(curve: StepCurve, loss: float) -> MatchedCheckpoint:
-    """The first step at which the curve, which starts at or above `loss`, reaches it."""
+def _first_fall(curve: StepCurve, loss: float, error: float = 0.0) -> MatchedCheckpoint:
+    """The first step at which the curve, which starts at or above `loss`, with that error, reaches it."""
     places = list(zip(curve.steps, (estimate.value for estimate in curve.estimates), strict=True))
     if places[0][1] == loss:
         return MatchedCheckpoint(curve.run, places[0][0], curve.estimates[0])
@@ -144,7 +153,7 @@ def _first_fall(curve: StepCurve, loss: float) -> MatchedCheckpoint:
         curve.run,
         found,
         Estimate(loss, there.standard_error, there.n),
-        there.standard_error * length / (above - below),
+        math.hypot(there.standard_error, error) * length / (above - below),
     )
 
 

@@ -34,8 +34,12 @@ def write_sealed(path: Path, content: dict[str, Any], name: str) -> None:
     Traceback (most recent call last):
     isoloss.errors.Damaged: ...some.json is damaged or not what its name says; delete it and run again
     """
-    text = json.dumps(sealed(content, name), indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomically(path, text + "\n")
+    write_atomically(path, sealed_text(content, name))
+
+
+def sealed_text(content: dict[str, Any], name: str) -> str:
+    """What `write_sealed` writes."""
+    return json.dumps(sealed(content, name), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_sealed(path: Path, name: str) -> Any:

@@ -19,11 +19,14 @@ from isoloss.files import alone_in, complete_folder, remove_unfinished, write_at
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE
 from isoloss.results.record import Record, value_name
-from isoloss.results.run_folder import has_known_types, measurements_at, write_finished
-from isoloss.stored_runs.stored_run import StoredRun, runs_in
+from isoloss.results.run_folder import Json, has_known_types, measurements_at, write_finished
+from isoloss.results.store import json_digest, sealed_text
+from isoloss.stored_runs.copied_run import CopiedRun, copied_runs
+from isoloss.stored_runs.run_names import RunNames, damaged_names, names_as_json, names_from_json
+from isoloss.stored_runs.stored_run import results_of, runs_in
 
 FORMAT = "1"
-METADATA = "isoloss"
+METADATA, NAMES = "isoloss", "experiments"
 MOST_VALUES = 512
 """The most sentences of a measurement for which per-sentence values are packed, by default."""
 
@@ -82,39 +85,49 @@ def pack_records(
     """Write the records of all finished runs of a folder of results into one Parquet file.
 
     Checkpoints, language descriptions, references, and per-sentence values of measurements on more than
-    `most_values` sentences are left out; the latter would be nearly all of the file. Of a run that was
-    copied, one copy is packed. The file records its format and isoloss's version and has a digest of its
-    rows. Raises BadInput if there is no run, IsolossError if the file cannot be written.
+    `most_values` sentences are left out; the latter would be nearly all of the file. Of a run that is in
+    several folders, what was measured in any of them is packed. The file's metadata have experiments' names
+    for the runs, the format, isoloss's version and a digest. Raises BadInput if there is no run, or if two
+    copies of one differ; IsolossError if the file cannot be written.
     """
     every = runs_in(results)
-    finished: dict[str, StoredRun] = {}
-    for run in every:
-        if run.state == "complete" and run.plan and (run.run not in finished or run.name == run.run):
-            finished[run.run] = run
+    finished = [run for run in every if run.state == "complete" and run.plan]
+    copied = copied_runs(finished)
     rows: list[Row] = []
-    for done, run in enumerate(finished.values(), start=1):
+    for done, run in enumerate(copied, start=1):
         rows += _rows(run, most_values)
-        progress("packing runs", done, len(finished))
+        progress("packing runs", done, len(copied))
     packed = {row["run"] for row in rows}
-    frame = pl.DataFrame(rows, schema=SCHEMA)
-    metadata = {"format": FORMAT, "isoloss": isoloss.__version__, "digest": _digest(frame, progress)}
-    content = io.BytesIO()
-    frame.write_parquet(content, metadata={METADATA: json.dumps(metadata)})
-    write_atomically(file, content.getvalue())
+    whole = {run.folder for run in finished if run.run in packed}
+    outputs = dict.fromkeys(results_of(run.folder) for run in every)
+    write_atomically(file, _file_of(rows, names_as_json(packed, outputs), progress))
+    damage = [f"{each}; its folder is left out" for run in every for each in run.damage]
     return Packed(
         len(packed),
         len(rows),
-        tuple(run.name for run in every if run.run not in packed),
-        tuple(sentence for run in every for sentence in run.damage),
+        tuple(run.name for run in every if run.folder not in whole),
+        (*damage, *damaged_names(outputs)),
         sum(row["sentence_values"] is None for row in rows),
     )
+
+
+def _file_of(rows: list[Row], names: Json, progress: Progress) -> bytes:
+    """The rows as a Parquet file, with its format, isoloss's version, a digest and experiments' names."""
+    frame = pl.DataFrame(rows, schema=SCHEMA)
+    digest = _with_names(_digest(frame, progress), names)
+    metadata: Json = {"format": FORMAT, "isoloss": isoloss.__version__, "digest": digest}
+    metadata |= {NAMES: names} if names else {}
+    content = io.BytesIO()
+    frame.write_parquet(content, metadata={METADATA: json.dumps(metadata)})
+    return content.getvalue()
 
 
 def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Unpacked:
     """Write the packed runs into a folder of results, each complete or absent; existing ones are kept.
 
     They count as complete there, so that nothing of theirs is computed again; a run that continues from one
-    of them needs its checkpoint, for which it is trained again. Raises Damaged if the file is damaged or was
+    of them needs its checkpoint, for which it is trained again. Experiments' names for the runs are added to
+    those that are there. Raises Damaged if the file is damaged or was
     not written by `pack_records`, OSError if it cannot be read, FolderHeld while another process works in the
     folder, IsolossError if that cannot be written.
     """
@@ -123,7 +136,7 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
         raise BadInput(f"there is no file {file}; name one that `isoloss records pack` wrote")
     content = file.read_bytes()
     with _naming(file):
-        frame = _read(content, progress)
+        frame, names = _read(content, progress)
     with alone_in(results), _naming(file):
         remove_unfinished(results / "runs")
         runs = frame.partition_by("run", maintain_order=True)
@@ -138,12 +151,17 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
                     _write_run(rows, made_folder, folder.name)
                 made.append(folder.name)
             progress("unpacking runs", done, len(runs))
+        for each in names:
+            each.add_to(results)
     return Unpacked(tuple(made), tuple(there))
 
 
-def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
-    texts = {name: (run.folder / name).read_text("utf-8") for name in (SPECIFICATION_FILE, PLAN_FILE)}
-    language = next((name for name in LANGUAGE_FILES if (run.folder / name).exists()), None)
+def _rows(run: CopiedRun, most_values: int) -> Iterator[Row]:
+    folder = run.first.folder
+    texts = {name: (folder / name).read_text("utf-8") for name in (SPECIFICATION_FILE, PLAN_FILE)}
+    if run.plan != run.first.plan:
+        texts[PLAN_FILE] = sealed_text(run.plan, PLAN_FILE)
+    language = next((name for name in LANGUAGE_FILES if (folder / name).exists()), None)
     checkpoints = [
         {key: value for key, value in checkpoint.content.items() if key != "specification"}
         for checkpoint in run.checkpoints
@@ -152,17 +170,15 @@ def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
         "specification": texts[SPECIFICATION_FILE],
         "plan": texts[PLAN_FILE],
         "language_file": language,
-        "language": (run.folder / language).read_text("utf-8") if language else None,
+        "language": (folder / language).read_text("utf-8") if language else None,
         "checkpoints": json.dumps(checkpoints),
     }
     for checkpoint in run.checkpoints:
-        measurements = run.measurements(checkpoint.step)
-        for name in measurements.names():
-            values = measurements.values(name)
-            for record in measurements.records(name):
+        for name, records, values in run.measurements(checkpoint.step):
+            for record in records:
                 found = values.get(value_name(record))
                 yield {
-                    "run": run.run,
+                    "run": run.first.run,
                     "step": checkpoint.step,
                     "measurement": name,
                     **{name: getattr(record, name) for name in _PLAIN},
@@ -199,13 +215,14 @@ def _record(row: Row) -> Record:
     return Record(**{name: row[name] for name in _PLAIN}, settings=json.loads(row["settings"]))
 
 
-def _read(content: bytes, progress: Progress) -> pl.DataFrame:
+def _read(content: bytes, progress: Progress) -> tuple[pl.DataFrame, list[RunNames]]:
     metadata = json.loads(pl.read_parquet_metadata(io.BytesIO(content))[METADATA])
     frame = pl.read_parquet(content)
     known = metadata["format"] == FORMAT and dict(frame.schema) == dict(pl.Schema(SCHEMA))
-    if not known or metadata["digest"] != _digest(frame, progress):
+    names = metadata.get(NAMES, {})
+    if not known or metadata["digest"] != _with_names(_digest(frame, progress), names):
         raise ValueError("it is not what was packed")
-    return frame
+    return frame, names_from_json(names)
 
 
 @contextmanager
@@ -234,6 +251,11 @@ def _digest(frame: pl.DataFrame, progress: Progress) -> str:
         if place % 1000 == 999 or place + 1 == len(frame):
             progress("checking records", place + 1, len(frame))
     return digest.hexdigest()
+
+
+def _with_names(digest: str, names: Json) -> str:
+    """The digest of the rows and of experiments' names, of which earlier versions packed none."""
+    return json_digest([digest, names]) if names else digest
 
 
 def _refuse_other_files(rows: list[Row], file: Path) -> None:

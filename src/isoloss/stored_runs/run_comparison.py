@@ -2,8 +2,8 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,8 +89,9 @@ def differences_at_loss(
 
     Quantities are interpolated linearly in the logarithm of the step, and their error includes that of the
     step, which comes from that of the loss: with kept values, both are taken sentence by sentence. Without
-    `loss`, it is the lowest that both reach, which one run then has at a checkpoint. Raises BadInput if
-    the runs have no exact loss on one set of sentences, or none in common.
+    `loss`, it is the lowest that both reach, which one run has at a checkpoint, whose step has no error; the
+    other's is that of KL, if both have it, since the entropy is common to them. Raises BadInput if the runs
+    have no exact loss on one set of sentences, or none in common.
     """
     curves = _common_curves(first, second)
     losses = [pair for pair in curves if _is_loss(pair[0].records[0])]
@@ -99,9 +100,9 @@ def differences_at_loss(
             f"the runs {first.name} and {second.name} have no exact loss measured on one set, so that no "
             "step of theirs can be said to have the same; compare them at their steps"
         )
-    of_loss = losses[0]
-    matched = interpolated_to_loss([curve.estimates for curve in of_loss], math.inf, loss)
-    known = loss is not None
+    of_loss, known = losses[0], loss is not None
+    compared = [curve.estimates for curve in of_loss]
+    matched = interpolated_to_loss(compared if known else _without_entropy(of_loss, curves), math.inf, loss)
     found = []
     for pair in curves:
         within = [c.steps[0] <= p.step <= c.steps[-1] for c, p in zip(pair, matched.points, strict=True)]
@@ -110,8 +111,51 @@ def differences_at_loss(
     return matched, found
 
 
+def not_compared(
+    first: StoredRun, second: StoredRun, found: Sequence[Difference], loss: float | None
+) -> list[Record]:
+    """The first run's last record of each quantity that both have on one set, and that was not compared.
+
+    They have it at no common step or, with a `loss`, one lacks it on one side of its step there.
+    """
+    compared = {measurement_key(each.record) for each in found}
+    theirs = {measurement_key(each) for each in second.last_records if each.standard_error is not None}
+    return [
+        record
+        for record in first.last_records
+        if record.standard_error is not None
+        and measurement_key(record) in theirs - compared
+        and (loss is None or record.quantity not in _SAME)
+    ]
+
+
 def _is_loss(record: Record) -> bool:
     return record.quantity in QUANTITIES["loss"] and "weights" not in record.settings
+
+
+def _without_entropy(of_loss: tuple[Curve, Curve], curves: Sequence[tuple[Curve, Curve]]) -> list[StepCurve]:
+    """The two losses, with the errors of KL on the same sentences where both runs have it at all steps."""
+    for pair in curves:
+        record, steps = pair[0].records[0], [curve.steps for curve in pair]
+        of_kl = record.quantity in QUANTITIES["kl"] and _measured_on(pair) == _measured_on(of_loss)
+        if of_kl and steps == [curve.steps for curve in of_loss]:
+            return [
+                _with_errors(loss.estimates, kl.estimates) for loss, kl in zip(of_loss, pair, strict=True)
+            ]
+    return [curve.estimates for curve in of_loss]
+
+
+def _with_errors(curve: StepCurve, other: StepCurve) -> StepCurve:
+    estimates = zip(curve.estimates, other.estimates, strict=True)
+    return replace(
+        curve, estimates=tuple(replace(own, standard_error=each.standard_error) for own, each in estimates)
+    )
+
+
+def _measured_on(pair: tuple[Curve, Curve]) -> tuple[Setting, Setting]:
+    """The set of sentences, and which weights."""
+    settings = pair[0].records[0].settings
+    return settings.get("measured_on"), settings.get("weights")
 
 
 def _common_curves(first: StoredRun, second: StoredRun) -> list[tuple[Curve, Curve]]:
@@ -154,7 +198,7 @@ def _at_points(
     if any(curve.values is None for curve in (*pair, *of_loss)):
         return Difference(pair[0].records[0], steps, first, second, _unpaired(first, second), False)
     between_steps = _values_at(pair[1], steps[1]) - _values_at(pair[0], steps[0])
-    # A run that has the loss at a checkpoint of its own, not between two, has no error in its step.
+    # The run whose own loss it is has no error in its step.
     shifts = [
         _slope(curve, p.step) / _slope(loss, p.step) if p.log_step_error else 0.0
         for curve, loss, p in zip(pair, of_loss, points, strict=True)
@@ -169,7 +213,7 @@ def _at_points(
         losses = [each - reference for each in losses]
     moved = shifts[0] * losses[0] - shifts[1] * losses[1]
     moved = moved - moved.mean()
-    if pair[0].records[0].settings.get("measured_on") == of_loss[0].records[0].settings.get("measured_on"):
+    if _measured_on(pair)[0] == _measured_on(of_loss)[0]:
         difference = _paired(between_steps + moved)
     else:
         alone, step_part = _paired(between_steps), _paired(moved)

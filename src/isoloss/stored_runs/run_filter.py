@@ -8,7 +8,7 @@ from typing import Any
 
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.results.record import Record, Setting
-from isoloss.stored_runs.stored_run import StoredRun
+from isoloss.stored_runs.stored_run import StoredRun, short_names
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -109,7 +109,7 @@ def run_facts(run: StoredRun) -> dict[str, list[Setting]]:
         "run": [run.name],
         "state": [run.state],
         "experiment": list(run.names),
-        "name": list(run.names.values()) or [run.plan.get("name")],
+        "name": list[Setting](short_names(run)),
         "step": [run.step],
     }
     for path, value in settings(run.specification).items():

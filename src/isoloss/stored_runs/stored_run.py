@@ -1,7 +1,7 @@
 """A run as recorded in its folder, read from small files only: no weights, and no torch to wait for."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,14 +20,11 @@ from isoloss.results.run_folder import (
     read_run_folder,
     run_name,
 )
-from isoloss.results.store import read_sealed
+from isoloss.stored_runs.run_names import NAMES_FOLDER, damaged_names, names_in
 
 REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 """Revisions of the quantities whose `revision` is above 1, by class name. They are repeated here because
 `isoloss runs` does not import torch, which the classes need; a test compares the two."""
-
-NAMES_FOLDER = "experiments"
-"""Within a folder of results: for each experiment, its names for its runs."""
 
 IDENTIFYING = ("measured_on", "weights", "task", "group", *STRENGTHS)
 """The settings that distinguish the measurements of one quantity at one step."""
@@ -157,7 +154,7 @@ class StoredRun:
 
 
 def runs_in(folder: Path) -> list[StoredRun]:
-    """All runs in the folder and below it, by path.
+    """All runs in the folder and below it, by path; links to folders are followed, and no run is there twice.
 
     Raises BadInput if there is no such folder, or no run in it, and OSError if it cannot be looked for.
     """
@@ -183,18 +180,19 @@ def stored_run(folder: Path) -> StoredRun:
 
 
 def find_run(wanted: str, results: Path) -> StoredRun:
-    """The requested run: a folder, the start of a folder's name below `results`, or an experiment's name.
+    """The requested run: a folder, the start of a folder's name below `results`, or the run's name.
 
-    The latter consists of the experiment and the run, such as "figure-1 width-32-seed-1". Raises BadInput if
-    no run matches, or several do; IsolossError if none does where names of runs are damaged.
+    The latter may follow its experiment's, such as "figure-1 width-32-seed-1". Raises BadInput if no run
+    matches, or several do; IsolossError if none does where names of runs are damaged.
     """
     if _is_run(Path(wanted)):
         return stored_run(Path(wanted))
     runs = runs_in(results)
     exact = [run for run in runs if run.name == wanted]
-    meant = exact or [run for run in runs if run.name.startswith(wanted) or wanted in full_names(run)]
+    named = {run.folder: [*full_names(run), *short_names(run)] for run in runs}
+    meant = exact or [run for run in runs if run.name.startswith(wanted) or wanted in named[run.folder]]
     if not meant:
-        near = did_you_mean(wanted, [name for run in runs for name in (run.name, *full_names(run))])
+        near = did_you_mean(wanted, [name for run in runs for name in (run.name, *named[run.folder])])
         advice = near or f"; `isoloss runs {results}` lists them"
         damage = "".join(f"; {each}" for each in damaged_names(results_of(run.folder) for run in runs))
         kind = IsolossError if damage else BadInput  # it may be there, under a name that is lost
@@ -206,8 +204,9 @@ def find_run(wanted: str, results: Path) -> StoredRun:
 
 
 def results_of(run: Path) -> Path:
-    """The folder of results that a run's folder is in."""
-    return run.resolve().parent.parent
+    """The folder of results that a run's folder is in; of a link, where experiments' names are beside it."""
+    here = run.absolute().parent.parent
+    return here if (here / NAMES_FOLDER).is_dir() else run.resolve().parent.parent
 
 
 def full_names(run: StoredRun) -> list[str]:
@@ -215,54 +214,37 @@ def full_names(run: StoredRun) -> list[str]:
     return [f"{experiment} {name}" for experiment, name in run.names.items()]
 
 
+def short_names(run: StoredRun) -> list[str]:
+    """Experiments' names for the run; if it is of none, that of its plan."""
+    planned = [str(run.plan["name"])] if "name" in run.plan else []
+    return list(run.names.values()) or planned
+
+
 def measurement_key(record: Record) -> tuple[Any, ...]:
     """What a record measures, whatever the step: the quantity, and its settings in `IDENTIFYING`."""
     return (record.quantity, *(record.settings.get(key) for key in IDENTIFYING))
 
 
-def names_in(output: Path) -> dict[str, dict[str, str]]:
-    """Experiments' names for their runs, by the runs' folders and then by experiment."""
-    found: dict[str, dict[str, str]] = {}
-    for path in _name_files(output):
-        content = _names(path) or {}
-        for run, name in content.get("runs", {}).items():
-            found.setdefault(run, {})[str(content.get("name", path.stem))] = name
-    return found
-
-
-def damaged_names(outputs: Iterable[Path]) -> list[str]:
-    """A sentence for each damaged file of names in these folders of results, with the consequence."""
-    return [
-        f"{path} is damaged: runs are shown without the names that {path.stem} gave them; to reproduce that "
-        f"into {output} writes it anew, and computes nothing that is there"
-        for output in dict.fromkeys(outputs)
-        for path in _name_files(output)
-        if _names(path) is None
-    ]
-
-
-def _name_files(output: Path) -> list[Path]:
-    return sorted((output / NAMES_FOLDER).glob("*.json"))
-
-
-def _names(path: Path) -> Json | None:
-    try:
-        content = read_sealed(path, path.stem)
-    except Damaged:
-        return None
-    return content if isinstance(content.get("runs", {}), dict) else None
-
-
 def _run_folders(folder: Path, unread: list[OSError]) -> Iterator[Path]:
     """Runs' folders; folders below one, and those of which a killed process wrote a part, are left out.
 
-    `unread` gets the errors of folders that cannot be read.
+    Links are followed last, so that what is also there without one is found there. One that leads to a folder
+    above itself is not. `unread` gets the errors of folders that cannot be read.
     """
-    for place, folders, _ in os.walk(folder, onerror=unread.append):
-        if _is_run(Path(place)):
-            yield Path(place)
-            folders.clear()
-        folders[:] = [name for name in folders if not is_temporary(name)]
+    seen: set[Path] = set()
+    waiting = [folder]
+    for start in waiting:
+        for place, folders, _ in os.walk(start, onerror=unread.append):
+            here, real = Path(place), Path(place).resolve()
+            if real in seen:
+                folders.clear()
+            elif _is_run(here):
+                yield here
+                folders.clear()
+            seen.add(real)
+            folders[:] = [name for name in folders if not is_temporary(name)]
+            links = (here / name for name in folders if (here / name).is_symlink())
+            waiting += [link for link in links if not real.is_relative_to(link.resolve())]
 
 
 def _is_run(folder: Path) -> bool:

@@ -97,9 +97,12 @@ def test_rows_show_both_sides_of_a_pair_and_their_mean() -> None:
     assert rows["against"].to_list() == ["Lion", "Lion"]
     assert rows["loss"].to_list() == pytest.approx([1.7, 1.7])
     assert rows["trace"].to_list() == pytest.approx([15.0, 60.0])
-    # Between two checkpoints the errors of both weigh in, and the slope of 10 over a doubling by the place's.
-    place = 0.001 * math.log(2) / 0.2
+    # Between two checkpoints the errors of both weigh in, and the slope of 10 over a doubling by the place's,
+    # which has the errors of both losses: it is that at which they are the same.
+    place = math.hypot(0.001, 0.001) * math.log(2) / 0.2
     assert rows["trace_error"][0] == pytest.approx(math.hypot(1.0, place * 10 / math.log(2)))
+    # The other run has that loss by definition, at a checkpoint.
+    assert rows["trace_error"][1] == 1.0
     means = mean_over_runs(pl.concat([rows, rows.with_columns(pl.col("trace") + 2)]), ["trace"])
     assert means["trace"].to_list() == pytest.approx([16.0, 61.0])
     assert means["trace_error"].to_list() == pytest.approx([1.0, 1.0])
