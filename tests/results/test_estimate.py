@@ -113,6 +113,7 @@ def test_no_spread_is_worth_what_agreement_of_so_few_is():
     assert Estimate(0.3, 0.0, 6).interval(0.95) == (0.3, 0.3)
     assert Estimate(1.0, 0.0, 6).interval(0.95, limit=1.0) == (1, 1)
     assert Estimate(0.3, 0.0, 6).p_value(0.0) == pytest.approx(1 / 32)
+    assert Estimate(0.3, 0.0, 6).p_value(0.0, lowest=0.0) == pytest.approx(1 / 32)
     assert np.isnan(Estimate(0.3, 0.0, 5).interval(0.95)).all()
     assert Estimate(0.3, 0.0, 6).interval(0.95, lowest=0.5) == (0.5, 0.5)  # by rounding
 

@@ -110,10 +110,10 @@ class Estimate:
             return transformed.p_value(math.atanh(bound / limit))
         if not self._is_known or self.value == bound:
             return 1.0
-        if bound <= lowest:
-            return 0.0
         if self.standard_error == 0:
             return float(2.0 ** (1 - self.n))
+        if bound <= lowest:
+            return 0.0
         from scipy.special import stdtr
 
         found = 2 * float(stdtr(self.degrees_of_freedom, -abs(self.value - bound) / self.standard_error))
