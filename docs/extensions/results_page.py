@@ -233,7 +233,7 @@ def _origin(shipped: dict[str, Any], picture: str) -> str:
     )
     withdrawn = [claim for claim in result["claims"] if claim.get("withdrawn")]
     no_longer = "".join(
-        f"\n  - Withdrawn: {claim['sentence']} Measured: {in_words(claim).measured}. "
+        f"\n  - Withdrawn: {claim['sentence']} Measured: {in_words(claim).measured}. {_once_judged(claim)}"
         f"Reason: {claim['withdrawn']}."
         for claim in withdrawn
     )
@@ -244,6 +244,12 @@ def _origin(shipped: dict[str, Any], picture: str) -> str:
         f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}."
         f"{picture}{rounds}{not_yet_run(shipped)} To repeat one of the runs: `{_again(shipped)}`.{no_longer}"
     )
+
+
+def _once_judged(claim: dict[str, Any]) -> str:
+    """The verdicts of a claim before it was withdrawn, as a sentence; empty if there was none."""
+    verdicts = [verdict for _, verdict in claim["before"]] + [claim["verdict"]] * claim["judged"]
+    return f"Judged before: {_in_turn(verdicts)}. " if verdicts else ""
 
 
 def _duration(seconds: int) -> str:

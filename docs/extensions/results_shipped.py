@@ -49,8 +49,8 @@ def read_shipped() -> list[dict[str, Any]]:
 
     Claims are worded as they are today, unless their statistic has become another, with why those were
     withdrawn that have been since, and as `before` the verdicts of earlier rounds whose results were shipped,
-    each with its seeds. `tested` are those that were judged together as effects, whether or not they have
-    been withdrawn since.
+    each with its seeds. `judged` are those that had not been withdrawn when they were shipped, `tested` the
+    effects among them, which were judged together.
     """
     return [
         {
@@ -80,7 +80,8 @@ def _as_of_today(result: dict[str, Any], scale: str) -> dict[str, Any]:
                 words |= {"sentence": now.sentence, "paper": now.paper, "unit": now.unit}
         tested = claim["kind"] == "effect" and not claim.get("withdrawn")
         before = [(each["seeds"], each["verdicts"].get(claim["name"])) for each in earlier]
-        claims.append({**claim, **words, "tested": tested, "before": [each for each in before if each[1]]})
+        known = {"tested": tested, "judged": not claim.get("withdrawn")}
+        claims.append({**claim, **words, **known, "before": [each for each in before if each[1]]})
     return {**result, "claims": claims}
 
 

@@ -15,6 +15,9 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.made_up_runs import World
 from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import scale_named
+from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points
+from isoloss.experiments.statistics.rank_correlation import Advantage, PartialRanking, Ranking
+from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
 from isoloss.results.verdict import Region, above, below
 from norm_experiments import WeightNorm
 from planned_suite import planned_suite
@@ -89,9 +92,9 @@ def test_of_a_users_own_quantity_nothing_is_made_up() -> None:
     assert claim_ranges(twice, replicates=1) == {}
 
 
-def small(statistic: object, claimed: Region) -> Experiment:
-    """Figure 1's runs on the smoke scale with one claim."""
-    planned = builtin_designs()["figure-1"].plan(scale_named("smoke"))
+def small(statistic: object, claimed: Region, scale: str = "smoke") -> Experiment:
+    """Figure 1's runs, by default on the smoke scale, with one claim."""
+    planned = builtin_designs()["figure-1"].plan(scale_named(scale))
     claim = Claim("asked", "It is so.", "", "a statistic", "", claimed, statistic)  # type: ignore[arg-type]
     own = tuple(run for run in planned.runs if "drift" not in dict(run.labels))
     return replace(planned, runs=own, claims=(claim,))
@@ -149,9 +152,77 @@ def test_a_bound_that_all_or_none_reach_is_named() -> None:
     assert claim_ranges(small(mean_of("accuracy"), above(0.8)), replicates=16)["asked"].fault == ""
 
 
-def test_a_statistic_that_is_undefined_counts_as_not_claimed() -> None:
-    values = dict.fromkeys(World, (math.nan, 1.0))
-    found = Range(above(0.0), values)
+def test_where_a_statistic_is_undefined_its_claim_is_neither_fulfilled_nor_missed() -> None:
+    found = Range(above(0.0), dict.fromkeys(World, (math.nan, 1.0)))
     assert found.mean(World.NEITHER) == 1.0
-    assert found.share_claimed(World.NEITHER) == 0.5
-    assert math.isnan(Range(above(0.0), dict.fromkeys(World, (math.nan,))).mean(World.NEITHER))
+    assert found.share_claimed(World.NEITHER) == 1.0
+    assert found.fault == "whatever accuracy follows, it can only be above 0"
+    nothing = Range(above(0.0), dict.fromkeys(World, (math.nan,)))
+    assert math.isnan(nothing.mean(World.NEITHER))
+    assert nothing.fault == ""
+    one_world = Range(above(0.0), {World.FLATNESS: (1.0,), World.KNOWLEDGE: (math.nan,)})
+    assert one_world.fault == found.fault
+
+
+def test_an_experiment_without_a_number_leaves_those_made_up_with_it() -> None:
+    """Sizes without a common loss in one of four experiments are no reason to leave out the others."""
+    asked = 0
+
+    def sometimes(runs: list[pl.DataFrame]) -> float:
+        nonlocal asked
+        asked += 1
+        return float(runs[0]["accuracy"].mean()) if asked % 5 else math.nan
+
+    found = claim_ranges(small(sometimes, above(0.8)), replicates=2 * ALIKE)["asked"]
+    assert all(len(found.known(world)) == 2 for world in found.values)
+
+
+def trace_beats_loss(runs: list[pl.DataFrame]) -> float:
+    return MeanWithinRuns(Advantage(Ranking("trace"), Ranking("loss")))(runs)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "claimed", "fault"),
+    [
+        (trace_beats_loss, below(0.5), "can only be below 0.5"),
+        (PartialRanking("trace", given=("loss",)), above(-1.5), "can only be above -1.5"),
+        (mean_of("accuracy"), above(-1.0), "can only be above -1"),
+    ],
+)
+def test_what_no_accuracy_fails_is_refused(statistic: object, claimed: Region, fault: str) -> None:
+    """Where all is learnt accuracies are all 1, and ranks undefined: that is no way to fail."""
+    with pytest.raises(
+        BadInput, match=f"asked of figure-1 decides nothing: whatever accuracy follows, it {fault}"
+    ):
+        refuse_what_decides_nothing(small(statistic, claimed, "laptop"))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "claimed"),
+    [(mean_of("accuracy"), above(0.5)), (MeanWithinRuns(Slope(in_points("accuracy"))), above(5.0))],
+)
+def test_what_holds_at_another_level_of_accuracy_can_be_decided(statistic: object, claimed: Region) -> None:
+    """A mean is of one level, and a slope of what a doubling costs."""
+    experiment = small(statistic, claimed)
+    refuse_what_decides_nothing(experiment)
+    found = claim_ranges(experiment, replicates=ALIKE)["asked"]
+    assert found.of_one_level
+    assert found.fault == ""
+
+
+def test_of_quantities_that_are_no_accuracy_nothing_is_made_up() -> None:
+    once = small(mean_of("local_learning_coefficient"), above(10.0))
+    measured = MeasuredAt(LocalLearningCoefficientQuantity(8, 0), once.runs[0].checkpoint_steps)
+    runs = tuple(replace(run, measured=(*run.measured, measured)) for run in once.runs)
+    experiment = replace(once, runs=runs)
+    refuse_what_decides_nothing(experiment)
+    assert claim_ranges(experiment, replicates=1) == {}
+
+
+def test_two_shares_that_are_always_one_are_not_one_number() -> None:
+    def falls(column: str):
+        return lambda runs: float(np.mean([run[column][-1] < run[column][0] for run in runs]))
+
+    experiment = small(falls("trace"), above(0.5))
+    other = replace(experiment.claims[0], name="other", statistic=falls("kl"))
+    assert equal_effects([replace(experiment, claims=(*experiment.claims, other))]) == []

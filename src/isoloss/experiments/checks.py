@@ -9,7 +9,7 @@ them: the claim is undecidable by design.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ import polars as pl
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.made_up_runs import MadeUpRuns, World
+from isoloss.experiments.made_up_runs import ACCURACY, MadeUpRuns, World
 from isoloss.results.verdict import Region
 
 REPLICATES, ALIKE = 24, 4
@@ -30,11 +30,13 @@ MOST_REPLICATES = 48
 class Range:
     """A claim's statistic in each world, a mean over experiments for each draw of what labels add.
 
-    nan where it is undefined.
+    nan where it is undefined in all of a draw's. `of_one_level` says that the claim would hold, or fail, at
+    another level of accuracy, or if more points were lost for each doubling.
     """
 
     claimed: Region
     values: dict[World, tuple[float, ...]]
+    of_one_level: bool = False
 
     @property
     def compares(self) -> bool:
@@ -61,9 +63,12 @@ class Range:
         return tuple(sorted(filter(math.isfinite, self.values[world])))
 
     def share_claimed(self, world: World) -> float:
-        """For how many of the draws it lies in the claimed region, as a share."""
-        inside = [self.claimed.low < value < self.claimed.high for value in self.values[world]]
-        return float(np.mean(inside))
+        """For how many of the draws for which it is defined it lies in the claimed region, as a share.
+
+        nan if there is none: without a number a claim is neither supported nor not.
+        """
+        inside = [self.claimed.low < value < self.claimed.high for value in self.known(world)]
+        return float(np.mean(inside)) if inside else math.nan
 
     @property
     def fault(self) -> str:
@@ -74,8 +79,8 @@ class Range:
         >>> Range(above(0.25), values).fault
         'whatever accuracy follows, it cannot be above 0.25'
         """
-        shares = [self.share_claimed(world) for world in self.values]
-        if max(shares) > 0 and min(shares) < 1:
+        shares = [share for world in self.values if math.isfinite(share := self.share_claimed(world))]
+        if self.of_one_level or not shares or (max(shares) > 0 and min(shares) < 1):
             return ""
         verb = "cannot" if max(shares) == 0 else "can only"
         return f"whatever accuracy follows, it {verb} be {self.claimed}"
@@ -109,7 +114,11 @@ def claim_ranges(experiment: Experiment, replicates: int = REPLICATES) -> dict[s
         draws.add(reading, number)
     _draw_on(draws, reading, replicates)
     found = {claim.name: draws.range_of(claim) for claim in reading}
-    return {name: each for name, each in found.items() if each.compares}
+    return {
+        claim.name: replace(each, of_one_level=bool(each.fault) and _depends_on_the_level(claim, made_up))
+        for claim in reading
+        if (each := found[claim.name]).compares
+    }
 
 
 def refuse_what_decides_nothing(experiment: Experiment) -> None:
@@ -165,7 +174,9 @@ def equal_effects(experiments: Sequence[Experiment]) -> list[tuple[tuple[str, st
         frames = [made_up.frames(World.NEITHER, n, n) for n in range(2)] if effects else []
         for claim in effects:
             values = [_value(claim, runs) for runs in frames]
-            if np.isfinite(values).all() and any(values):
+            if (
+                np.isfinite(values).all() and len(set(values)) > 1
+            ):  # a constant, such as a share, may be another's
                 key = tuple(f"{value:.10e}" for value in values)
                 named.setdefault(key, []).append((experiment.name, claim.name))
     return [tuple(names) for names in named.values() if len(names) > 1]
@@ -182,32 +193,38 @@ def _reading_accuracy(experiment: Experiment, made_up: MadeUpRuns) -> list[Claim
     ]
 
 
-MOVED = (-0.75, 0.0, 0.19)
-"""By how much accuracies are moved: to where nearly nothing is learnt, and nearly everything."""
+MOVED = ((0.0, 1.0), (-0.75, 1.0), (0.19, 1.0), (0.0, 1 / 3), (0.0, 3.0))
+"""By how much accuracies are moved, to where nearly nothing is learnt, and nearly everything; and by what
+their differences are multiplied: a doubling may cost a point, or eleven."""
 
 
 def _depends_on_the_level(claim: Claim, made_up: MadeUpRuns) -> bool:
-    """Whether the claim holds at one level of accuracy and not at another, as of a mean accuracy.
+    """Whether the claim holds at one level of accuracy and not at another, as of a mean, or of a slope.
 
-    Accuracies are made up around a single level, at which such a claim cannot be both.
+    Accuracies are made up around a single level, at which such a claim cannot be both. A level at which the
+    statistic is undefined, such as ranks where all is learnt, says nothing.
     """
     without, having = (made_up.frames(world, 0, 0) for world in (None, World.FLATNESS))
     holds = set()
-    for by in MOVED:
+    for by, times in MOVED:
         moved = [
             run.with_columns(
-                (pl.col(name) + by).clip(0.01, 1.0) for name in run.columns if name not in known.columns
+                ((pl.col(name) - ACCURACY) * times + ACCURACY + by).clip(0.01, 1.0)
+                for name in run.columns
+                if name not in known.columns
             )
             for run, known in zip(having, without, strict=True)
         ]
-        holds.add(claim.claimed.low < _value(claim, moved) < claim.claimed.high)
+        if math.isfinite(value := _value(claim, moved)):
+            holds.add(claim.claimed.low < value < claim.claimed.high)
     return len(holds) > 1
 
 
 def _means(values: list[float]) -> tuple[float, ...]:
-    """Over consecutive experiments that share what labels add."""
+    """Over consecutive experiments that share what labels add, of those for which it is defined."""
     alike = [values[first : first + ALIKE] for first in range(0, len(values), ALIKE)]
-    return tuple(float(np.mean(each)) for each in alike)
+    known = [[value for value in each if math.isfinite(value)] for each in alike]
+    return tuple(float(np.mean(each)) if each else math.nan for each in known)
 
 
 def _value(claim: Claim, runs: list[pl.DataFrame]) -> float:

@@ -16,7 +16,10 @@ from jaxtyping import Float
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
 from isoloss.experiments.planned_table import COUNTS, TEXTS
+from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity
+from isoloss.measurements.references import ControlQuantity
+from isoloss.measurements.sample_efficiency import CountErrorQuantity, SampleEfficiencyQuantity
 from isoloss.models.transformers import Architecture, parameter_count
 from isoloss.pretraining.polishing import Polished
 
@@ -41,6 +44,8 @@ OTHER_MEASURES = (
 )
 """How columns begin of other measures of flatness, or of what may go with it: each falls as the trace does,
 with errors of its own."""
+ACCURACIES = (AccuracyQuantity, ControlQuantity, CountErrorQuantity, SampleEfficiencyQuantity)
+"""The quantities whose columns are accuracies, or an untrained model's, or a probe's errors."""
 LEARNT = 5.0
 """Doublings by which a model before training is behind, where accuracy follows anything."""
 
@@ -131,9 +136,10 @@ class _Planned:
 
     @cached_property
     def drawn(self) -> dict[str, MeasuredAt]:
-        """The other columns, but for those of damaged or fine-tuned models and of a user's own quantities.
+        """The other columns that are losses, measures of flatness or accuracies of the whole model.
 
-        They are left out: what the latter would be, nobody but the user knows.
+        What else is measured, such as a user's own quantity, or of a damaged or fine-tuned model, is left
+        out: what that would be, nothing here says.
         """
         named = {name: name.removeprefix("raw_") for name in self.columns if name not in self.constants}
         return {
@@ -141,7 +147,7 @@ class _Planned:
             for name, plain in named.items()
             if not plain.startswith("kl_")
             and not plain.endswith(("_kl", "_steps"))
-            and type(self.columns[name].quantity).__module__.startswith(f"{PACKAGE}.")
+            and _is_made_up(plain, self.columns[name].quantity)
         }
 
     def _constant(self, name: str) -> object:
@@ -249,6 +255,13 @@ class _MadeUp:
         errors = generator.normal(0, error, len(run.checkpoint_steps))
         moved: Float[np.ndarray, " n"] = level - slope * self.planned.doublings + errors[self.planned.judged]
         return moved
+
+
+def _is_made_up(name: str, quantity: object) -> bool:
+    if not type(quantity).__module__.startswith(f"{PACKAGE}."):
+        return False  # a user's own, whatever its columns are called
+    measure = name == "kl" or name.endswith("loss") or name.startswith(("trace", *OTHER_MEASURES))
+    return measure or isinstance(quantity, ACCURACIES)
 
 
 def _generator(*of: object) -> np.random.Generator:

@@ -42,7 +42,7 @@ FAMILY = (
 )
 NOT_TESTED = (
     "These claims were registered and later withdrawn, so they are not judged. Each number is shown with its "
-    "own 95 % interval, uncorrected."
+    "own 95 % interval, uncorrected, and the verdict that it would have by that."
 )
 
 
@@ -166,12 +166,16 @@ def _possible(experiment: Experiment, possible: Mapping[str, Range]) -> Markup:
             claim.sentence,
             claim.reading.region(claim.claimed),
             *(_over_draws(claim, found, world) for world in worlds),
-            f"undecidable by design: {found.fault}" if found.fault else "can be decided",
+            f"undecidable by design: {found.fault}" if found.fault else _decidable(found),
         )
         for claim in experiment.claims
         if (found := possible.get(claim.name)) is not None
     )
     return html_table(("claim", "claimed", *(WORLD_TITLES[world] for world in worlds), "so the claim"), rows)
+
+
+def _decidable(found: Range) -> str:
+    return "can be decided" + (", at other levels of accuracy than 0.8" if found.of_one_level else "")
 
 
 def _over_draws(claim: Claim, found: Range, world: World) -> str:
@@ -181,17 +185,18 @@ def _over_draws(claim: Claim, found: Range, world: World) -> str:
 
 
 def _withdrawn(judgements: Sequence[Judgement]) -> Markup:
-    """A row per claim: its number, what was claimed, and why nothing is tested by it."""
+    """A row per claim: its number, what was claimed, the verdict by that, and why nothing is tested by it."""
     rows = (
         (
             _with_unit(judged.claim),
             *_read(judged.claim, judged.effect, judged.low, judged.high),
             judged.claim.reading.region(judged.claim.claimed),
+            str(judged.verdict),
             judged.claim.withdrawn,
         )
         for judged in judgements
     )
-    return html_table(("claim", "here", "from", "to", "claimed", "why"), rows)
+    return html_table(("claim", "here", "from", "to", "claimed", "would be", "why withdrawn"), rows)
 
 
 def _with_unit(claim: Claim) -> str:

@@ -247,9 +247,7 @@ FIGURE_1 = (
         unit="in rank correlation",
         claimed=above(ASSOCIATION),
         statistic=MeanWithinRuns(Advantage(Ranking("trace"), Ranking("loss"))),
-        withdrawn=(
-            f"{UNDECIDABLE}: even if accuracy were exactly −log2 of the trace, it would be 0.1 at most"
-        ),
+        withdrawn=(f"{UNDECIDABLE}: even if accuracy were exactly −log2 of the trace, it would be about 0.1"),
         reason=WHY_ASSOCIATION,
         limit=2.0,
     ),
