@@ -67,8 +67,8 @@ class MatchedCheckpoint:
 
     `log_step_error` is the standard error of the step's logarithm: that of the loss, also at a checkpoint,
     divided by the slope before it; 0 at the first, before which none is known, and for the run whose own
-    loss the matched one is by definition. Pass it to `StepCurve.at`,
-    with the step, for the run's other measurements there.
+    loss the matched one is by definition. Pass it to `StepCurve.at`, with the step, for the run's other
+    measurements there.
     """
 
     run: str

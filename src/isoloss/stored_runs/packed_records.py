@@ -127,9 +127,9 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
 
     They count as complete there, so that nothing of theirs is computed again; a run that continues from one
     of them needs its checkpoint, for which it is trained again. Experiments' names for the runs are added to
-    those that are there. Raises Damaged if the file is damaged or was
-    not written by `pack_records`, OSError if it cannot be read, FolderHeld while another process works in the
-    folder, IsolossError if that cannot be written.
+    those that are there. Raises Damaged if the file is damaged or was not written by `pack_records`, OSError
+    if it cannot be read, FolderHeld while another process works in the folder, IsolossError if that cannot be
+    written.
     """
     made, there = [], []
     if not file.is_file():  # nor is a device or a pipe
