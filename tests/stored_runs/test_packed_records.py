@@ -7,23 +7,21 @@ import sys
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 import pytest
 import torch
+from packed_runs import Packed, measured
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
-from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun
-from isoloss.measurements.exact_loss import ExactLossQuantity
+from isoloss.experiments.planned_run import Continued
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.progress import silent
-from isoloss.results.record import Record
-from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import json_digest, read_sealed, write_sealed
 from isoloss.stored_runs import packed_records
 from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
@@ -31,33 +29,6 @@ from isoloss.stored_runs.run_comparison import differences_at_steps
 from isoloss.stored_runs.stored_run import find_run, full_names, stored_run
 from jobs_in_turn import in_turn
 from norm_experiments import LANGUAGE, experiment, planned
-
-FEW, MANY = ExactLossQuantity(6, 1), ExactLossQuantity(MOST_VALUES + 1, 1)
-
-
-def measured(seed: int, log: Path) -> PlannedRun:
-    own = planned(seed, log, 1.0)
-    return replace(own, measured=(*own.measured, MeasuredAt(FEW, (2, 4)), MeasuredAt(MANY, (4,))))
-
-
-class Packed(NamedTuple):
-    """A folder of results with two finished runs and an unfinished one, the file, and the measuring log."""
-
-    output: Path
-    file: Path
-    log: Path
-
-
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
-    folder = tmp_path_factory.mktemp("packed")
-    log, output, file = folder / "log", folder / "out", folder / "records.parquet"
-    carry_out_experiments([experiment(measured(1, log), measured(2, log), measured(3, log))], output, in_turn)
-    shutil.rmtree(measured(3, log).folder(output) / "measured" / "000002")
-    told = pack_records(output, file)
-    assert (told.runs, told.left_out) == (2, (measured(3, log).digest[:16],))
-    assert told.records == len(pl.read_parquet(file))
-    return Packed(output, file, log)
 
 
 def test_a_run_comes_back_with_every_record_and_is_not_computed_again(packed: Packed, tmp_path: Path) -> None:
@@ -240,56 +211,6 @@ def test_what_this_version_does_not_pack_is_refused(
         unpack_records(written(frame.with_columns(**change), tmp_path / "bad.parquet"), tmp_path / "bad")
 
 
-@pytest.mark.parametrize("copied_to", ["runs/-copy", "a/runs/-copy", "z/runs/-copy"])
-def test_of_a_run_and_its_copies_what_was_measured_in_any_is_packed(
-    copied_to: str, packed: Packed, tmp_path: Path
-) -> None:
-    """The files that describe it are those of the folder named after it, wherever the others are."""
-    own, more = measured(1, packed.log).folder(packed.output), "0" * 16
-    shutil.copytree(own, tmp_path / "runs" / own.name)
-    copy = shutil.copytree(own, tmp_path / copied_to)
-    settings = {"step": 2, "measured_on": more}
-    record = Record("later", 1.0, "nats", 0.1, 9, settings=dict(settings))
-    measurements_at(copy, own.name, 2).write(more, [record])
-    write_sealed(copy / "plan.json", stored_run(copy).plan | {"name": "copy"}, "plan.json")
-    assert pack_records(tmp_path, tmp_path / "one.parquet").runs == 1
-    one, whole = pl.read_parquet(tmp_path / "one.parquet"), pl.read_parquet(packed.file)
-    assert one.filter(measurement=more)["quantity"].to_list() == ["later"]
-    assert one.filter(pl.col("measurement") != more).equals(whole.filter(run=own.name))
-
-
-def copies_measured_apart(packed: Packed, folder: Path) -> tuple[Path, Path]:
-    """Two folders of one run: in the second, the last of its quantities was neither planned nor measured."""
-    name = measured(1, packed.log).folder(packed.output).name
-    here, there = (
-        shutil.copytree(packed.output / "runs" / name, folder / place / "runs" / name) for place in "ab"
-    )
-    plan = stored_run(there).plan
-    lost = plan["measured"].pop()
-    write_sealed(there / "plan.json", plan, "plan.json")
-    for path in there.glob(f"measured/*/{lost['measured_on']}.*"):
-        path.unlink()
-    return here, there
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_no_record_of_a_run_in_two_folders_is_lost(first: bool, packed: Packed, tmp_path: Path) -> None:
-    here, _ = copies_measured_apart(packed, tmp_path)
-    if not first:
-        here.parents[1].rename(tmp_path / "c")
-    told = pack_records(tmp_path, tmp_path / "both.parquet")
-    assert (told.runs, told.left_out) == (1, ())
-    unpack_records(tmp_path / "both.parquet", tmp_path / "unpacked")
-    whole = pl.read_parquet(packed.file).filter(run=here.name)
-    both = pl.read_parquet(tmp_path / "both.parquet")
-    assert both.drop("plan").equals(whole.drop("plan"))
-    own, unpacked = (
-        stored_run(folder / "runs" / here.name) for folder in (packed.output, tmp_path / "unpacked")
-    )
-    assert unpacked.plan == own.plan
-    assert unpacked.last_records == own.last_records
-
-
 def test_names_of_runs_are_packed_and_added_to_those_that_are_there(packed: Packed, tmp_path: Path) -> None:
     output, file, log = packed
     first, second = (measured(seed, log) for seed in (1, 2))
@@ -335,43 +256,6 @@ def test_names_that_were_not_packed_are_refused(names: object, packed: Packed, t
         with pytest.raises(BadInput, match=r"bad\.parquet is damaged, or no file of records"):
             unpack_records(bad, tmp_path / "results" / "below")
     assert not list(tmp_path.rglob("*.json"))
-
-
-def test_values_that_one_copy_lacks_are_taken_from_the_other(packed: Packed, tmp_path: Path) -> None:
-    pack_records(packed.output, tmp_path / "small.parquet", most_values=0)
-    unpack_records(tmp_path / "small.parquet", tmp_path / "both" / "a")
-    shutil.copytree(packed.output, tmp_path / "both" / "b")
-    pack_records(tmp_path / "both", tmp_path / "both.parquet")
-    assert pl.read_parquet(tmp_path / "both.parquet").equals(pl.read_parquet(packed.file))
-
-
-def test_copies_that_differ_are_refused_with_both_paths(packed: Packed, tmp_path: Path) -> None:
-    here, there = copies_measured_apart(packed, tmp_path)
-    path = min(there.glob("measured/000004/*.npz")).with_suffix(".jsonl")
-    at = measurements_at(there, there.name, 4)
-    records, values = at.records(path.stem), at.values(path.stem)
-    at.write(path.stem, [replace(records[0], value=7.0), *records[1:]], values)
-    with pytest.raises(BadInput, match=f"{here}.*{path.name} and {path} are one measurement .* and differ"):
-        pack_records(tmp_path, tmp_path / "both.parquet")
-    at.write(path.stem, records, {name: each + 1 for name, each in values.items()})
-    with pytest.raises(BadInput, match="and differ"):
-        pack_records(tmp_path, tmp_path / "both.parquet")
-    at.write(path.stem, records, values)
-    checkpoint = there / "steps" / "000002" / "checkpoint.json"
-    content = read_sealed(checkpoint, checkpoint.name)
-    content["files"]["model.safetensors"] = "0" * 64
-    write_sealed(checkpoint, content, checkpoint.name)
-    with pytest.raises(
-        BadInput, match=f"{here} and {there} are one run, and its weights differ from step 2 on"
-    ):
-        pack_records(tmp_path, tmp_path / "both.parquet")
-
-
-def test_a_copy_that_is_unfinished_is_named_among_what_is_left_out(packed: Packed, tmp_path: Path) -> None:
-    _, there = copies_measured_apart(packed, tmp_path)
-    shutil.rmtree(there / "measured" / "000002")
-    told = pack_records(tmp_path, tmp_path / "both.parquet")
-    assert (told.runs, told.left_out) == (1, (there.name,))
 
 
 def test_rows_that_repeat_a_runs_texts_are_never_in_memory_all_together() -> None:
