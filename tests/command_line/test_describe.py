@@ -22,7 +22,7 @@ def test_json_has_every_number_of_the_page(here: Path, capsys: Capture) -> None:
     assert told["kind"] == "probabilistic grammar"
     assert told["facts"]["longest sentence"] == "4 words"
     assert told["word"]["masked"] == pytest.approx({"a": 0.5, "b": 0.5})
-    assert sum(told["word"]["next"].values()) == pytest.approx(1)
+    assert sum(told["word"]["next"].values()) + told["word"]["end"] == pytest.approx(1)
     assert told["word"]["word"] == told["sentences"][0].split()[told["word"]["position"] - 1]
     quantities = [record["quantity"] for record in told["records"]]
     assert quantities[0] == "masked_entropy_sentence_averaged"

@@ -41,6 +41,13 @@ def test_the_table_shows_the_likeliest_first(grammar: str, capsys: Capture) -> N
     assert "nats" in shown
 
 
+def test_a_word_may_be_called_as_the_end_is(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "my.pcfg"
+    path.write_text("S -> 'e' 'f' [0.5] | '(end)' 'f' [0.5]\n")
+    shown = output_of(answer(capsys, "probabilities", str(path), "--sentence", "(end) f"))
+    assert shown.count("(end) 0.500") == 2, "masked and next"
+
+
 def test_a_probability_that_cannot_be_computed_is_no_nan(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "my.pcfg"
     path.write_text(

@@ -125,6 +125,8 @@ def test_another_network_of_equal_weights_is_another_run(language: PCFG, tmp_pat
     assert same_weights(again.last.module, run.last.module)
     with pytest.raises(BadInput, match=r"holds another run: its architecture\.network is"):
         lab.train(language, last, steps=2, seed=1, folder=tmp_path / "run", progress=lab.silent)
+    with pytest.raises(BadInput, match="holds another run: its steps is 2, not 200"):
+        lab.train(language, first, steps=200, seed=1, folder=tmp_path / "run", progress=lab.silent)
 
 
 @pytest.mark.parametrize("module", [Layered, bert, lambda: bert(vocab_size=30)])

@@ -97,7 +97,7 @@ def in_words(description: "LanguageDescription") -> list[str]:
 
 def _as_json(description: "LanguageDescription", page: Path) -> dict[str, Any]:
     word = description.word
-    following = zip((*description.vocabulary, "(end)"), word.following.tolist(), strict=True)
+    *following, end = word.following.tolist()
     return {
         "page": str(page),
         "kind": description.kind,
@@ -107,7 +107,8 @@ def _as_json(description: "LanguageDescription", page: Path) -> dict[str, Any]:
             "position": word.position + 1,
             "word": word.words[word.position],
             "masked": dict(zip(description.vocabulary, word.masked.tolist(), strict=True)),
-            "next": dict(following),
+            "next": dict(zip(description.vocabulary, following, strict=True)),
+            "end": end,
         },
         "records": [asdict(record) for record in description.records],
     }

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -138,15 +138,16 @@ def _show(found: dict[str, Any]) -> None:
     table.add_column("next: given the words before")
     for masked, following in zip(found["masked"], found["next"], strict=True):
         word = masked["word"]
-        next_word = _likely({**following["probabilities"], "(end)": following["end"]}, word)
-        table.add_row(str(masked["position"]), word, _likely(masked["probabilities"], word), next_word)
+        masked_word = _likely(masked["probabilities"].items(), word)
+        next_word = _likely([*following["probabilities"].items(), ("(end)", following["end"])], word)
+        table.add_row(str(masked["position"]), word, masked_word, next_word)
     table.add_row(str(len(found["masked"]) + 1), "(end)", "", _with_probability("(end)", found["end"]))
     table_console().print(table)
 
 
-def _likely(distribution: dict[str, float], word: str) -> str:
+def _likely(distribution: Iterable[tuple[str, float]], word: str) -> str:
     """The likeliest words and, whatever its rank, the `word` of the sentence."""
-    ranked = sorted((each for each in distribution.items() if each[1] > 0), key=lambda item: -item[1])
+    ranked = sorted((each for each in distribution if each[1] > 0), key=lambda item: -item[1])
     shown = [each for rank, each in enumerate(ranked) if rank < WORDS_SHOWN or each[0] == word]
     more = len(ranked) - len(shown)
     return ", ".join(_with_probability(*each) for each in shown) + (f", {more} more" if more else "")

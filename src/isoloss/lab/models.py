@@ -26,6 +26,8 @@ from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import FIRST_WORD
+from isoloss.results.checkpoint import RECORD_FILE, seeds_of
+from isoloss.results.store import read_sealed
 
 LanguageObjective = MaskedObjective | NextWordObjective
 
@@ -265,11 +267,13 @@ def saved_language(folder: Path) -> Language | None:
 
 
 def saved_seeds(folder: Path) -> tuple[int, ...]:
-    """The seeds of a model's runs in a folder whose card names them, as `save` writes them; else none.
+    """The seeds of a model's runs: by a checkpoint's record, or by the card that `save` writes; else none.
 
     >>> saved_seeds(Path("nowhere"))
     ()
     """
+    if (folder / RECORD_FILE).is_file():
+        return seeds_of(read_sealed(folder / RECORD_FILE, RECORD_FILE))
     seeds = re.search(r"seeds of its runs: (\d{1,19}(?:, then \d{1,19})*)\)", _card(folder))
     return tuple(map(int, seeds[1].split(", then "))) if seeds else ()
 

@@ -264,12 +264,13 @@ def _run(
             averaging_horizon=lasting.horizon,
         )
         place = Path(temporary) if folder is None else folder_from(folder)
+        before = () if isinstance(start, int) else start.seeds
         try:
-            pretrain(specification, language, place, progress=progress or OneLine())
+            pretrain(specification, language, place, earlier_seeds=before, progress=progress or OneLine())
         except Diverged as error:
             message = str(error) if folder else f"{error.reason}; lower the learning rate"
             raise IsolossError(message) from None
-        seeds = (lasting.seed,) if isinstance(start, int) else (*start.seeds, lasting.seed)
+        seeds = (*before, lasting.seed)
         template = specification.architecture.build(len(language.vocabulary), language.maximum_length, 0)
         models = []
         for checkpoint in checkpoint_folders(place):

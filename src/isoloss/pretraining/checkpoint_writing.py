@@ -36,6 +36,7 @@ from isoloss.results.checkpoint import (
     Checkpoint,
     checkpoint_folders,
     read_checkpoint,
+    seeds_of,
     state_name,
 )
 from isoloss.results.store import json_digest, read_sealed, sealed
@@ -248,7 +249,7 @@ def put_starting_weights(
     record = read_sealed(start_from / RECORD_FILE, RECORD_FILE)
     before = record["specification"]
     _refuse_another_model(start_from, before, settings_as_json(specification))
-    seeds = (*record.get("earlier_seeds", ()), before["seed"])
+    seeds = seeds_of(record)
     if specification.seed in seeds:
         raise BadInput(
             f"the weights in {start_from} were trained with seed {specification.seed} on the sentences that "

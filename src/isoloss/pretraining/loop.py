@@ -73,6 +73,7 @@ def pretrain(
     folder: Path,
     *,
     start_from: Path | None = None,
+    earlier_seeds: tuple[int, ...] = (),
     workers: int = 0,
     device: str = "cpu",
     processes: Processes = ALONE,
@@ -84,7 +85,8 @@ def pretrain(
 
     If interrupted or killed at any moment, the same call resumes from the newest intact checkpoint, with
     bit-identical results. `start_from` is the folder of the checkpoint that the specification starts from, if
-    any. `workers` processes prepare sentences ahead of time (0: none, inline) and change nothing else.
+    any; `earlier_seeds` are those of runs in which the weights of its architecture were trained, if it brings
+    them. `workers` processes prepare sentences ahead of time (0: none, inline) and change nothing else.
     `at_checkpoint` is called with each checkpoint that this call writes, and with the one it resumes from, so
     that a crash between writing and calling skips none. `at_step` is called after each step that is taken: a
     rule that `ComesToRest` ends a run early, whose remaining checkpoints are then alike.
@@ -118,7 +120,17 @@ def pretrain(
     _refuse_what_does_not_go_together(specification, language, processes)
     place = usable_device(device)
     with only_run_in(folder, processes), caller_randomness_kept(place), denormals_flushed():
-        run = _begun(specification, language, folder, start_from, place, processes, at_step, at_checkpoint)
+        run = _begun(
+            specification,
+            language,
+            folder,
+            start_from,
+            earlier_seeds,
+            place,
+            processes,
+            at_step,
+            at_checkpoint,
+        )
         return _train(run, place, workers, progress if processes.number == 0 else silent)
 
 
@@ -169,6 +181,7 @@ def _begun(
     language: SentenceSource,
     folder: Path,
     start_from: Path | None,
+    earlier_seeds: tuple[int, ...],
     device: torch.device,
     processes: Processes,
     at_step: AtStep,
@@ -177,7 +190,7 @@ def _begun(
     """The run at its initial weights, with its folder claimed; everything random comes from its seed."""
     words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
     model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
-    earlier_seeds = put_starting_weights(model, specification, start_from)
+    earlier_seeds += put_starting_weights(model, specification, start_from)
     model, steps, batch_size = model.to(device), specification.steps, specification.batch_size
     horizon = specification.averaging_horizon
     average = None if horizon is None else WeightAverage(model, horizon)

@@ -241,7 +241,8 @@ def claim(folder: Path, specification: PretrainingSpecification) -> None:
             ) from None
         write_sealed(path, settings, SPECIFICATION_FILE)
         return
-    if difference := first_difference(there, settings):
+    # the number of steps first: settings that follow from it, such as the warm-up's, differ with it
+    if difference := first_difference(there, {"steps": settings["steps"], **settings}):
         if not known:
             raise BadInput(
                 f"{folder} holds another run: its {difference}; name another folder, or delete this one"

@@ -65,6 +65,11 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise Damaged(f"{error}; delete the run's folder and run again to have it back") from error
 
 
+def seeds_of(record: dict[str, Any]) -> tuple[int, ...]:
+    """The seeds of the runs that led to a checkpoint's weights, in order, by its record."""
+    return (*record.get("earlier_seeds", ()), record["specification"]["seed"])
+
+
 def refuse_damaged(folder: Path, *patterns: str) -> None:
     """Raise Damaged if a model's folder is a checkpoint of ours, and is not what was written, or where.
 
