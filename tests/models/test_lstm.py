@@ -10,7 +10,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.measurements.fine_tuning_run import load_classifier
+from isoloss.measurements.fine_tuning_run import classifier_of
 from isoloss.measurements.task_sentences import sentence_features
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS, BidirectionalLSTM
@@ -102,7 +102,7 @@ def test_a_saved_model_is_loaded_whole_and_classifies(dtype, tmp_path: Path):
     tokens = tokens_of_words(RAGGED.ids)
     assert {parameter.dtype for parameter in loaded.parameters()} == {dtype}
     torch.testing.assert_close(loaded(tokens, tokens != 0).logits, model(tokens, tokens != 0).logits)
-    classifier = load_classifier(tmp_path, ("a", "b", "c"), seed=0).eval()
+    classifier = classifier_of(loaded.float(), ("a", "b", "c"), seed=0, padding=0).eval()
     scores = classifier(tokens, tokens != 0).logits
     assert scores.shape == (4, 3)
     alone = classifier(tokens[1:2, :2]).logits[0]
