@@ -33,6 +33,7 @@ from isoloss.measurements.task_texts import (
     majority_record,
     task_features,
 )
+from isoloss.models.lstm import LSTMConfig, LSTMForMaskedLM
 from isoloss.models.tokenizer import word_tokenizer
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
@@ -307,6 +308,11 @@ def test_a_tokenizer_that_does_not_say_where_its_tokens_are_from_is_refused():
             CodeGenForCausalLM,
             CodeGenConfig(vocab_size=9, n_positions=8, n_embd=16, n_layer=1, n_head=4, rotary_dim=2),
             "CodeGenForCausalLM has no classifier in transformers",
+        ),
+        (
+            LSTMForMaskedLM,
+            LSTMConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1),
+            "LSTMForMaskedLM has no classifier in transformers",
         ),
         (
             FunnelForMaskedLM,
