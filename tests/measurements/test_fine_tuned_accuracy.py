@@ -5,10 +5,11 @@ import torch
 from torch import nn
 
 import isoloss.measurements.fine_tuning_run as fine_tuning_run
+from isoloss.errors import BadInput
 from isoloss.experiments.languages import headline_grammar
 from isoloss.languages.task import task_splits
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
-from isoloss.measurements.fine_tuning import FineTuningResult
+from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings, classifier_of, fine_tune_seed
 from isoloss.measurements.labelled_inputs import SentenceInputs
 from isoloss.measurements.quantity import Subject
@@ -33,6 +34,17 @@ def test_the_accuracy_of_fine_tuning_is_the_best_epochs(monkeypatch: pytest.Monk
     records = quantity.measure(MODEL, drawn, SUBJECT, silent).records
     assert [record.value for record in records] == [0.75, 0.0, 0.25, 0.0]
     assert quantity.columns(records)["accuracy"] == 0.75
+
+
+def test_a_model_of_a_language_is_fine_tuned_on_its_task_and_one_of_another_is_refused() -> None:
+    quantity = AccuracyQuantity(TaskSentences(TASK.name, 40, 10, 30, seed=0), FineTuning(SETTINGS))
+    drawn = quantity.draw(LANGUAGE, MaskedObjective(), silent)
+    records = quantity.measure(MODEL, drawn, SUBJECT, silent).records
+    found = fine_tune(MODEL, SentenceInputs.of(drawn), TASK.classes, SETTINGS)
+    assert [each.value for each in records[::2]] == [found.best.estimate.value, found.last.estimate.value]
+    other = PreLayerNormTransformer(laptop_shape(16)).build(3, 8, seed=1)
+    with pytest.raises(BadInput, match="but the model knows 3 words"):
+        quantity.measure(other, drawn, SUBJECT, silent)
 
 
 def test_of_epochs_with_equal_validation_the_first_ones_model_is_kept(
