@@ -89,17 +89,9 @@ def test_where_the_gradient_is_zero_nothing_rises(model):
     assert {estimate.value for estimate in found.estimates.values()} == {0.0}
 
 
-def test_differences_are_paired_and_records_hold_every_radius(model):
+def test_records_hold_every_radius(model):
     batch = ragged_batches.one_mask()
-    other = copy.deepcopy(model)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter *= 0.9
-    found, reference = (ascent_sharpness(each, [batch], OBJECTIVE) for each in (model, other))
-    for radius, difference in found.differences(reference).items():
-        paired = found.rises[radius] - reference.rises[radius]
-        assert difference.value == pytest.approx(float(paired.mean()))
-        assert difference.standard_error == pytest.approx(float(paired.std() / 6**0.5))
+    found = ascent_sharpness(model, [batch], OBJECTIVE)
     quantity, drawn = AscentSharpnessQuantity(6, 7), FixedSentences((batch,))
     records = quantity.measure(model, drawn, Subject("step-3", OBJECTIVE, {"step": 3}, None), silent).records
     assert [(r.quantity, r.settings["radius"], r.unit, r.n) for r in records] == [

@@ -1,25 +1,22 @@
-"""Which of fine-tuning's models is reported, and where they are stored."""
-
-from dataclasses import replace
-from pathlib import Path
+"""Which of fine-tuning's models is reported."""
 
 import pytest
 import torch
 from torch import nn
 
 import isoloss.measurements.fine_tuning_run as fine_tuning_run
+from isoloss.errors import BadInput
 from isoloss.experiments.languages import headline_grammar
 from isoloss.languages.task import task_splits
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
-from isoloss.measurements.fine_tuning import FineTuningResult
+from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings, classifier_of, fine_tune_seed
 from isoloss.measurements.labelled_inputs import SentenceInputs
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.task_sentences import TaskSentences, fine_tuned_folder
+from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
-from isoloss.results.checkpoint import RAW_FOLDER
 
 LANGUAGE = headline_grammar()
 TASK = LANGUAGE.tasks()[0]
@@ -30,13 +27,24 @@ SUBJECT = Subject("a checkpoint", MaskedObjective(), {"measured_on": "sentences"
 
 def test_the_accuracy_of_fine_tuning_is_the_best_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     best, last = torch.tensor([[1, 1, 1, 0]] * 2), torch.tensor([[1, 0, 0, 0]] * 2)
-    result = FineTuningResult.of(best, last, (1, 1))
+    result = FineTuningResult.of(best, last)
     monkeypatch.setattr(TaskSentences, "fine_tuned", lambda *_: result)
     quantity = AccuracyQuantity(TaskSentences(TASK.name, 20, 10, 4, seed=0), FineTuning(SETTINGS))
     drawn = quantity.draw(LANGUAGE, MaskedObjective(), silent)
     records = quantity.measure(MODEL, drawn, SUBJECT, silent).records
     assert [record.value for record in records] == [0.75, 0.0, 0.25, 0.0]
     assert quantity.columns(records)["accuracy"] == 0.75
+
+
+def test_a_model_of_a_language_is_fine_tuned_on_its_task_and_one_of_another_is_refused() -> None:
+    quantity = AccuracyQuantity(TaskSentences(TASK.name, 40, 10, 30, seed=0), FineTuning(SETTINGS))
+    drawn = quantity.draw(LANGUAGE, MaskedObjective(), silent)
+    records = quantity.measure(MODEL, drawn, SUBJECT, silent).records
+    found = fine_tune(MODEL, SentenceInputs.of(drawn), TASK.classes, SETTINGS)
+    assert [each.value for each in records[::2]] == [found.best.estimate.value, found.last.estimate.value]
+    other = PreLayerNormTransformer(laptop_shape(16)).build(3, 8, seed=1)
+    with pytest.raises(BadInput, match="but the model knows 3 words"):
+        quantity.measure(other, drawn, SUBJECT, silent)
 
 
 def test_of_epochs_with_equal_validation_the_first_ones_model_is_kept(
@@ -56,11 +64,3 @@ def test_of_epochs_with_equal_validation_the_first_ones_model_is_kept(
     assert torch.equal(best, first)
     assert torch.equal(last, second)
     assert not torch.equal(first, second)
-
-
-def test_models_tuned_from_raw_and_from_averaged_weights_have_folders_of_their_own() -> None:
-    averaged = replace(SUBJECT, folder=Path("run/steps/000003"))
-    raw = replace(averaged, folder=averaged.folder / RAW_FOLDER)
-    folders = fine_tuned_folder(averaged), fine_tuned_folder(raw)
-    assert folders[0] != folders[1]
-    assert folders[0].parent == folders[1].parent

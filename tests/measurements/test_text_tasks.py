@@ -23,9 +23,9 @@ from transformers import (
 import isoloss.measurements.fine_tuning as fine_tuning
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
-from isoloss.measurements.fine_tuning import fine_tune_text, fine_tune_text_seed, fine_tuning_inputs
+from isoloss.measurements.fine_tuning import fine_tune, fine_tune_once
 from isoloss.measurements.fine_tuning_run import FineTuned, FineTuningSettings, classifier_of
-from isoloss.measurements.labelled_inputs import padding_token, text_inputs
+from isoloss.measurements.labelled_inputs import padding_token, text_inputs, text_splits
 from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.measurements.task_texts import (
     features_of_inputs,
@@ -33,6 +33,7 @@ from isoloss.measurements.task_texts import (
     majority_record,
     task_features,
 )
+from isoloss.models.lstm import LSTMConfig, LSTMForMaskedLM
 from isoloss.models.tokenizer import word_tokenizer
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
@@ -109,13 +110,12 @@ def test_the_majority_is_the_training_texts_and_measured_on_the_test_texts():
 def test_a_task_is_learnt_by_fine_tuning_and_the_model_is_left_as_it_was(causal):
     model, tokenizer = text_model(causal), text_tokenizer(causal)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    found = fine_tune_text(model, tokenizer, TASK, FAST)
+    inputs = text_splits(model, tokenizer, TASK)
+    found = fine_tune(model, inputs, TASK.classes, FAST)
     assert found.best.estimate.value > 0.8
-    assert len(found.best_epochs) == 2
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert found.best.records("m", {})[0].quantity == "fine_tuning_best_accuracy"
-    inputs = fine_tuning_inputs(model, tokenizer, TASK, FAST)
-    alone = fine_tune_text_seed(model, TASK.classes, inputs, FAST, seed=1)
+    alone = fine_tune_once(model, inputs, TASK.classes, FAST, seed=1)
     assert float(alone.best.double().mean()) == float(found.best.by_seed[1])
 
 
@@ -143,7 +143,7 @@ def test_without_padding_of_its_own_a_causal_model_is_read_at_the_last_token_of_
     model, tokenizer = text_model(causal=True), text_tokenizer(causal=True)
     tokenizer.eos_token = None
     test = LabelledTexts(("a b [PAD]", "a b [CLS]", "c d e f g", "b [PAD] [PAD]", "h"), None, (0, 1, 0, 1, 0))
-    splits = fine_tuning_inputs(model, tokenizer, replace(TASK, test=test), FAST)
+    splits = text_splits(model, tokenizer, replace(TASK, test=test))
     assert splits.padding == 2
     classifier = classifier_of(model, TASK.classes, seed=0, padding=splits.padding).eval()
     with torch.no_grad():
@@ -159,7 +159,7 @@ def test_texts_that_end_in_every_token_there_is_need_a_padding_token():
     ends = tuple(tokenizer.get_vocab())
     test = LabelledTexts(ends, None, (0,) * len(ends))
     with pytest.raises(BadInput, match=r"no padding token, and every token ends some text; .*pad_token"):
-        fine_tuning_inputs(model, tokenizer, replace(TASK, test=test), FAST)
+        text_splits(model, tokenizer, replace(TASK, test=test))
 
 
 def test_what_fills_texts_up_is_learnt_where_it_is_part_of_a_text():
@@ -179,9 +179,9 @@ def test_each_seeds_head_starts_anew(monkeypatch):
 
     monkeypatch.setattr(fine_tuning, "fine_tune_seed", untrained)
     model, tokenizer = text_model(causal=False), text_tokenizer(causal=False)
-    inputs = fine_tuning_inputs(model, tokenizer, TASK, FAST)
+    inputs = text_splits(model, tokenizer, TASK)
     for seed in (0, 1, 0):
-        fine_tune_text_seed(model, TASK.classes, inputs, FAST, seed)
+        fine_tune_once(model, inputs, TASK.classes, FAST, seed)
     assert torch.equal(heads[0], heads[2])
     assert not torch.equal(heads[0], heads[1])
 
@@ -195,9 +195,12 @@ def test_what_cannot_be_learnt_or_measured_is_refused():
         (replace(TASK, test=TASK.test[[0]]), "test split has 1"),
     ]:
         with pytest.raises(BadInput, match=sentence):
-            fine_tune_text(model, tokenizer, task, FAST)
+            fine_tune(model, text_splits(model, tokenizer, task), task.classes, FAST)
     with pytest.raises(BadInput, match="no more than the warm-up's 200"):
-        fine_tune_text(model, tokenizer, TASK, FineTuningSettings(epochs=1))
+        fine_tune(model, text_splits(model, tokenizer, TASK), TASK.classes, FineTuningSettings(epochs=1))
+    every_word = replace(FAST, every_word=True)
+    with pytest.raises(BadInput, match="no fixed number of words for a head to read"):
+        fine_tune(model, text_splits(model, tokenizer, TASK), TASK.classes, every_word)
 
 
 TEXTS = LabelledTexts(("a b c", "d", "e f g h a", "zz b"), None, (0, 1, 0, 1))
@@ -305,6 +308,11 @@ def test_a_tokenizer_that_does_not_say_where_its_tokens_are_from_is_refused():
             CodeGenForCausalLM,
             CodeGenConfig(vocab_size=9, n_positions=8, n_embd=16, n_layer=1, n_head=4, rotary_dim=2),
             "CodeGenForCausalLM has no classifier in transformers",
+        ),
+        (
+            LSTMForMaskedLM,
+            LSTMConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1),
+            "LSTMForMaskedLM has no classifier in transformers",
         ),
         (
             FunnelForMaskedLM,

@@ -8,10 +8,18 @@ from torch import nn
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.corpus_loss import validation_loss
+from isoloss.measurements.corpus_loss import (
+    FIFTEEN_PER_CENT,
+    CorpusLossQuantity,
+    SequencesOfDocuments,
+    TrainingLossQuantity,
+    validation_loss,
+)
+from isoloss.measurements.quantity import Subject
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.objectives.next_word import NextWordObjective
+from isoloss.progress import silent
 from isoloss.results.estimate import paired_difference
 from tiny_models import far_from_the_start
 
@@ -94,25 +102,29 @@ def test_masks_depend_on_the_seed_alone(sequences):
     assert difference.standard_error > 0
 
 
-def test_records_and_the_values_behind_them(sequences):
+def test_the_values_behind_the_loss_have_its_error(sequences):
     model, told = model_of(1).train(), []
     found = validation_loss(model, *sequences, seed=3, progress=lambda *report: told.append(report))
     assert model.training
     assert told[-1] == ("validation loss", 150, 150)
-    loss, perplexity = found.records("abc", {"step": 5})
-    assert (loss.quantity, loss.unit, loss.n, loss.seed, loss.checkpoint) == (
-        "validation_loss",
-        "nats",
-        40,
-        3,
-        "abc",
-    )
-    values = found.document_values
+    values, loss = found.document_values, found.estimate
+    assert loss.n == 40
     assert values.mean().item() == pytest.approx(loss.value, rel=1e-12)
     assert (values.std() / len(values) ** 0.5).item() == pytest.approx(loss.standard_error, rel=1e-12)
-    assert perplexity.value == pytest.approx(math.exp(loss.value))
-    assert perplexity.standard_error == pytest.approx(math.exp(loss.value) * loss.standard_error)
-    assert perplexity.settings == {"step": 5}
+
+
+def test_the_losses_on_both_splits_are_quantities(sequences):
+    sentences, documents = sequences
+    model, drawn = model_of(1), SequencesOfDocuments(documents, sentences)
+    subject = Subject("abc", FIFTEEN_PER_CENT, {"step": 5}, None)
+    expected = validation_loss(model, sentences, documents, seed=3)
+    for quantity, name in (
+        (CorpusLossQuantity(150, 3), "validation_loss"),
+        (TrainingLossQuantity(150, 3), "training_loss"),
+    ):
+        found = quantity.measure(model, drawn, subject, silent)
+        assert found.records == [expected.estimate.record(name, "nats", 3, "abc", {"step": 5})]
+        assert set(found.values) == ({name} if name == "validation_loss" else set())
 
 
 def test_next_words_have_a_validation_loss_too(sequences):

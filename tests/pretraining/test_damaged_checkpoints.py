@@ -12,7 +12,6 @@ from runs import SPECIFICATION, TRAINING_STATE, trained, write
 
 from isoloss.errors import Damaged, IsolossError
 from isoloss.files import file_digest
-from isoloss.measurements.fine_tuning_run import load_classifier
 from isoloss.models.loading import load_any_language_model, load_masked_language_model, refuse_bare_encoder
 from isoloss.models.stored_weights import holds_weights, stored_elements
 from isoloss.models.tokenizer import load_tokenizer
@@ -148,7 +147,6 @@ LOADERS = {
     "any": lambda folder: load_any_language_model(str(folder)),
     "head": lambda folder: refuse_bare_encoder(str(folder)),
     "tokenizer": lambda folder: load_tokenizer(str(folder)),
-    "classifier": lambda folder: load_classifier(folder, ("a", "b"), seed=0),
 }
 
 

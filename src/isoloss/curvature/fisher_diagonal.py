@@ -24,7 +24,7 @@ from isoloss.curvature.units import unit_products, units_of
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_members, paired_difference, sample_mean
+from isoloss.results.estimate import Estimate, mean_over_members, sample_mean
 
 BLOCKS = 16
 """Clusters of sentences for the error: it is then itself known to 18 %."""
@@ -147,10 +147,6 @@ class UnitTrace:
     def estimate(self) -> Estimate:
         """The mean over sentences, with its standard error."""
         return sample_mean(self.values)
-
-    def difference(self, reference: "UnitTrace") -> Estimate:
-        """The difference from `reference` on the same sentences and seed, with its paired standard error."""
-        return paired_difference(self.values, reference.values)
 
 
 def unit_trace(

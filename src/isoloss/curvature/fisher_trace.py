@@ -20,7 +20,7 @@ from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress, Share, silent, unheard
-from isoloss.results.estimate import Estimate, mean_over_members, paired_difference, sample_mean
+from isoloss.results.estimate import Estimate, mean_over_members, sample_mean
 
 TRACE_UNIT = "nats per squared parameter"
 
@@ -56,10 +56,6 @@ class FisherTrace:
     def group_estimates(self) -> dict[str, Estimate]:
         """The trace of each group; the groups add up to the total."""
         return {name: sample_mean(values) for name, values in self.groups.items()}
-
-    def difference(self, reference: "FisherTrace") -> Estimate:
-        """The difference from `reference` on the same sentences and seed, with its paired standard error."""
-        return paired_difference(self.values, reference.values)
 
     @property
     def token_averaged(self) -> Estimate:
@@ -213,10 +209,6 @@ class NormalisedTrace:
     def whole_estimate(self) -> Estimate:
         """`whole` with its standard error over sentences."""
         return sample_mean(self.whole)
-
-    def difference(self, reference: "NormalisedTrace") -> Estimate:
-        """The difference in `by_tensor` from `reference` on the same sentences and seed, with its error."""
-        return paired_difference(self.by_tensor, reference.by_tensor)
 
 
 def normalised_trace(

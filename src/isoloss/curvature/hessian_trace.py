@@ -59,10 +59,6 @@ class HessianTrace:
         """Tr H - Tr F, with the standard error of this difference itself."""
         return mean_over_members(_sum(self.residual), self.sentences)
 
-    def difference(self, reference: "HessianTrace") -> Estimate:
-        """The difference from `reference` on the same batches and seed, with its paired standard error."""
-        return mean_over_members(self.values - reference.values, self.sentences)
-
     @property
     def group_estimates(self) -> dict[str, Estimate]:
         """The trace of each group's diagonal block of the Hessian; the groups add up to the total."""

@@ -22,7 +22,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_members, paired_difference, sample_mean
+from isoloss.results.estimate import Estimate, mean_over_members, sample_mean
 
 ASCENT = "ascent sharpness"
 RADII = (0.01, 0.05, 0.2)
@@ -49,12 +49,6 @@ class AscentSharpness:
     def estimates(self) -> dict[float, Estimate]:
         """The rise at each radius with its standard error over sentences."""
         return {radius: sample_mean(rises) for radius, rises in self.rises.items()}
-
-    def differences(self, reference: "AscentSharpness") -> dict[float, Estimate]:
-        """Differences from `reference` on the same sentences and radii, with paired standard errors."""
-        return {
-            radius: paired_difference(rises, reference.rises[radius]) for radius, rises in self.rises.items()
-        }
 
 
 def ascent_sharpness(
@@ -133,17 +127,6 @@ class NoiseSensitivity:
     def estimates(self) -> dict[float, Estimate]:
         """The expected rise at each σ; every sentence has equal weight."""
         return {noise: mean_over_members(rises, self.sentences) for noise, rises in self.rises.items()}
-
-    def differences(self, reference: "NoiseSensitivity") -> dict[float, Estimate]:
-        """Differences from `reference` on the same batches, seed and noises, with paired standard errors."""
-        if not torch.equal(self.sentences, reference.sentences):
-            raise BadInput(
-                "a paired difference needs the same sentences on both sides; measure both on one set"
-            )
-        return {
-            noise: mean_over_members(rises - reference.rises[noise], self.sentences)
-            for noise, rises in self.rises.items()
-        }
 
 
 def noise_sensitivity(

@@ -172,11 +172,6 @@ class SpectralDensity:
             len(self.nodes),
         )
 
-    @property
-    def mean_square(self) -> Estimate:
-        """The mean of λ², that is ||H||_F² over the number of parameters."""
-        return sample_mean(self.mean_of(torch.square))
-
 
 def _jackknifed(statistic: Callable[[Tensor], Tensor], n: int) -> Estimate:
     """A smooth function of n probes, with its leave-one-out standard error."""

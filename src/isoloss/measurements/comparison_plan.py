@@ -20,9 +20,9 @@ from isoloss.measurements.compared_checkpoints import (
     families,
 )
 from isoloss.measurements.comparison_sources import Sources
-from isoloss.measurements.fine_tuning import fine_tune_text_seed, fine_tuning_inputs
+from isoloss.measurements.fine_tuning import fine_tune_once
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.labelled_inputs import text_inputs
+from isoloss.measurements.labelled_inputs import text_inputs, text_splits
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
 from isoloss.measurements.models_on_text import masking
@@ -148,8 +148,8 @@ def fine_tuning_of_task(
             progress(f"{called} of {checkpoint.name}", completed, total, message)
 
         tokenizer = load_tokenizer(checkpoint.name)
-        inputs = fine_tuning_inputs(model, tokenizer, task, settings, longest)
-        found = fine_tune_text_seed(model, task.classes, inputs, settings, seed, report)
+        inputs = text_splits(model, tokenizer, task, longest)
+        found = fine_tune_once(model, inputs, task.classes, settings, seed, report)
         right = found.best.double()
         more: dict[str, Setting] = {
             "task": task.name,

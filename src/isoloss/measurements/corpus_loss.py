@@ -1,8 +1,7 @@
 """The loss of a checkpoint on real text: on the validation split (A.2), and on the training split."""
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -19,7 +18,6 @@ from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, eva
 from isoloss.objectives.masked import ManyMasksObjective, once_each
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_members
-from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 
 SEQUENCES_MASKED_AT_ONCE = 64
@@ -37,7 +35,6 @@ class ValidationLoss:
 
     means: Float[Tensor, " d"]
     predictions: Int[Tensor, " d"]
-    seed: int
 
     @property
     def estimate(self) -> Estimate:
@@ -48,16 +45,6 @@ class ValidationLoss:
     def document_values(self) -> Float[Tensor, " d"]:
         """Per-document values, whose mean is the loss and whose s / √d is its error; see `cluster_values`."""
         return cluster_values(self.means, self.predictions)
-
-    def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
-        """`validation_loss`, and `perplexity` exp(loss) with the propagated error; n counts documents."""
-        loss = self.estimate
-        perplexity = math.exp(loss.value)
-        of_tokens = Estimate(perplexity, perplexity * loss.standard_error, loss.n)
-        return [
-            loss.record("validation_loss", "nats", self.seed, checkpoint, settings),
-            of_tokens.record("perplexity", "tokens", self.seed, checkpoint, settings),
-        ]
 
 
 def validation_loss(
@@ -112,7 +99,7 @@ def validation_loss(
         raise BadInput(
             "the model's scores are not finite; its weights have diverged: measure an earlier checkpoint"
         )
-    return ValidationLoss(total / counts, counts, seed)
+    return ValidationLoss(total / counts, counts)
 
 
 def _masked(
@@ -161,10 +148,8 @@ class CorpusLossQuantity:
         progress: Progress,
     ) -> Measurement:
         found = _loss(model, drawn, self.seed, subject, progress)
-        return Measurement(
-            found.records(subject.checkpoint, dict(subject.settings)),
-            {"validation_loss": found.document_values},
-        )
+        values = found.document_values
+        return subject.measurement("validation_loss", found.estimate, "nats", self.seed, values=values)
 
 
 @dataclass(frozen=True)
@@ -195,8 +180,7 @@ class TrainingLossQuantity:
     ) -> Measurement:
         """`training_loss`; no other measurement uses its per-sentence values."""
         found = _loss(model, drawn, self.seed, subject, progress)
-        loss, _ = found.records(subject.checkpoint, dict(subject.settings))
-        return Measurement([replace(loss, quantity="training_loss")])
+        return subject.measurement("training_loss", found.estimate, "nats", self.seed)
 
 
 def _loss(

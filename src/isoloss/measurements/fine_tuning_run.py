@@ -5,45 +5,40 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from isoloss.errors import BadInput, IsolossError, first_line
+from isoloss.errors import BadInput, IsolossError
 from isoloss.measurements.labelled_inputs import InputSplits, LabelledInputs
 from isoloss.models.hub import quiet
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
-from isoloss.objectives.tokens import PAD, vectors_of_words
+from isoloss.objectives.tokens import vectors_of_words
 from isoloss.pretraining.descent import parameters_by_decay
 from isoloss.progress import Progress, silent
-from isoloss.results.checkpoint import refuse_damaged
 from isoloss.results.store import ONLY_WHEN_CHANGED
 from isoloss.seeds import derived_seed, seed_dropout
 
-HEAD_FILE = "head.safetensors"
-
 
 class WordsClassifier(nn.Module):
-    """A backbone, not copied, under a linear head on its `word_vectors` of up to `words` words.
+    """A copy of a language model's backbone under a linear head on its `word_vectors` of up to `words` words.
 
-    The head is drawn from `seed` as `transformers` draws one: N(0, 0.02²), biases zero.
+    It is in float32. The head is drawn from `seed` as `transformers` draws one: N(0, 0.02²), biases zero.
     """
 
-    def __init__(self, backbone: PreTrainedModel, words: int, classes: int, seed: int) -> None:
+    def __init__(self, model: PreTrainedModel, words: int, classes: int, seed: int) -> None:
         super().__init__()
-        self.base_model = backbone
-        self.head = nn.Linear(words * backbone.config.hidden_size, classes)
+        self.base_model = copy.deepcopy(model.base_model).float()
+        self.head = nn.Linear(words * model.config.hidden_size, classes)
         drawn = torch.Generator().manual_seed(seed)
         nn.init.normal_(self.head.weight, std=0.02, generator=drawn)
         nn.init.zeros_(self.head.bias)
+        self.head.to(model.device)
 
     @property
     def device(self) -> torch.device:
@@ -58,51 +53,8 @@ class WordsClassifier(nn.Module):
         missing = self.head.in_features - vectors.shape[1]
         return SequenceClassifierOutput(logits=self.head(nn.functional.pad(vectors, (0, missing))))
 
-    def save_pretrained(self, folder: Path) -> None:
-        """The backbone, which `AutoModel` can load, and the head's weights in a file of their own."""
-        self.base_model.save_pretrained(folder)
-        save_file(self.head.state_dict(), folder / HEAD_FILE)
-
 
 Classifier: TypeAlias = PreTrainedModel | WordsClassifier
-
-
-def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTrainedModel:
-    """The backbone of a checkpoint folder under `transformers`' classification head, on the CPU, float32.
-
-    The head (for BERT: [CLS]'s vector, a pooler with tanh, dropout, a linear layer) is initialised as in
-    `transformers`, from `seed` alone. Raises BadInput if `AutoModelForSequenceClassification` can load no
-    such model, or part of the backbone is missing, Damaged if a checkpoint of ours is not what was written.
-
-    >>> import tempfile
-    >>> from isoloss.models.transformers import laptop_shape
-    >>> from isoloss.models.transformers import PostLayerNormTransformer
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> PostLayerNormTransformer(laptop_shape(16)).build(12, 8, seed=0).save_pretrained(folder)
-    >>> load_classifier(folder, ("noun", "verb"), seed=0)(input_ids=torch.ones(3, 9).long()).logits.shape
-    torch.Size([3, 2])
-    """
-    refuse_damaged(folder)
-    if not (folder / "config.json").is_file():
-        raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder")
-    try:
-        with quiet(), _head_from(seed):
-            model, found = AutoModelForSequenceClassification.from_pretrained(
-                folder,
-                local_files_only=True,
-                dtype=torch.float32,
-                output_loading_info=True,
-                **_classifying(classes),
-            )
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        raise BadInput(f"no model to fine-tune can be read from {folder}: {first_line(error)}") from error
-    if model.config.pad_token_id is None:  # a causal model's head reads the last token that is no padding
-        model.config.pad_token_id = PAD
-    backbone = f"{model.base_model_prefix}."
-    missing = [key for key in found["missing_keys"] if key.startswith(backbone) and ".pooler." not in key]
-    if missing:
-        raise BadInput(f"the model in {folder} lacks {min(missing)}: its backbone is not complete")
-    return model
 
 
 def classifier_of(
@@ -110,9 +62,9 @@ def classifier_of(
 ) -> PreTrainedModel:
     """A copy of a language model's backbone under `transformers`' classification head, in float32.
 
-    A masked model's head reads the vector of the first token, [CLS], as in `load_classifier`; a causal
-    model's that of the last token that is not `padding`, the only one that has seen the whole text. Raises
-    BadInput for a model type for which `transformers` has no classifier.
+    A masked model's head reads the vector of the first token, [CLS] (for BERT: through a pooler with tanh and
+    dropout); a causal model's that of the last token that is not `padding`, the only one that has seen the
+    whole text. Raises BadInput for a model type for which `transformers` has no classifier.
 
     >>> from isoloss.models.transformers import GPT2Transformer
     >>> from isoloss.models.transformers import laptop_shape

@@ -1,6 +1,5 @@
 """Labelled examples as a classifier reads them: real texts or pairs of texts, and sentences of a language."""
 
-import hashlib
 import inspect
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -228,7 +227,7 @@ class InputSplits:
     padding: int = field(default=PAD, kw_only=True)
 
 
-def check_splits(splits: TaskSplits | InputSplits, classes: tuple[str, ...]) -> None:
+def check_splits(splits: InputSplits, classes: tuple[str, ...]) -> None:
     """Raise BadInput for splits on which nothing can be learnt or measured.
 
     That is: fewer than two classes, labels outside the classes, training examples of a single class, no
@@ -239,7 +238,7 @@ def check_splits(splits: TaskSplits | InputSplits, classes: tuple[str, ...]) -> 
     # An error bar over test sentences needs two.
     least = {"train": 1, "validation": 1, "test": 2}
     for name in least:
-        part: LabelledSentences | LabelledInputs = getattr(splits, name)
+        part: LabelledInputs = getattr(splits, name)
         if len(part) < least[name]:
             raise BadInput(f"the {name} split has {len(part)} examples; give at least {least[name]}")
         lowest, highest = int(part.labels.min()), int(part.labels.max())
@@ -257,7 +256,8 @@ def check_splits(splits: TaskSplits | InputSplits, classes: tuple[str, ...]) -> 
 
 def check_fits(splits: TaskSplits, model: PreTrainedModel) -> None:
     """Raise BadInput for words or sentence lengths beyond what the model was built for."""
-    for name, part in _by_name(splits).items():
+    for name in ("train", "validation", "test"):
+        part: LabelledSentences = getattr(splits, name)
         word = int(part.sentences.ids.max())
         if word + FIRST_WORD >= model.config.vocab_size:
             raise BadInput(
@@ -270,17 +270,3 @@ def check_fits(splits: TaskSplits, model: PreTrainedModel) -> None:
                 f"the {name} split has sentences of {words} words, but the model reads {positions - 1}; "
                 "fine-tune on a task of its own language"
             )
-
-
-def splits_digest(splits: TaskSplits) -> str:
-    """SHA-256 of all sentences and labels, in their order."""
-    digest = hashlib.sha256()
-    for part in _by_name(splits).values():
-        for tensor in (part.sentences.ids, part.sentences.lengths, part.labels):
-            digest.update(f"{tuple(tensor.shape)}".encode())
-            digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _by_name(splits: TaskSplits) -> dict[str, LabelledSentences]:
-    return {"train": splits.train, "validation": splits.validation, "test": splits.test}

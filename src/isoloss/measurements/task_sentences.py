@@ -4,8 +4,7 @@ They are of the language itself, or tested on another distribution.
 """
 
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -21,6 +20,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits
 from isoloss.measurements.linear_probe import LabelledFeatures, refuse_non_finite
 from isoloss.measurements.quantity import Subject
 from isoloss.models.lookup_table import LookupTable, OneHotWords
@@ -28,11 +28,6 @@ from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.tokens import word_vectors
 from isoloss.progress import Progress
-from isoloss.results.checkpoint import RAW_FOLDER
-
-FINE_TUNED_FOLDER = "fine-tuned"
-"""Beside a run's checkpoints: the fine-tuned models, by step and by what they were measured on."""
-
 
 Shift = Literal["skewed roots", "uniform rules"]
 """How the distribution that is tested on differs: roots each a quarter as likely as the one before, or the
@@ -94,10 +89,10 @@ class TaskSentences:
         settings: FineTuningSettings,
         progress: Progress,
     ) -> FineTuningResult:
-        """See `fine_tune`, which starts from the checkpoint's folder, on the model's device."""
+        """See `fine_tune`. Raises BadInput as `check_fits` does."""
+        check_fits(drawn, model)
         classes = tuple(named_task(subject.source, self.task).classes)
-        folder, device = fine_tuned_folder(subject), str(model.device)
-        return fine_tune(subject.folder, drawn, classes, folder, settings, device=device, progress=progress)
+        return fine_tune(model, SentenceInputs.of(drawn), classes, settings, progress)
 
 
 def features_of_splits(model: nn.Module, splits: TaskSplits) -> LabelledFeatures:
@@ -111,16 +106,6 @@ def features_of_splits(model: nn.Module, splits: TaskSplits) -> LabelledFeatures
         train.posterior.shape[1],
         device_of(model),
     )
-
-
-def fine_tuned_folder(subject: Subject[Any]) -> Path:
-    """Where models fine-tuned from a checkpoint are stored: in its run's folder, raw weights separately."""
-    measured_on = str(subject.settings["measured_on"])
-    if subject.folder.name == RAW_FOLDER:
-        checkpoint, measured_on = subject.folder.parent, f"{measured_on}-{RAW_FOLDER}"
-    else:
-        checkpoint = subject.folder
-    return checkpoint.parent.parent / FINE_TUNED_FOLDER / checkpoint.name / measured_on
 
 
 def shifted(language: PCFG, shift: Shift) -> PCFG:

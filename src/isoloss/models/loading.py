@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
@@ -35,9 +35,6 @@ from isoloss.models.hub import (
 from isoloss.models.stored_weights import explained_by_weights, refuse_whole_numbers
 from isoloss.results.checkpoint import refuse_damaged
 
-if TYPE_CHECKING:
-    from isoloss.models.transformers import Attention
-
 LanguageObjective = Literal["masked", "causal"]
 """What a language model is trained to predict: masked tokens, or the next one."""
 
@@ -47,17 +44,15 @@ _OTHER_HEAD = re.compile("Classification|QuestionAnswering|MultipleChoice|NextSe
 """Of classes with another head: with tied embeddings a language head could be made of their weights too."""
 
 
-def load_masked_language_model(folder: Path, attention: "Attention" = "sdpa") -> PreTrainedModel:
-    """The model in a checkpoint folder, in evaluation mode, on the CPU; never uses the network.
+def load_masked_language_model(folder: Path) -> PreTrainedModel:
+    """The model in a checkpoint folder, as stored, in evaluation mode, on the CPU; never uses the network.
 
-    Accepts any folder that `AutoModelForMaskedLM.from_pretrained` can load. Raises BadInput if there is no
-    such model, or if weights are missing, which `transformers` would initialise at random; Damaged if it is a
-    checkpoint of ours that is not what was written.
+    Raises BadInput if there is no such folder, and as `load_model` does.
     """
-    refuse_damaged(folder)
     if not (folder / "config.json").is_file():
         raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder")
-    return _complete(AutoModelForMaskedLM, "masked", str(folder), attn_implementation=attention)
+    config = read_config(str(folder))
+    return load_model(str(folder), AutoModelForMaskedLM, config, "masked language model", "auto")
 
 
 def load_causal_language_model(
@@ -69,27 +64,21 @@ def load_causal_language_model(
     folder, which needs the packages `gguf` and `accelerate`. Raises BadInput if there is no such model, or
     weights are missing; Damaged if it is a checkpoint of ours that is not what was written.
     """
-    if Path(name).is_dir():
+    is_here = Path(name).is_dir()
+    if is_here:
         refuse_damaged(Path(name))
+        refuse_irregular(Path(name))
     else:
         refuse_unreachable_hub(name)
+    settings = {"attn_implementation": "sdpa", "dtype": dtype, "output_loading_info": True}
     packed = {} if gguf_file is None else {"gguf_file": gguf_file, **of_gguf()}
-    return _complete(AutoModelForCausalLM, "causal", name, attn_implementation="sdpa", dtype=dtype, **packed)
-
-
-def _complete(kind: Any, objective: LanguageObjective, name: str, **settings: Any) -> PreTrainedModel:
-    """The model, in evaluation mode, none of whose weights is missing."""
-    import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
-
-    if Path(name).is_dir():
-        refuse_irregular(Path(name))
-    with refusing(f"{objective} language model", name), quiet(), bounded(name):
-        model, found = kind.from_pretrained(
-            name, local_files_only=Path(name).is_dir(), output_loading_info=True, **settings
+    with refusing("causal language model", name), quiet(), bounded(name):
+        model, found = AutoModelForCausalLM.from_pretrained(
+            name, local_files_only=is_here, **settings, **packed
         )
     if found["missing_keys"]:
         missing = min(found["missing_keys"])
-        raise BadInput(f"the model {name} lacks {missing}: it is no complete {objective} language model")
+        raise BadInput(f"the model {name} lacks {missing}: it is no complete causal language model")
     whole: PreTrainedModel = model.eval()
     return whole
 
@@ -113,9 +102,15 @@ def language_model_class(objective: LanguageObjective) -> Any:
 
 
 def load_model(
-    name: str, model_class: Any, config: Any, kind: str, dtype: torch.dtype = torch.float32
+    name: str,
+    model_class: Any,
+    config: Any,
+    kind: str,
+    dtype: torch.dtype | Literal["auto"] = torch.float32,
 ) -> PreTrainedModel:
     """The model of that name as one of the class, in evaluation mode on the CPU; `kind` is what it is called.
+
+    With "auto" its precision is that in which it is stored.
 
     Of an adapter, it is the base model, of which `config` then is, with the weights that the adapter stores;
     they alone require gradients. Raises BadInput for what is no such model, weights that are missing or do

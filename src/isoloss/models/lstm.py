@@ -7,15 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-    PretrainedConfig,
-    PreTrainedModel,
-)
-from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 
 from isoloss.errors import BadInput
 from isoloss.models.transformers import check_dropout
@@ -170,28 +163,9 @@ class LSTMForMaskedLM(LSTMPreTrainedModel):
         return MaskedLMOutput(logits=self.lm_head(self.dropout(vectors)))
 
 
-class LSTMForSequenceClassification(LSTMPreTrainedModel):
-    """The LSTM and a linear layer on the vector of the first token, [CLS], where the backward LSTM ends."""
-
-    def __init__(self, config: LSTMConfig) -> None:
-        super().__init__(config)
-        self.lstm = LSTMModel(config)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.post_init()
-
-    def forward(
-        self, input_ids: Int[Tensor, "n S"], attention_mask: Tensor | None = None, **_settings: object
-    ) -> SequenceClassifierOutput:
-        """Scores of each class, [n, k], as `logits`."""
-        first: Float[Tensor, "n d"] = self.lstm(input_ids, attention_mask).last_hidden_state[:, 0]
-        return SequenceClassifierOutput(logits=self.classifier(self.dropout(first)))
-
-
 AutoConfig.register(LSTMConfig.model_type, LSTMConfig)
 AutoModel.register(LSTMConfig, LSTMModel)
 AutoModelForMaskedLM.register(LSTMConfig, LSTMForMaskedLM)
-AutoModelForSequenceClassification.register(LSTMConfig, LSTMForSequenceClassification)
 
 
 class BidirectionalLSTM(nn.Module):

@@ -21,7 +21,8 @@ from isoloss.models.hub import refuse_irregular, refusing
 from isoloss.results.checkpoint import refuse_damaged
 
 _STORED = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
-"""Floating-point types by their names in safetensors."""
+_STORED |= {str(kind).removeprefix("torch."): kind for kind in _STORED.values()}
+"""Floating-point types by their names in safetensors, and in torch."""
 
 _SAVED = "save a model's state_dict there, whose names are words: torch.save(model.state_dict(), path)"
 HALVES = (torch.bfloat16, torch.float16)
@@ -33,19 +34,8 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     Raises BadInput if a .bin file wraps the weights in another structure, and whatever torch and safetensors
     raise for a damaged file.
     """
-    shapes = {name: shape for name, (_, shape) in _safetensors(folder).items()}
-    for path in [] if shapes else sorted(folder.glob("pytorch_model*.bin")):
-        held = held_in(path, "meta")
-        around = [name for name, value in held.items() if isinstance(value, Mapping)]
-        if around:
-            raise BadInput(
-                f"{path} holds a state of training, not weights alone; save what it has under "
-                f"{around[0]!r} in its place: torch.save(torch.load(path)[{around[0]!r}], path)"
-            )
-        shapes |= {
-            name: tuple(value.shape) for name, value in held.items() if isinstance(value, torch.Tensor)
-        }
-    return shapes
+    held = _safetensors(folder) or _torch_files(folder)
+    return {name: shape for name, (_, shape) in held.items()}
 
 
 def holds_weights(name: str) -> bool:
@@ -78,31 +68,26 @@ def missing_parts(folder: Path) -> tuple[int, int]:
 def stored_elements(folder: Path) -> dict[torch.dtype, int]:
     """How many numbers of each floating-point type the safetensors hold, or else torch's .bin files."""
     refuse_irregular(folder)
-    held = [(_STORED.get(stored_as), prod(shape)) for stored_as, shape in _safetensors(folder).values()]
-    for path in [] if held else sorted(folder.glob("pytorch_model*.bin")):
+    held = _safetensors(folder)
+    if not held:
         with suppress(Exception):  # what is wrong with it is said where the model is read
-            tensors = [each for each in held_in(path, "meta").values() if isinstance(each, torch.Tensor)]
-            held += [(each.dtype if each.is_floating_point() else None, each.numel()) for each in tensors]
+            held = _torch_files(folder)
     found: Counter[torch.dtype] = Counter()
-    for kind, numbers in held:
-        if kind is not None:
-            found[kind] += numbers
+    for stored_as, shape in held.values():
+        if stored_as in _STORED:
+            found[_STORED[stored_as]] += prod(shape)
     return dict(found)
 
 
 def refuse_whole_numbers(folder: Path, model: nn.Module) -> None:
     """Raise BadInput for a weight that is stored in whole or complex numbers, which are cast when read."""
-    held = {name: stored_as for name, (stored_as, _) in _safetensors(folder).items()}
-    for path in [] if held else sorted(folder.glob("pytorch_model*.bin")):
-        for name, value in held_in(path, "meta").items():
-            if isinstance(value, torch.Tensor) and not value.is_floating_point():
-                held[name] = str(value.dtype).removeprefix("torch.")
+    held = _safetensors(folder) or _torch_files(folder)
     for name, parameter in model.named_parameters():
         # A body alone is stored without the name that a model with a head has for it, and the reverse.
         body = getattr(model, "base_model_prefix", "")
         names = name, name.removeprefix(f"{body}."), f"{body}.{name}"
-        stored_as = next((held[each] for each in names if each in held), "F32")
-        if parameter.is_floating_point() and not stored_as.startswith(("F", "BF")):
+        stored_as = next((held[each][0] for each in names if each in held), "F32")
+        if parameter.is_floating_point() and not stored_as.upper().startswith(("F", "BF")):
             raise BadInput(
                 f"{name} is stored as {stored_as} in {folder}, and the model computes in floating-point "
                 "numbers; if it is quantised, measure the model that it was made from"
@@ -122,6 +107,24 @@ def _safetensors(folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
             refuse_damaged(folder)  # of a checkpoint of ours it is known what was written
             raise
     return held
+
+
+def _torch_files(folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The same of torch's .bin files, with the names that types have in torch.
+
+    Raises BadInput for a file that wraps the weights in another structure, and as `held_in` does.
+    """
+    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for path in sorted(folder.glob("pytorch_model*.bin")):
+        for name, value in held_in(path, "meta").items():
+            if isinstance(value, Mapping):
+                raise BadInput(
+                    f"{path} holds a state of training, not weights alone; save what it has under {name!r} "
+                    f"in its place: torch.save(torch.load(path)[{name!r}], path)"
+                )
+            if isinstance(value, torch.Tensor):
+                found[name] = str(value.dtype).removeprefix("torch."), tuple(value.shape)
+    return found
 
 
 def held_in(path: Path, device: str) -> dict[str, Any]:
