@@ -5,8 +5,6 @@ from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.suite import shipped_statements
 
-RELATIONS = {"equal to": "", "at least": "≥ ", "at most": "≤ "}
-
 
 def theory_section() -> str:
     """The statements in a table, what does not hold, the paper's corrections, and all findings, folded."""
@@ -57,8 +55,7 @@ def _listed(findings: tuple[Finding, ...]) -> list[str]:
 
 def _line(finding: Finding) -> str:
     unit = f" {finding.unit}" if finding.unit else ""
-    predicted = f"{RELATIONS[finding.relation]}{finding.predicted:.4g}"
     sentence = finding.sentence.replace("|", "∣")
     number = as_text(finding.measured, finding.standard_error or None)
-    numbers = f"{number}{unit.replace('|', '∣')}, predicted {predicted}"
+    numbers = f"{number}{unit.replace('|', '∣')}, predicted {finding.prediction}"
     return f"{sentence} {numbers}: **{finding.verdict}**"

@@ -4,9 +4,7 @@ import errno
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
-from pathlib import Path
 
 from isoloss.errors import Terminated, printable
 
@@ -80,7 +78,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     # Imported here so that Ctrl-C at the very start is handled as calmly as later.
     from isoloss.command_line.commands import dispatch
     from isoloss.command_line.terminal import escaped_output
-    from isoloss.errors import Damaged, IsolossError
+    from isoloss.errors import Damaged, IsolossError, place_in_users_code
 
     given = sys.argv[1:] if arguments is None else arguments
     try:
@@ -90,21 +88,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"isoloss: {_in_one_line(str(error))}", file=sys.stderr)
         return EXIT_IN_PART if isinstance(error, Damaged) else EXIT_MISTAKE
     except Exception as error:
-        if (place := _place_in_file_given(error, given)) is None:
+        place = place_in_users_code(error)
+        if not (place and any(".py" in each for each in given)):  # the library's own mistake
             raise
         print(f"isoloss: {place}: {_in_one_line(f'{type(error).__name__}: {error}')}", file=sys.stderr)
         return EXIT_MISTAKE
-
-
-def _place_in_file_given(error: Exception, given: Sequence[str]) -> str | None:
-    """Where an error came out of a Python file that the user gave, such as a quantity's; None if of none."""
-    files = {os.path.realpath(name) for each in given if (name := each.partition("=")[0]).endswith(".py")}
-    frames = traceback.extract_tb(error.__traceback__)
-    of_theirs = [frame for frame in frames if os.path.realpath(frame.filename) in files]
-    if not of_theirs:
-        return None
-    last = of_theirs[-1]
-    return f"{Path(last.filename).name}, line {last.lineno}, in {last.name}"
 
 
 def _in_one_line(sentence: str) -> str:

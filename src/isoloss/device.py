@@ -12,16 +12,25 @@ import torch
 from isoloss.errors import BadInput, first_line
 
 
+def refuse_unknown_device(device: str) -> None:
+    """Raise BadInput for a name that torch has for no device, on this machine or another."""
+    try:
+        torch.device(device)
+    except RuntimeError as error:  # which lists some twenty names, most of them of no use
+        raise BadInput(
+            f"the device '{device}' cannot be used (torch knows no device of that name); choose cpu or cuda"
+        ) from error
+
+
 def usable_device(device: str) -> torch.device:
     """The device of that name. Raises BadInput if this machine cannot use it."""
+    refuse_unknown_device(device)
     try:
         number = torch.zeros(1, device=device)
         number.item()  # "meta" is a device too, but one that stores no numbers
         return number.device  # with its index, if there are several of a kind
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = first_line(error)
-        if reason.startswith("Expected one of"):  # and some twenty names follow, most of which are of no use
-            reason = "torch knows no device of that name"
         raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error
 
 

@@ -1,8 +1,11 @@
 """Errors that a user can fix: one clear sentence each, shown without a traceback."""
 
 import re
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+from sysconfig import get_path
 
 
 class IsolossError(Exception):
@@ -86,6 +89,20 @@ def is_failure(error: BaseException) -> bool:
     (True, False)
     """
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+LIBRARIES = str(Path(__file__).parent), get_path("stdlib")
+INSTALLED = {"site-packages", "dist-packages"}
+"""The names of folders into which packages are installed, an environment's, the system's or a user's."""
+
+
+def place_in_users_code(error: BaseException) -> str:
+    """The last place in a file of the user's own that the error went through; empty if in none."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_file() and not frame.filename.startswith(LIBRARIES) and not INSTALLED & set(file.parts):
+            return f"{frame.filename}, line {frame.lineno}, in {frame.name}"
+    return ""
 
 
 def printable(text: str) -> str:

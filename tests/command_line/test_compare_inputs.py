@@ -63,7 +63,9 @@ def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(compare, co
         (["a", "b", *TASK, "--seed", "-1"], "--seed must be"),
         (["a", "b", *TEXT, "--mask-rate", "0"], "mask rate must be above 0"),
         (["a", "b", *TEXT, "--same-loss", "2"], "share of the loss"),
-        (["a", "b", *TEXT, "--seconds", "0"], "--seconds must be above 0"),
+        (["a", "b", *TEXT, "--seconds", "0"], "the seconds to measure for must be above 0"),
+        (["a", "b", *TEXT, "--sentences", "1"], "1 sentences have no standard error; measure on at least 2"),
+        (["a", "b", *TEXT, "--device", "cud"], "the device 'cud' cannot be used"),
     ],
 )
 def test_mistakes_are_one_sentence_each_before_any_work(arguments, sentence, compare, tmp_path):

@@ -217,7 +217,10 @@ def test_scores_that_are_not_finite_are_named_by_line(flatness, models):
             "transformers has no masked language model",
         ),
         (["gpt2", "--text", "text.txt", "--one-mask"], "leave the options of masks out"),
-        (["bert", "--text", "text.txt", "--sentences", "-3"], "--sentences must be at least 2, not -3"),
+        (
+            ["bert", "--text", "text.txt", "--sentences", "-3"],
+            "-3 sentences have no standard error",
+        ),
         (["bert", "--text", "one.txt"], "one.txt has a single sentence, but an error bar takes two"),
         (["bert", "--token-ids", "one.jsonl"], "one.jsonl has a single sentence"),
         (["bert", "--text", "text.txt", "--seed", "-1"], "--seed must be from 0"),

@@ -122,7 +122,7 @@ def test_an_error_in_a_file_of_ones_own_is_told_with_its_line(flatness, tmp_path
     line = 1 + fails[: fails.index("assert")].count("\n")
     assert (code, written) == (2, "")
     last = told.splitlines()[-1]
-    assert last == f"isoloss: length.py, line {line}, in measure: AssertionError: no subject"
+    assert last == f"isoloss: {tmp_path}/length.py, line {line}, in measure: AssertionError: no subject"
     assert "Traceback" not in told
 
 

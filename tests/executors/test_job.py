@@ -201,5 +201,5 @@ def test_an_error_in_a_users_own_code_names_its_line() -> None:
     failure = do("own", pickle.dumps(fails), silent).failure
     assert failure is not None
     assert re.fullmatch(
-        r".*test_job\.py, line \d+ failed: ZeroDivisionError: by nothing; mend it and run again", failure
+        r".*test_job\.py, line \d+, in fails: ZeroDivisionError: by nothing; mend it and run again", failure
     )

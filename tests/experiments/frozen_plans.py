@@ -1,18 +1,15 @@
 """Digests of everything that an experiment plans and claims at each scale, and the file that holds them.
 
-`python tests/experiments/frozen_plans.py` writes the file anew, where a plan or claim was changed on purpose,
-and beside it the file of the runs' names, by which the command line refuses others at once.
+`python tests/experiments/frozen_plans.py` writes the file anew, where a plan or claim was changed on purpose.
 """
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.experiment_names import RUN_NAMES
 from isoloss.experiments.planned_run import PlannedRun, quantity_digest
 
 FROZEN = Path(__file__).with_name("frozen_plans.json")
@@ -53,32 +50,9 @@ def every_plan(suite: Iterable[Experiment]) -> dict[str, dict[str, str]]:
     return {each.name: frozen(each) for each in suite}
 
 
-def named(suite: Iterable[Experiment]) -> dict[str, dict[str, str]]:
-    """The ranges of seeds by what a run is called before its seed, of each experiment by name."""
-    return {each.name: _seeds(run.name for run in each.runs) for each in suite if each.runs}
-
-
-def _seeds(names: Iterable[str]) -> dict[str, str]:
-    found: dict[str, list[int]] = {}
-    for name in names:
-        before, seed = re.fullmatch(r"(.*\bseed-)(\d+)", name).groups()  # type: ignore[union-attr]
-        found.setdefault(before, []).append(int(seed))
-    return {before: _ranges(sorted(seeds)) for before, seeds in found.items()}
-
-
-def _ranges(seeds: list[int]) -> str:
-    starts = [seed for seed in seeds if seed - 1 not in seeds]
-    ends = [seed for seed in seeds if seed + 1 not in seeds]
-    return ", ".join(f"{a}-{b}" if a < b else f"{a}" for a, b in zip(starts, ends, strict=True))
-
-
 if __name__ == "__main__":
     from isoloss.experiments.design import every_experiment
     from isoloss.experiments.scale import scale_named
 
-    suites = {scale: every_experiment(scale_named(scale)) for scale in SCALES}
-    plans = {scale: every_plan(suite) for scale, suite in suites.items()}
+    plans = {scale: every_plan(every_experiment(scale_named(scale))) for scale in SCALES}
     FROZEN.write_text(json.dumps(plans, indent=1) + "\n")
-    RUN_NAMES.write_text(
-        json.dumps({scale: named(suite) for scale, suite in suites.items()}, indent=1) + "\n"
-    )

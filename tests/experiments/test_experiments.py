@@ -197,7 +197,7 @@ def test_a_statistic_that_fails_is_named_and_costs_other_experiments_nothing(tmp
     (failure,) = results.outcome.failures
     assert failure.job == "wrong"
     assert re.match(
-        rf"its claims are not judged: {re.escape(__file__)}, line \d+: IndexError: .*; mend the statistic",
+        rf"its claims are not judged: {re.escape(__file__)}, line \d+, in .*: IndexError: .*; mend the",
         failure.text,
     )
     assert [len(each.judgements) for each in results.experiments] == [0, 1]

@@ -204,7 +204,7 @@ def test_a_mistake_in_ones_own_rule_is_told_with_its_line(language: PCFG, tmp_pa
     file.write_text("class Mine:\n    def build(self, training):\n        return training.modle\n")
     given: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), given)
-    with pytest.raises(BadInput, match=rf"training failed in {file}, line 3: AttributeError: .*modle.*mend"):
+    with pytest.raises(BadInput, match=rf"training failed in {file}, line 3, in build: .*modle.*mend"):
         lab.train(language, 16, steps=2, seed=1, rule=given["Mine"](), progress=lab.silent)
 
 

@@ -1,23 +1,19 @@
 """What is told of a sentence or a task without torch agrees with the language itself."""
 
 from itertools import product
-from pathlib import Path
 
 import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.experiment_names import prefixes_of_scale
 from isoloss.experiments.languages import grammar_of_scale, headline_grammar, second_grammar
 from isoloss.languages import outside
-from isoloss.languages.constituent_task import constituent_task, constituent_tasks
 from isoloss.languages.derivations import first_misplaced_word
 from isoloss.languages.grammar import Grammar
-from isoloss.languages.notation import parse_grammar, read_grammar
+from isoloss.languages.notation import parse_grammar
 from isoloss.languages.outside import refuse_outside_file, refuse_underivable
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.sentences import encode_sentence
-from isoloss.languages.task_names import prefix_lengths, refuse_unknown_prefix, refuse_unknown_task
 
 GRAMMARS = (
     "S -> S S [0.3] | 'a' [0.5] | 'b' 'a' [0.2]",
@@ -60,33 +56,6 @@ def test_a_large_grammar_is_left_to_its_language(monkeypatch: pytest.MonkeyPatch
     assert looked_for == []
     refuse_underivable("b", parse_grammar(GRAMMARS[0]))
     assert looked_for == [1]
-
-
-@pytest.mark.parametrize("scale", ["night", "paper"])
-def test_the_prefixes_of_a_scale_are_those_that_its_grammar_has(scale: str) -> None:
-    language = grammar_of_scale(scale)
-    assert prefixes_of_scale(scale) == prefix_lengths(language.grammar)
-    for task in constituent_tasks(language):
-        refuse_unknown_prefix(task.name, prefixes_of_scale(scale))
-
-
-def test_no_prefix_that_a_grammar_has_is_refused() -> None:
-    grammar = read_grammar(Path("tests/data/liu2023-released.pcfg"))
-    language = pcfg(grammar)
-    lengths = prefix_lengths(grammar) or ()
-    for length in range(2, language.maximum_length + 1):
-        try:
-            constituent_task(language, f"prefix-{length}")
-        except BadInput:
-            continue
-        assert length in lengths
-
-
-@pytest.mark.parametrize("name", ["root", "root-of-all", "prefix-3", "prefix-7-likelihood-of-all"])
-def test_of_a_recursive_grammar_any_prefix_may_be_a_task(name: str) -> None:
-    refuse_unknown_task(name, parse_grammar(GRAMMARS[0]))
-    with pytest.raises(BadInput, match=r"no task 'prefx-3'; choose prefix-L or"):
-        refuse_unknown_task("prefx-3", parse_grammar(GRAMMARS[0]))
 
 
 def test_only_where_all_strings_are_balanced_others_are_outside() -> None:

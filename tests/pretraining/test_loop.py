@@ -16,7 +16,7 @@ from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.processes import Alone
+from isoloss.pretraining.processes import Processes
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.stream import Stream
 from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
@@ -177,13 +177,10 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoi
 
 
 def test_every_process_has_dropout_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    class Second(Alone):
-        number = 1
-
     seeded: list[tuple[object, ...]] = []
     monkeypatch.setattr(loop_module, "seed_dropout", lambda *call: seeded.append(call))
     specification = replace(small(seed=4), steps=2, update_rule=AdamW(warm_up_steps=0), checkpoint_steps=(2,))
-    pretrain(specification, LANGUAGE, tmp_path, processes=Second())
+    pretrain(specification, LANGUAGE, tmp_path, processes=Processes(number=1))
     assert seeded == [(4, step, torch.device("cpu"), 1) for step in (1, 2)]
 
 

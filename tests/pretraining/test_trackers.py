@@ -99,5 +99,6 @@ def test_an_accelerate_tracker_begins_with_the_settings_and_ends_also_after_an_e
     begun, settings, *rest = notebook.pages
     assert (begun, rest) == ("begun", [(3, {"loss": 0.5}), "ended"])
     assert settings["architecture.shape.width"] == 8
-    assert settings["update_rule.is"] == "AdamW"
-    assert all(isinstance(value, str | int | float) for value in settings.values())
+    assert settings["update_rule"] == "AdamW"
+    # What accelerate's trackers take:
+    assert all(isinstance(value, str | int | float | None) for value in settings.values())

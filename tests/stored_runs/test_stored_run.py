@@ -8,6 +8,7 @@ import pytest
 
 from hand_made_runs import LOSS, write_measurement, write_names, write_run
 from isoloss.errors import BadInput, IsolossError
+from isoloss.results.record import settings_by_path
 from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import write_sealed
 from isoloss.stored_runs.run_filter import (
@@ -15,7 +16,6 @@ from isoloss.stored_runs.run_filter import (
     condition,
     run_facts,
     runs_where,
-    settings,
     sorted_runs,
     values_of,
 )
@@ -276,7 +276,7 @@ def test_the_shortest_path_that_ends_in_a_key_counts(results: Path) -> None:
     facts = run_facts(runs_in(results)[0])
     assert values_of(facts, "width") == [32]
     nested = {"is": "Run", "rule": {"is": "SAM", "inner": {"is": "AdamW", "rate": 2}, "rate": 1}}
-    own = {path: [value] for path, value in settings(nested).items()}
+    own = {path: [value] for path, value in settings_by_path(nested).items()}
     assert values_of(own, "rate") == [1]
     assert values_of(own, "inner.rate") == [2]
     assert values_of(own, "inner") == ["AdamW"]

@@ -16,7 +16,7 @@ from isoloss.theory.minimisers import BiasedCoin, Minimisers
 from isoloss.theory.optimiser_paths import SGDSettings, adamw_paths, sampled_gradient
 
 MODEL = CopiedCoin(BiasedCoin(0.6), 4)
-MINIMISERS = Minimisers(MODEL, MODEL.coin.distributions)
+MINIMISERS = Minimisers(MODEL.logits, MODEL.coin.distributions)
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])

@@ -6,7 +6,7 @@ from isoloss.theory.bartlett_matrices import bartlett_matrices
 
 
 def surprise(minimisers, context, word, parameters):
-    return -minimisers.model.logits(parameters).log_softmax(1)[context, word]
+    return -minimisers.logits(parameters).log_softmax(1)[context, word]
 
 
 def gradients_one_by_one(minimisers, parameters):
@@ -19,7 +19,7 @@ def gradients_one_by_one(minimisers, parameters):
 def test_each_matrix_agrees_with_its_definition_away_from_the_distribution():
     minimisers, parameters = factor_problem()
     found = bartlett_matrices(minimisers, parameters)
-    probabilities = minimisers.distributions.weight[:, None] * minimisers.model.logits(parameters).softmax(1)
+    probabilities = minimisers.distributions.weight[:, None] * minimisers.logits(parameters).softmax(1)
     fisher = covariance = mean = 0
     for joint, place, gradient in gradients_one_by_one(minimisers, parameters):
         fisher = fisher + probabilities[place] * torch.outer(gradient, gradient)

@@ -4,14 +4,14 @@ from small_problems import factor_problem
 
 from isoloss.errors import IsolossError
 from isoloss.theory.bartlett_matrices import bartlett_matrices
-from isoloss.theory.minimisers import BiasedCoin, Coin, Minimisers, least_change, trace_flow
+from isoloss.theory.minimisers import BiasedCoin, Minimisers, coin_logits, least_change, trace_flow
 
 
 def test_newton_reaches_the_distribution_and_the_hessian_has_the_codimension_as_its_rank():
     minimisers, start = factor_problem()
     reached = minimisers.reach(start)
     assert torch.allclose(
-        minimisers.model.logits(reached).softmax(1), minimisers.distributions.distribution, atol=1e-11
+        minimisers.logits(reached).softmax(1), minimisers.distributions.distribution, atol=1e-11
     )
     hessian = bartlett_matrices(minimisers, reached).hessian
     assert minimisers.codimension(reached) == minimisers.distributions.codimension == 12
@@ -31,7 +31,7 @@ def test_the_gradient_along_the_minimisers_leaves_the_distribution_unchanged_to_
     minimisers, start = factor_problem()
     at = minimisers.reach(start)
     tangent = minimisers.trace_gradient(at)
-    _, moved = torch.func.jvp(lambda p: minimisers.model.logits(p).softmax(1), (at,), (tangent,))
+    _, moved = torch.func.jvp(lambda p: minimisers.logits(p).softmax(1), (at,), (tangent,))
     assert float(moved.abs().max()) < 1e-12 * float(tangent.norm())
     assert float(tangent.norm()) > 0.1
 
@@ -55,7 +55,7 @@ def test_the_gradient_along_the_minimisers_is_the_change_of_the_hessians_own_tra
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_the_integrated_flow_is_the_coins_closed_form(batch_size):
     coin = BiasedCoin(0.7)
-    minimisers = Minimisers(Coin(), coin.distributions)
+    minimisers = Minimisers(coin_logits, coin.distributions)
     times = [0.0, 1.0, 6.0]
     flow = trace_flow(minimisers, coin.minimiser(3.0), times, batch_size=batch_size)
     exact = torch.stack([coin.flow(3.0, time, batch_size) for time in times])

@@ -10,7 +10,7 @@ from small_problems import factor_problem
 from isoloss.errors import BadInput
 from isoloss.results.estimate import Estimate
 from isoloss.theory.bartlett_matrices import bartlett_matrices
-from isoloss.theory.minimisers import BiasedCoin, Coin, Minimisers
+from isoloss.theory.minimisers import BiasedCoin, Minimisers, coin_logits
 from isoloss.theory.optimiser_paths import (
     SGDSettings,
     fitted_order,
@@ -32,7 +32,7 @@ def test_one_step_has_the_losss_gradient_as_its_mean_and_its_covariance_over_the
     minimisers, start = factor_problem()
     moves = (after_one_step(minimisers, start, batch_size, 40_000) - start) / -0.1
     leaf = start.clone().requires_grad_(True)
-    (gradient,) = torch.autograd.grad(minimisers.distributions.kl(minimisers.model.logits(leaf)), leaf)
+    (gradient,) = torch.autograd.grad(minimisers.distributions.kl(minimisers.logits(leaf)), leaf)
     deviation = moves.std(0) / 40_000**0.5
     assert ((moves.mean(0) - gradient).abs() < 4.5 * deviation + 1e-12).all()
     covariance = bartlett_matrices(minimisers, start).covariance / batch_size
@@ -41,7 +41,7 @@ def test_one_step_has_the_losss_gradient_as_its_mean_and_its_covariance_over_the
 
 def test_a_coins_step_multiplies_the_difference_of_squares_exactly():
     coin, rate = BiasedCoin(0.7), 0.2
-    minimisers, settings = Minimisers(Coin(), coin.distributions), SGDSettings(rate, 1, 50, seed=900)
+    minimisers, settings = Minimisers(coin_logits, coin.distributions), SGDSettings(rate, 1, 50, seed=900)
     (ends,) = sgd_paths(minimisers, coin.minimiser(3.0), settings, [rate**2])
     differences = ends[:, 0] ** 2 - ends[:, 1] ** 2
     possible = torch.tensor([3 * (1 - rate**2 * g**2) for g in (0.7, 0.3)], dtype=torch.float64)

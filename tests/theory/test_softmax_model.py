@@ -11,8 +11,8 @@ from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTr
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.theory.softmax_model import (
     ContextDistributions,
-    EnumeratedTransformer,
     enumerated_contexts,
+    enumerated_transformer,
     parameter_vector,
 )
 
@@ -69,7 +69,7 @@ def test_an_enumerated_transformer_is_the_transformer(architecture):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()  # only the vector matters
-    logits = EnumeratedTransformer(model, contexts).logits(parameters)
+    logits = enumerated_transformer(model, contexts)(parameters)
     for row, logit in zip(every.input_ids, expected, strict=True):
         place = int((contexts.input_ids == row).all(1).nonzero())
         assert torch.allclose(logits[place], logit, atol=1e-12)

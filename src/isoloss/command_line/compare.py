@@ -18,11 +18,8 @@ from isoloss.command_line.options import (
     Share,
     refuse_no_file,
     refuse_no_page,
-    refuse_unknown_device,
-    refuse_unusable_limits,
     repeated_command,
     trace_stopping,
-    usable_mask_rate,
     usable_seed,
 )
 from isoloss.command_line.terminal import progress_display, starting
@@ -116,14 +113,17 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.comparison_notes import notes_on
         from isoloss.measurements.comparison_plan import planned_stages, quantities_beside_loss
         from isoloss.measurements.comparison_sources import read_sources
+        from isoloss.measurements.prediction import MaskedTokens
         from isoloss.measurements.verdicts import conclusions
         from isoloss.models.hub import quiet
         from isoloss.results.run_folder import Measurements
 
     for name in options.quantity:
         quantity_named(name, LOSS_SENTENCES, options.seed)  # refuses a file that defines none
+    MaskedTokens(options.mask_rate)  # refuses what is no share
     quantities = quantities_beside_loss(options.quantity)
     models = Models(usable_device(options.device), getattr(torch, options.dtype), options.objective)
+    settings = _plan_settings(options, quantities)
     sources = read_sources(
         options.models,
         options.objective,
@@ -138,7 +138,7 @@ def compare(options: CompareOptions) -> int:
     with only_process_in(store.folder), progress_display() as progress, quiet():
         remove_unfinished(store.folder)
         checkpoints = read_checkpoints(options.models, models, sources.texts, progress)
-        stages = planned_stages(_plan_settings(options, quantities), checkpoints, sources, models)
+        stages = planned_stages(settings, checkpoints, sources, models)
         smaller_is = {each.name: each.smaller_is for stage in stages for _, each in stage}
         compared = partial(Comparison, checkpoints, task=sources.task, smaller_is=smaller_is)
         report = partial(_write, options, compared, sources, stages)
@@ -166,7 +166,6 @@ def _check(options: CompareOptions) -> None:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")
     refuse_named_twice(options.models)
     refuse_unknown_quantities(options.quantity)
-    refuse_unknown_device(options.device)
     if options.text is not None and options.dataset is not None:
         raise BadInput("give --text or --dataset for loss and flatness, not both")
     if options.text is None and options.dataset is None and options.task is None:
@@ -178,9 +177,6 @@ def _check(options: CompareOptions) -> None:
     refuse_no_file(options.text)
     refuse_no_file(options.task, options.task_test, holds="rows of a text and a label")
     usable_seed(options.seed)
-    refuse_unusable_limits(options.relative_error, options.sentences, options.seconds)
-    if options.mask_rate is not None:
-        usable_mask_rate(options.mask_rate)
     if not 0 < options.same_loss < 1:
         raise BadInput(f"--same-loss is a share of the loss, such as 0.01, not {options.same_loss}")
     if options.task_length is not None and options.task_length < 8:

@@ -22,7 +22,6 @@ from isoloss.command_line.options import (
     models_on_text,
     refuse_no_model,
     refuse_no_page,
-    refuse_unusable_limits,
     refuse_unusable_text,
     repeated_command,
     trace_stopping,
@@ -136,9 +135,9 @@ def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]
     from isoloss.measurements.measured_models import measure_each
     from isoloss.models.hub import quiet
 
+    stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
     models, batches, precision = models_on_text(options, options.models, options.parameters)
     settings = {"estimand": batches.prediction.estimand, "dtype": str(precision).removeprefix("torch.")}
-    stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
     with progress_display() as progress, quiet():
         memory = memory_bytes(options.memory, options.device)
         asked = (options.quantity, models, batches, stopping, settings, progress, memory)
@@ -179,7 +178,6 @@ def _check(options: FlatnessOptions) -> None:
     refuse_unusable_text(options)
     if options.output is not None:
         refuse_no_page(options.output, "flatness.html")
-    refuse_unusable_limits(options.relative_error, options.sentences, options.seconds)
     refuse_absent(*options.models)
     if options.parameters is not None:
         try:

@@ -20,7 +20,6 @@ from isoloss.command_line.options import (
     refuse_no_file,
     refuse_no_memory,
     refuse_no_model,
-    refuse_unknown_device,
 )
 from isoloss.command_line.terminal import duration, in_lines, progress_display, starting
 from isoloss.errors import BadInput
@@ -110,7 +109,6 @@ def _check(options: InspectOptions) -> None:
     if options.length is not None:
         refuse_below(2, options.length, "--length")
     refuse_no_model(options.models)
-    refuse_unknown_device(options.device)
     refuse_no_memory(options.memory)
     refuse_no_file(options.text)
     if options.budget is not None:

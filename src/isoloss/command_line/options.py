@@ -1,6 +1,5 @@
 """Options that several commands have: their types, and their checks before any work is done."""
 
-import re
 import shlex
 import tempfile
 from collections.abc import Callable, Sequence
@@ -48,9 +47,6 @@ Quantities = Annotated[
 Models = Annotated[
     tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL [MODEL ...]", help_behavior_hint="")
 ]
-DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "privateuseone")
-"""Kinds of device that store numbers and compute, by torch's names."""
-
 MOST_MEMORY = 10**6
 """In gibibytes; no machine has so much."""
 
@@ -68,8 +64,6 @@ def refuse_existing(path: Path) -> None:
 def refuse_unusable_text(options: "FlatnessOptions | SensitivityOptions") -> None:
     """Raise BadInput for what a text, its masks and the machine cannot be, before torch is imported."""
     several = options.device.split(",")
-    for device in several:
-        refuse_unknown_device(device)
     if options.offload and options.device.startswith("cpu"):
         raise BadInput("--offload keeps the weights in the processor's memory, where --device cpu has them")
     if options.offload and len(several) > 1:
@@ -78,8 +72,6 @@ def refuse_unusable_text(options: "FlatnessOptions | SensitivityOptions") -> Non
     usable_seed(options.seed)
     if options.one_mask and options.mask_rate is not None:
         raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
-    if options.mask_rate is not None:
-        usable_mask_rate(options.mask_rate)
     refuse_no_memory(options.memory)
 
 
@@ -213,33 +205,11 @@ def refuse_below(least: int, number: int, option: str) -> None:
         raise BadInput(f"{option} must be at least {least}, not {number}")
 
 
-def refuse_unknown_device(device: str) -> None:
-    """Raise BadInput for a name that torch has for no device; whether there is one, torch finds out."""
-    if not re.fullmatch(rf"({'|'.join(DEVICES)})(:\d+)?", device):
-        raise BadInput(
-            f"the device '{device}' cannot be used (torch knows no device of that name); choose cpu or cuda"
-        )
-
-
 def usable_seed(seed: int) -> int:
     """The seed, if torch accepts it. Raises BadInput otherwise."""
     if not 0 <= seed < 2**32:  # of more bits, torch's generator of a CPU ignores some
         raise BadInput(f"--seed must be from 0 to {2**32 - 1}, not {seed}")
     return seed
-
-
-def refuse_unusable_limits(
-    relative_error: float | None, sentences: int | None, seconds: float | None
-) -> None:
-    """Raise BadInput for limits of a measurement that `Stopping` would refuse, before torch is imported."""
-    if sentences is not None:
-        refuse_below(2, sentences, "--sentences")
-    if relative_error is not None and not 0 < relative_error < 1:
-        raise BadInput(
-            f"--relative-error must be above 0 and below 1, not {relative_error}; 0.02 is two percent"
-        )
-    if seconds is not None and not seconds > 0:
-        raise BadInput(f"--seconds must be above 0, not {seconds}")
 
 
 def trace_stopping(relative_error: float | None, sentences: int | None, seconds: float | None) -> "Stopping":
@@ -252,13 +222,6 @@ def trace_stopping(relative_error: float | None, sentences: int | None, seconds:
 
     free = relative_error is None and sentences is None and seconds is None
     return Stopping(RELATIVE_ERROR if free else relative_error, sentences, seconds)
-
-
-def usable_mask_rate(rate: float) -> float:
-    """The share of tokens to mask. Raises BadInput if it is not a valid share."""
-    if not 0 < rate <= 1:
-        raise BadInput(f"the mask rate must be above 0 and at most 1, not {rate}")
-    return rate
 
 
 def repeated_command(command: str, request: Any) -> str:

@@ -11,7 +11,7 @@ from isoloss.command_line.cost_table import print_dry_run
 from isoloss.command_line.reproduce import ReproduceOptions, command_again
 from isoloss.command_line.terminal import error_console, print_failures, progress_display
 from isoloss.command_line.verdict_lines import claim_lines, counted
-from isoloss.device import usable_cores, usable_device
+from isoloss.device import refuse_unknown_device, usable_cores, usable_device
 from isoloss.errors import IsolossError
 from isoloss.executors.job import Job, Notice, Outcome
 from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
@@ -141,7 +141,8 @@ def _not_mended(chosen: Choice, folder: Path, failed: Set[str]) -> Iterator[Noti
 
 
 def executor(request: ReproduceOptions) -> Executor:
-    """The executor of the request's jobs. Raises BadInput for a device that this machine does not have."""
+    """The executor of the request's jobs. Raises BadInput for a device that it cannot have."""
+    refuse_unknown_device(request.device)  # of a cluster's no more is known here
     gpus = 0 if request.device == "cpu" else 1
     match request.on:
         case "local":

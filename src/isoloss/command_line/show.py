@@ -99,16 +99,16 @@ def refuse_without_specification(run: "StoredRun") -> None:
 
 def _facts(run: "StoredRun") -> list[str]:
     """Names, specification, versions and plan, one line each."""
-    from isoloss.stored_runs.run_filter import settings
+    from isoloss.results.record import settings_by_path
     from isoloss.stored_runs.stored_run import full_names
 
     def in_words(quantity: dict[str, object]) -> str:
-        of_quantity = ", ".join(f"{path} {value}" for path, value in settings(quantity).items())
+        of_quantity = ", ".join(f"{path} {value}" for path, value in settings_by_path(quantity).items())
         return f"{quantity.get('is')} ({of_quantity})"
 
     lines = [f"planned as {name}" for name in full_names(run)]
     lines += ["", "specification"]
-    lines += [f"  {path}: {value}" for path, value in settings(run.specification).items()]
+    lines += [f"  {path}: {value}" for path, value in settings_by_path(run.specification).items()]
     versions = [checkpoint.content.get("versions", {}) for checkpoint in run.checkpoints]
     for name in dict.fromkeys(name for each in versions for name in each):
         # A run may have been continued with other versions than it started with.

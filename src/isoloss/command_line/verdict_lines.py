@@ -126,9 +126,6 @@ def _cut(text: str, width: int | None) -> str:
     return text if width is None or len(text) <= width else f"{text[: width - 1]}…"
 
 
-RELATIONS = {"equal to": "", "at least": "≥ ", "at most": "≤ "}
-
-
 def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice], page: Path | None) -> None:
     """See `summary_lines`; then where the results are, what failed, and the page, on stderr."""
     for line in summary_lines(list(results.values()), stdout_width()):
@@ -254,8 +251,7 @@ def in_numbers(finding: Finding) -> str:
     unit = f" {finding.unit}" if finding.unit else ""
     allowed = f" (tolerance {finding.tolerance:.2g})" if finding.tolerance else ""
     paper = f"; the paper: {finding.paper}" if finding.paper else ""
-    predicted = f"{RELATIONS[finding.relation]}{as_text(finding.predicted)}"
-    return f"computed {measured}{unit}; predicted {predicted}{allowed}{paper}"
+    return f"computed {measured}{unit}; predicted {finding.prediction}{allowed}{paper}"
 
 
 def _several(number: int, what: str) -> str:

@@ -6,11 +6,9 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from sysconfig import get_path
 from typing import Protocol, runtime_checkable
 
-from isoloss.errors import BadInput, FolderHeld, IsolossError
+from isoloss.errors import BadInput, FolderHeld, IsolossError, place_in_users_code
 from isoloss.progress import Progress, silent
 
 HOLD_SECONDS = 300.0
@@ -86,25 +84,10 @@ def do(job: str, pickled: bytes, progress: Progress) -> Ended:
     except IsolossError as error:
         return Ended(job, failure=str(error))
     except Exception as error:
-        if place := users_line(error):
+        if place := place_in_users_code(error):
             why = f"{type(error).__name__}: {last_line(error)}"
-            return Ended(job, failure=f"{place} failed: {why}; mend it and run again")
+            return Ended(job, failure=f"{place}: {why}; mend it and run again")
         return Ended(job, failure="an unexpected error, please report it:\n" + traceback.format_exc())
-
-
-INSTALLED = tuple(
-    {str(Path(__file__).parents[1]), *(get_path(name) for name in ("stdlib", "purelib", "platlib"))}
-)
-"""Folders of the library, of Python, and of what is installed."""
-
-
-def users_line(error: Exception) -> str:
-    """The last line of a file of the user's own that the error went through; empty without one."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        each for each in frames if Path(each.filename).is_file() and not each.filename.startswith(INSTALLED)
-    ]
-    return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""
 
 
 def stage(task: str, message: str) -> str:

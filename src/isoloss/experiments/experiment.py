@@ -13,9 +13,8 @@ import polars as pl
 import torch
 from torch import nn
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.experiment_names import no_such_run
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun
 from isoloss.measurements.accuracy import AccuracyQuantity
@@ -168,7 +167,10 @@ def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]
     known = {run.name: run for run in experiment.runs}
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
-        raise no_such_run(experiment.name, unknown, [*known])
+        every = list(known)
+        listed = f"its {len(every)} runs are {every[0]} to {every[-1]}" if every else "it has none"
+        near = did_you_mean(unknown, every) or f"; {listed}"
+        raise BadInput(f"no run of {experiment.name} is called {unknown!r}{near}")
     return [known[name] for name in names] if names else list(experiment.runs)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from isoloss.errors import BadInput, IsolossError
-from isoloss.executors.job import Job, Notice, Outcome, last_line, users_line
+from isoloss.errors import BadInput, IsolossError, place_in_users_code
+from isoloss.executors.job import Job, Notice, Outcome, last_line
 from isoloss.experiments.carry_out import damaged_files, is_complete, measured_records
 from isoloss.experiments.claims import Judgement, judge
 from isoloss.experiments.experiment import Experiment, PlannedReference
@@ -153,7 +153,7 @@ def gathered(
 
 def _why_not_judged(error: Exception) -> str:
     """The sentence, with the line of the user's own file. Raises what is the library's own mistake."""
-    place = users_line(error)
+    place = place_in_users_code(error)
     if not place and not isinstance(error, IsolossError):
         raise error
     why = str(error) if isinstance(error, IsolossError) else f"{type(error).__name__}: {last_line(error)}"

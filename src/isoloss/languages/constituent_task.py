@@ -21,7 +21,6 @@ from isoloss.languages.rule_tables import Bits, Numbers, RuleTables
 from isoloss.languages.sampling import CHUNK, Derivations, padded_sentences, sentence_keys
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, most_probable
-from isoloss.languages.task_names import no_task_of_a_grammar
 
 SMALLEST_SHARE = 0.25
 """A prefix length is a task when at least this share of sentences has a constituent of that length."""
@@ -211,7 +210,11 @@ def constituent_task(language: GrammarLanguage, name: str) -> ConstituentTask:
         and _prefix_tasks(language, [length])[0].prior.any()
     ):
         return (likelihood_task if written[2] else prefix_task)(language, length)
-    raise no_task_of_a_grammar(name, tuple(usual))
+    listed = "".join(f"{each}, or " for each in [", ".join(usual)] if each)
+    raise BadInput(
+        f"the language has no task {name!r}; choose {listed}prefix-L or prefix-L-likelihood for a number of "
+        "words L that a symbol spans; -of-all after any makes every symbol a class"
+    )
 
 
 def _prefix_tasks(language: GrammarLanguage, lengths: Sequence[int]) -> list[ConstituentTask]:

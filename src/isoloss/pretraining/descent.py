@@ -173,30 +173,12 @@ def check_momentum(momentum: float) -> None:
         raise BadInput(f"momentum must be at least 0 and below 1, not {momentum}")
 
 
-@runtime_checkable
-class _OfMoments(Protocol):
-    """Settings of a rule with running moments of the gradient."""
-
-    @property
-    def learning_rate(self) -> float: ...
-    @property
-    def weight_decay(self) -> float: ...
-    @property
-    def warm_up_steps(self) -> int: ...
-    @property
-    def first_beta(self) -> float: ...
-    @property
-    def second_beta(self) -> float: ...
-
-
-def check_moments(settings: _OfMoments) -> None:
-    """`check_rate_and_decay`, and BadInput for a negative warm-up or decay rates of moments not in [0, 1)."""
-    check_rate_and_decay(settings.learning_rate, settings.weight_decay)
-    if settings.warm_up_steps < 0:
-        raise BadInput(f"the number of warm-up steps must be 0 or more, not {settings.warm_up_steps}")
-    if not (0 <= settings.first_beta < 1 and 0 <= settings.second_beta < 1):
-        betas = f"{settings.first_beta} and {settings.second_beta}"
-        raise BadInput(f"betas must be at least 0 and below 1, not {betas}")
+def check_moments(first_beta: float, second_beta: float, warm_up_steps: int) -> None:
+    """Raise BadInput for decay rates of the gradient's moments not in [0, 1), or a negative warm-up."""
+    if warm_up_steps < 0:
+        raise BadInput(f"the number of warm-up steps must be 0 or more, not {warm_up_steps}")
+    if not (0 <= first_beta < 1 and 0 <= second_beta < 1):
+        raise BadInput(f"betas must be at least 0 and below 1, not {first_beta} and {second_beta}")
 
 
 A = TypeVar("A")
@@ -222,7 +204,8 @@ class AdamW:
     decay: Decay = field(default="none", metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
-        check_moments(self)
+        check_rate_and_decay(self.learning_rate, self.weight_decay)
+        check_moments(self.first_beta, self.second_beta, self.warm_up_steps)
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise BadInput(f"epsilon must be a number above 0, not {self.epsilon}")
 

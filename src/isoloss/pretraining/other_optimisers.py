@@ -48,7 +48,8 @@ class Lion:
     weight_decay: float = 0.1
 
     def __post_init__(self) -> None:
-        check_moments(self)
+        check_rate_and_decay(self.learning_rate, self.weight_decay)
+        check_moments(self.first_beta, self.second_beta, self.warm_up_steps)
 
     def descent(self, training: Training) -> Descent:
         optimiser = pytorch_optimizer().Lion(
@@ -81,7 +82,8 @@ class SOAP:
     decay: Decay = field(default="none", metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
-        check_moments(self)
+        check_rate_and_decay(self.learning_rate, self.weight_decay)
+        check_moments(self.first_beta, self.second_beta, self.warm_up_steps)
         if self.basis_steps < 1:
             raise BadInput(
                 f"SOAP's bases must be renewed every so many steps, at least 1, not {self.basis_steps}"
@@ -171,7 +173,8 @@ class Sophia:
     estimate_steps: int = 10
 
     def __post_init__(self) -> None:
-        check_moments(self)
+        check_rate_and_decay(self.learning_rate, self.weight_decay)
+        check_moments(self.first_beta, self.second_beta, self.warm_up_steps)
         if not 0 < self.clipping < math.inf:
             raise BadInput(f"Sophia's clipping γ must be a positive number, not {self.clipping}")
         if self.estimate_steps < 1:

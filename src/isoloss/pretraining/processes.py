@@ -3,9 +3,10 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as distributed
@@ -24,50 +25,71 @@ PATIENCE = timedelta(days=1)
 noticed at once, by its launcher or its closed connection, and not by this."""
 
 
-@runtime_checkable
-class Processes(Protocol):
-    """The communication a run needs with its other processes; all call the methods in the same order."""
+@dataclass(frozen=True)
+class Processes:
+    """The processes that train a run together; all call the methods in the same order.
 
-    @property
-    def count(self) -> int:
-        """How many train together."""
-        ...
+    They are those of torch's default process group, whose messages are tensors on `device`. One alone has the
+    whole batch and does everything itself.
+    """
 
-    @property
-    def number(self) -> int:
-        """Which one this is, from 0; 0 is the main process."""
-        ...
-
-    def average(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by its mean over the processes, bit-identical in all of them."""
-        ...
-
-    def on_main(self, work: Callable[[], T]) -> T:
-        """Run `work` in the main process only; all wait, and return its result or raise its IsolossError."""
-        ...
-
-    def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether these tensors are the same in all processes."""
-        ...
-
-
-class Alone:
-    """One process, which has the whole batch and does everything itself."""
-
-    count = 1
-    number = 0
+    count: int = 1
+    """How many train together."""
+    number: int = 0
+    """Which one this is, from 0; 0 is the main process."""
+    device: torch.device | None = None
 
     def average(self, tensors: Sequence[Tensor]) -> None:
-        """See `Processes.average`: nothing to do for a single process."""
+        """Replace each tensor by its mean over the processes, bit-identical in all of them.
+
+        Memory: a copy of `BUCKET_BYTES`, or of the largest tensor.
+        """
+        if self.count == 1:
+            return
+        for bucket in buckets(tensors, BUCKET_BYTES):
+            flat = torch.cat([tensor.flatten() for tensor in bucket])
+            with _others_there():
+                distributed.all_reduce(flat)
+            flat /= self.count
+            pieces = torch.split(flat, [tensor.numel() for tensor in bucket])
+            means = [piece.view_as(tensor) for piece, tensor in zip(pieces, bucket, strict=True)]
+            torch._foreach_copy_(bucket, means)
 
     def on_main(self, work: Callable[[], T]) -> T:
-        return work()
+        """Run `work` in the main process only; all wait, and return its result or raise its IsolossError.
+
+        Several processes pickle the result.
+        """
+        if self.count == 1:
+            return work()
+        answers: list[Any] = [None]
+        if self.number == 0:
+            try:
+                answers = [(work(), None)]
+            except IsolossError as error:
+                answers = [(None, error)]
+        with _others_there():
+            distributed.broadcast_object_list(answers, src=0)
+        result, refusal = answers[0]
+        if refusal is not None:
+            raise refusal
+        answer: T = result
+        return answer
 
     def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:
-        return True
+        """Whether all processes hold the same tensors: compares the first 60 bits of a digest of them all."""
+        if self.count == 1:
+            return True
+        digest = tensors_digest({f"{place:09}": tensor for place, tensor in enumerate(tensors)})
+        held = int(digest[:15], 16)
+        extremes = torch.tensor([held, -held], device=self.device)
+        with _others_there():
+            distributed.all_reduce(extremes, op=distributed.ReduceOp.MAX)
+        largest, minus_smallest = extremes.tolist()
+        return bool(largest == -minus_smallest)
 
 
-ALONE = Alone()
+ALONE = Processes()
 
 
 @contextmanager
@@ -97,58 +119,12 @@ def launched_processes(device: str = "cpu") -> Iterator[Processes]:
         ) from error
     state = PartialState(cpu=device == "cpu", timeout=PATIENCE)
     try:
-        yield LaunchedProcesses(state.num_processes, state.process_index, state.device)
+        yield Processes(state.num_processes, state.process_index, state.device)
         state.wait_for_everyone()
     finally:
         # If this were left to the interpreter's exit, gloo's threads might abort a process whose work is
         # done.
         state.destroy_process_group()
-
-
-class LaunchedProcesses:
-    """`Processes` over torch's default process group, whose messages are tensors on `device`."""
-
-    def __init__(self, count: int, number: int, device: torch.device) -> None:
-        self.count = count
-        self.number = number
-        self.device = device
-
-    def average(self, tensors: Sequence[Tensor]) -> None:
-        """See `Processes.average`. Memory: a copy of `BUCKET_BYTES`, or of the largest tensor."""
-        for bucket in buckets(tensors, BUCKET_BYTES):
-            flat = torch.cat([tensor.flatten() for tensor in bucket])
-            with _others_there():
-                distributed.all_reduce(flat)
-            flat /= self.count
-            pieces = torch.split(flat, [tensor.numel() for tensor in bucket])
-            means = [piece.view_as(tensor) for piece, tensor in zip(pieces, bucket, strict=True)]
-            torch._foreach_copy_(bucket, means)
-
-    def on_main(self, work: Callable[[], T]) -> T:
-        """See `Processes.on_main`; the result is pickled."""
-        answers: list[Any] = [None]
-        if self.number == 0:
-            try:
-                answers = [(work(), None)]
-            except IsolossError as error:
-                answers = [(None, error)]
-        with _others_there():
-            distributed.broadcast_object_list(answers, src=0)
-        result, refusal = answers[0]
-        if refusal is not None:
-            raise refusal
-        answer: T = result
-        return answer
-
-    def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:
-        """See `Processes.hold_the_same`: compares the first 60 bits of a digest of them all."""
-        digest = tensors_digest({f"{place:09}": tensor for place, tensor in enumerate(tensors)})
-        held = int(digest[:15], 16)
-        extremes = torch.tensor([held, -held], device=self.device)
-        with _others_there():
-            distributed.all_reduce(extremes, op=distributed.ReduceOp.MAX)
-        largest, minus_smallest = extremes.tolist()
-        return bool(largest == -minus_smallest)
 
 
 def buckets(tensors: Sequence[Tensor], size: int) -> Iterator[list[Tensor]]:

@@ -1,7 +1,7 @@
 """TensorBoard, Weights & Biases and trackio, through accelerate's trackers."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
@@ -12,6 +12,7 @@ from isoloss.errors import BadInput
 from isoloss.pretraining.specification import PretrainingSpecification, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRule
 from isoloss.results.checkpoint import Checkpoint
+from isoloss.results.record import settings_by_path
 
 Log = Callable[[dict[str, float], int], None]
 """Takes numbers by name, and the step that they belong to."""
@@ -70,24 +71,8 @@ def opened_tracker(tracker: Any, specification: PretrainingSpecification) -> Ite
     with redirect_stdout(sys.stderr):  # where a tracker's messages are not part of a command's result
         tracker.start()
     try:
-        tracker.store_init_configuration(flat_settings(settings_as_json(specification)))
+        tracker.store_init_configuration(settings_by_path(settings_as_json(specification)))
         yield lambda numbers, step: tracker.log(numbers, step=step)
     finally:
         with redirect_stdout(sys.stderr):
             tracker.finish()
-
-
-def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings, flattened to one level for trackers' tables of runs.
-
-    >>> flat_settings({"seed": 1, "architecture": {"is": "LSTM", "width": 64}, "checkpoint_steps": [5, 10]})
-    {'seed': 1, 'architecture.is': 'LSTM', 'architecture.width': 64, 'checkpoint_steps': '[5, 10]'}
-    """
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            flat |= flat_settings(value, f"{prefix}{name}.")
-        else:
-            plain = isinstance(value, str | int | float)
-            flat[prefix + name] = value if plain else str(value)
-    return flat

@@ -196,6 +196,24 @@ ABSENT = "–"
 """Shown in place of a missing number."""
 
 
+def settings_by_path(settings: Any, path: str = "") -> dict[str, Setting]:
+    """Settings as JSON has them, by their dotted paths; a class's name is at the path of its object.
+
+    >>> settings_by_path({"is": "Run", "rule": {"is": "AdamW", "betas": [0.9, 0.98]}, "seed": 1})
+    {'rule': 'AdamW', 'rule.betas': '0.9, 0.98', 'seed': 1}
+    """
+    if not isinstance(settings, Mapping):
+        listed = isinstance(settings, list)
+        return {path: ", ".join(map(str, settings)) if listed else settings}
+    found: dict[str, Setting] = {}
+    for key, value in settings.items():
+        if key == "is":
+            found |= {path: value} if path else {}
+        else:
+            found |= settings_by_path(value, f"{path}.{key}".lstrip("."))
+    return found
+
+
 def as_text(value: object, error: float | None = None) -> str:
     """A value of a table as text; a number with an error is rounded to the error's second digit.
 

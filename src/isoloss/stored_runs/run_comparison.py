@@ -17,9 +17,9 @@ from isoloss.measurements.matched_losses import (
     interpolated_to_loss,
 )
 from isoloss.results.estimate import Estimate, sample_mean
-from isoloss.results.record import Record, Setting, value_name
+from isoloss.results.record import Record, Setting, settings_by_path, value_name
 from isoloss.results.run_folder import measurement_name
-from isoloss.stored_runs.run_filter import QUANTITIES, settings
+from isoloss.stored_runs.run_filter import QUANTITIES
 from isoloss.stored_runs.stored_run import StoredRun, measurement_key
 
 _SAME = (*QUANTITIES["loss"], *QUANTITIES["kl"])
@@ -58,7 +58,7 @@ class Curve:
 
 def different_settings(first: StoredRun, second: StoredRun) -> list[tuple[str, Setting, Setting]]:
     """Every setting in which two runs differ, by dotted path, with both values; None if a run lacks it."""
-    here, there = settings(first.specification), settings(second.specification)
+    here, there = settings_by_path(first.specification), settings_by_path(second.specification)
     paths = dict.fromkeys((*here, *there))
     return [(path, here.get(path), there.get(path)) for path in paths if here.get(path) != there.get(path)]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoloss.errors import BadInput, did_you_mean
-from isoloss.results.record import Record, Setting
+from isoloss.results.record import Record, Setting, settings_by_path
 from isoloss.stored_runs.stored_run import StoredRun, short_names
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -112,7 +112,7 @@ def run_facts(run: StoredRun) -> dict[str, list[Setting]]:
         "name": list[Setting](short_names(run)),
         "step": [run.step],
     }
-    for path, value in settings(run.specification).items():
+    for path, value in settings_by_path(run.specification).items():
         facts[path] = [value]
     for record in run.last_records:
         if "group" not in record.settings:
@@ -125,24 +125,6 @@ def run_facts(run: StoredRun) -> dict[str, list[Setting]]:
         if plainest:
             facts[short] = list(plainest.values())
     return facts
-
-
-def settings(specification: Any, path: str = "") -> dict[str, Setting]:
-    """A specification's settings by their dotted paths; a class's name is at the path of its object.
-
-    >>> settings({"is": "Run", "rule": {"is": "AdamW", "betas": [0.9, 0.98]}, "seed": 1})
-    {'rule': 'AdamW', 'rule.betas': '0.9, 0.98', 'seed': 1}
-    """
-    if not isinstance(specification, Mapping):
-        listed = isinstance(specification, list)
-        return {path: ", ".join(map(str, specification)) if listed else specification}
-    found: dict[str, Setting] = {}
-    for key, value in specification.items():
-        if key == "is":
-            found |= {path: value} if path else {}
-        else:
-            found |= settings(value, f"{path}.{key}".lstrip("."))
-    return found
 
 
 def values_of(facts: Mapping[str, list[Setting]], key: str) -> list[Setting]:

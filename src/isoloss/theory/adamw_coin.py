@@ -54,7 +54,7 @@ class CopiedCoin:
             )
 
     def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        """See `SoftmaxModel.logits`; C = 1, V = 2, P = 1 + n, u first."""
+        """Those of tails, always 0, and heads; u comes first, then the v_j."""
         heads = parameters[0] * parameters[1:].sum()
         return torch.stack([torch.zeros_like(heads), heads])[None]
 
@@ -125,7 +125,7 @@ class CoinRuns:
 def adamw_coin(settings: CoinSettings, progress: Progress = silent) -> Statement:
     """Hundreds of runs of AdamW for each memory, batch and learning rate, against the closed form."""
     model = CopiedCoin(BiasedCoin(settings.heads), settings.copies)
-    minimisers = Minimisers(model, model.coin.distributions)
+    minimisers = Minimisers(model.logits, model.coin.distributions)
     end = settings.decays * 2 * model.coin.logit / settings.copies
     times = tuple(end * point / settings.points for point in range(settings.points + 1))
     planned = [

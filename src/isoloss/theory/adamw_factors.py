@@ -80,13 +80,13 @@ def _moments(
     minimisers: Minimisers, at: Float[Tensor, " P"]
 ) -> tuple[Float[Tensor, "P P"], Float[Tensor, "P P"]]:
     """∂_k E g_i² and E g_i² g_k, for one sample drawn from the distribution."""
-    model, joint = minimisers.model, minimisers.distributions.joint
+    logits, joint = minimisers.logits, minimisers.distributions.joint
 
     def second_moment(parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        return (joint[..., None] * scores(model, parameters)[0].square()).sum(dim=(0, 1))
+        return (joint[..., None] * scores(logits, parameters)[0].square()).sum(dim=(0, 1))
 
     changes: Tensor = jacrev(second_moment)(at)
-    rows = scores(model, at)[0].flatten(0, 1)
+    rows = scores(logits, at)[0].flatten(0, 1)
     return changes, (joint.flatten()[:, None] * rows.square()).T @ rows
 
 

@@ -22,7 +22,7 @@ from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import Checkpoint
 from isoloss.results.estimate import Estimate, jackknifed
 from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.softmax_model import EnumeratedTransformer, enumerated_contexts, parameter_vector, scores
+from isoloss.theory.softmax_model import enumerated_contexts, enumerated_transformer, parameter_vector, scores
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,18 @@ def bartlett_matrices(minimisers: Minimisers, parameters: Float[Tensor, " P"]) -
 
     Memory: 3 P² + 2 C V P numbers, and P backward passes at once for the Hessian.
 
-    >>> from isoloss.theory.minimisers import BiasedCoin, Coin
-    >>> fair = Minimisers(Coin(), BiasedCoin(0.5).distributions)
+    >>> from isoloss.theory.minimisers import BiasedCoin, coin_logits
+    >>> fair = Minimisers(coin_logits, BiasedCoin(0.5).distributions)
     >>> exact = bartlett_matrices(fair, torch.tensor([2.0, 0.0]).double())
     >>> exact.hessian.tolist(), exact.covariance.tolist()
     ([[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]])
     """
-    model, distributions = minimisers.model, minimisers.distributions
+    logits, distributions = minimisers.logits, minimisers.distributions
 
     def loss(at: Tensor) -> Tensor:
-        return -(distributions.joint * model.logits(at).log_softmax(dim=1)).sum()
+        return -(distributions.joint * logits(at).log_softmax(dim=1)).sum()
 
-    found, predicted = scores(model, parameters)
+    found, predicted = scores(logits, parameters)
     rows = found.flatten(0, 1)
     of_distribution = distributions.joint.flatten()
     of_model = (distributions.weight[:, None] * predicted).flatten()
@@ -127,7 +127,7 @@ class TrainingRuns:
 def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> dict[int, list[BartlettMatrices]]:
     """Train the run of each seed and compute Σ, ∇²L and F at each of its checkpoints, in float64.
 
-    The three are those of the loss over the words; see `EnumeratedTransformer`.
+    The three are those of the loss over the words; see `enumerated_transformer`.
     """
     language = alike_pairs(runs.words)
     contexts = enumerated_contexts(language)
@@ -145,7 +145,7 @@ def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> dict
         )
         # A copy in float64, since the training model must be left unchanged.
         double = architecture.build(runs.words, language.maximum_length, seed).double().eval()
-        small = Minimisers(EnumeratedTransformer(double, contexts), contexts.distributions)
+        small = Minimisers(enumerated_transformer(double, contexts), contexts.distributions)
 
         def measure(
             _: Checkpoint, model: PreTrainedModel, seed: int = seed, small: Minimisers = small

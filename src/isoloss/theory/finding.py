@@ -10,12 +10,14 @@ import numpy as np
 from isoloss.panels import Panel
 from isoloss.progress import Progress
 from isoloss.results.estimate import CONFIDENCE, Estimate
+from isoloss.results.record import as_text
 from isoloss.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Relation = Literal["equal to", "at least", "at most"]
+SIGNS: dict[Relation, str] = {"equal to": "", "at least": "≥ ", "at most": "≤ "}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,15 @@ class Finding:
     unit: str = ""
     tolerance: float
     paper: str = ""
+
+    @property
+    def prediction(self) -> str:
+        """The number predicted, with the sign of its relation.
+
+        >>> Finding("error", "It is small.", "Lemma 1", 0.0, "at most", 0.5, n=1, tolerance=0.0).prediction
+        '≤ 0.5'
+        """
+        return f"{SIGNS[self.relation]}{as_text(self.predicted)}"
 
     @property
     def verdict(self) -> Verdict:

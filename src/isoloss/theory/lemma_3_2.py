@@ -17,7 +17,6 @@ from isoloss.theory.bartlett_matrices import (
 )
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import Minimisers, exact_transformer, factor_table
-from isoloss.theory.softmax_model import LogitTable
 
 SOURCE = "Lemma 3.2"
 EXACT = 1e-10
@@ -105,7 +104,7 @@ def exact_matrices(settings: BartlettSettings) -> dict[str, BartlettMatrices]:
     factors, start = factor_table(
         settings.words, settings.rank, language_seed=settings.seed, start_seed=settings.seed
     )
-    table = Minimisers(LogitTable(settings.words), factors.distributions)
+    table = Minimisers(lambda at: at.view(-1, settings.words), factors.distributions)
     logits = factors.distributions.distribution.log().flatten()
     transformer, exact = exact_transformer(settings.width, 0.3, settings.seed, settings.words)
     return {

@@ -18,10 +18,9 @@ from isoloss.progress import Progress, silent
 from isoloss.seeds import derived_seed
 from isoloss.theory.softmax_model import (
     ContextDistributions,
-    EnumeratedTransformer,
-    FactorTable,
-    SoftmaxModel,
+    Logits,
     enumerated_contexts,
+    enumerated_transformer,
     parameter_vector,
     scores,
 )
@@ -42,12 +41,12 @@ NEWTON_STEPS = 500
 class Minimisers:
     """Γ = {θ: softmax of the model's logits is the distribution in every context}."""
 
-    model: SoftmaxModel
+    logits: Logits
     distributions: ContextDistributions
 
     def kl(self, parameters: Float[Tensor, " P"]) -> float:
         """L(θ) - min L, in nats."""
-        return float(self.distributions.kl(self.model.logits(parameters)))
+        return float(self.distributions.kl(self.logits(parameters)))
 
     def reach(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """A minimiser near `parameters`, by natural gradient steps with Levenberg and Marquardt's damping.
@@ -93,7 +92,7 @@ class Minimisers:
         self, parameters: Float[Tensor, " P"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, "CV P"], Float[Tensor, "C V"]]:
         """Tr F = E_c E_{y ~ f} ||score||² (paper B.1), the whitened scores and the model's probabilities."""
-        found, probabilities = scores(self.model, parameters)
+        found, probabilities = scores(self.logits, parameters)
         joint = self.distributions.weight[:, None] * probabilities
         trace = (joint * found.square().sum(dim=2)).sum()
         return trace, (joint.sqrt()[..., None] * found).flatten(0, 1), probabilities
@@ -185,12 +184,21 @@ def flow_along(
 def factor_table(
     words: int, rank: int, *, language_seed: int, start_seed: int, length: int = 2
 ) -> tuple[Minimisers, Float[Tensor, " P"]]:
-    """The minimisers of logits U Vᵀ on a random hidden Markov model of two states, and a normal start."""
+    """The minimisers of logits U Wᵀ on a random hidden Markov model of two states, and a normal start.
+
+    U [C, r] comes before W [V, r] in the parameters, more of them than the loss determines: with r >= V - 1
+    and W of full rank, U alone moves every logit, so the minimisers are a manifold of codimension C (V - 1).
+    """
     language = random_hmm(words=words, states=2, blocks=1, length=length, seed=language_seed)
     distributions = enumerated_contexts(language).distributions
     contexts, generator = len(distributions.weight), torch.Generator().manual_seed(start_seed)
     start = torch.randn((contexts + words) * rank, generator=generator, dtype=torch.float64)
-    return Minimisers(FactorTable(contexts, rank), distributions), start
+
+    def logits(parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
+        rows = parameters.view(-1, rank)
+        return rows[:contexts] @ rows[contexts:].T
+
+    return Minimisers(logits, distributions), start
 
 
 def exact_transformer(
@@ -204,25 +212,21 @@ def exact_transformer(
     contexts = enumerated_contexts(language)
     architecture = PostLayerNormTransformer(Shape(width, 2, 1, 2 * width), dropout=0.0, attention="eager")
     model = architecture.build(words, 2, seed).double().eval()
-    minimisers = Minimisers(EnumeratedTransformer(model, contexts), contexts.distributions)
+    minimisers = Minimisers(enumerated_transformer(model, contexts), contexts.distributions)
     initial = parameter_vector(model)
     generator = torch.Generator().manual_seed(derived_seed(seed, "start"))
     noise = torch.randn(len(initial), generator=generator, dtype=torch.float64)
     return minimisers, minimisers.reach(initial + spread * noise)
 
 
-@dataclass(frozen=True)
-class Coin:
+def coin_logits(parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
     """Pr(heads) = σ(Σ u_j v_j), the u before the v in the parameters; with one pair, σ(u v).
 
-    >>> Coin().logits(torch.tensor([2.0, 3.0])), Coin().logits(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    >>> coin_logits(torch.tensor([2.0, 3.0])), coin_logits(torch.tensor([1.0, 2.0, 3.0, 4.0]))
     (tensor([[0., 6.]]), tensor([[ 0., 11.]]))
     """
-
-    def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        """See `SoftmaxModel.logits`; C = 1, V = 2."""
-        heads = parameters.view(2, -1).prod(0).sum()
-        return torch.stack([torch.zeros_like(heads), heads])[None]
+    heads = parameters.view(2, -1).prod(0).sum()
+    return torch.stack([torch.zeros_like(heads), heads])[None]
 
 
 @dataclass(frozen=True)
@@ -250,8 +254,8 @@ class BiasedCoin:
 
     @property
     def minimisers(self) -> Minimisers:
-        """Γ of `Coin`, with any number of pairs."""
-        return Minimisers(Coin(), self.distributions)
+        """Γ of `coin_logits`, with any number of pairs."""
+        return Minimisers(coin_logits, self.distributions)
 
     @property
     def logit(self) -> float:

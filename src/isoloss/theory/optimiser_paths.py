@@ -103,7 +103,7 @@ def sampled_gradient(
     minimisers: Minimisers, settings: SGDSettings
 ) -> Callable[[Float[Tensor, "R P"]], Float[Tensor, "R P"]]:
     """At each call, each run's gradient of the mean loss of B fresh samples of context and word."""
-    logits = vmap(minimisers.model.logits)
+    logits = vmap(minimisers.logits)
     counts = _fresh_counts(minimisers.distributions, settings)
 
     def gradient_at(parameters: Float[Tensor, "R P"]) -> Float[Tensor, "R P"]:

@@ -1,12 +1,13 @@
 """Small languages with all their contexts, and models of them small enough for dense derivatives."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
+from torch.nn.utils import parameters_to_vector
 
 from isoloss.curvature.derivatives import trainable_parameters, unflattened
 from isoloss.errors import BadInput
@@ -96,62 +97,30 @@ def enumerated_contexts(language: Language) -> EnumeratedContexts:
     return EnumeratedContexts(inputs, positions, ContextDistributions(weight, distribution))
 
 
-@runtime_checkable
-class SoftmaxModel(Protocol):
-    """f_θ(context) = softmax of `logits`, for all C contexts of a `ContextDistributions` at once.
+Logits = Callable[[Float[Tensor, " P"]], Float[Tensor, "C V"]]
+"""A model f_θ(context) = softmax of its logits, for all C contexts of a `ContextDistributions` at once.
 
-    `logits` is a smooth pure function that torch can differentiate twice and map over many parameters
-    (`torch.func.vmap`).
-    """
-
-    def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        """Unnormalised log-probabilities of the V words in each context."""
-        ...
-
-
-@dataclass(frozen=True)
-class LogitTable:
-    """The lookup table as a trainable model: one logit for each context and word, P = C V."""
-
-    words: int
-
-    def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        return parameters.view(-1, self.words)
-
-
-@dataclass(frozen=True)
-class FactorTable:
-    """Logits U Wᵀ, U [C, r] before W [V, r] in the parameters: more of them than the loss determines.
-
-    With r >= V - 1 and W of full rank, U alone moves every logit, so the minimisers are a manifold of
-    codimension C (V - 1).
-    """
-
-    contexts: int
-    rank: int
-
-    def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        rows = parameters.view(-1, self.rank)
-        return rows[: self.contexts] @ rows[self.contexts :].T
+Unnormalised log-probabilities of the V words in each context: a smooth pure function of the parameters that
+torch can differentiate twice and map over many of them (`torch.func.vmap`).
+"""
 
 
 def scores(
-    model: SoftmaxModel, parameters: Float[Tensor, " P"]
+    logits: Logits, parameters: Float[Tensor, " P"]
 ) -> tuple[Float[Tensor, "C V P"], Float[Tensor, "C V"]]:
     """∇_θ [-log f(context c)_y] = Σ_k f_k ∇z_k - ∇z_y, z the logits, and f. Memory: C V P numbers, twice."""
 
     def twice(at: Tensor) -> tuple[Tensor, Tensor]:
-        logits = model.logits(at)
-        return logits, logits
+        found = logits(at)
+        return found, found
 
-    jacobian, logits = jacrev(twice, has_aux=True)(parameters)
-    probabilities = logits.softmax(dim=1)
+    jacobian, found = jacrev(twice, has_aux=True)(parameters)
+    probabilities = found.softmax(dim=1)
     return (probabilities[..., None] * jacobian).sum(dim=1, keepdim=True) - jacobian, probabilities
 
 
-@dataclass(frozen=True)
-class EnumeratedTransformer:
-    """A masked language model in evaluation mode, its parameters (tied ones once) concatenated in float64.
+def enumerated_transformer(model: nn.Module, contexts: EnumeratedContexts) -> Logits:
+    """A masked language model in evaluation mode, of its parameters (tied ones once) concatenated.
 
     Its scores are normalised over the words only: the distribution gives the special tokens no probability,
     which finite logits cannot, so that over the whole vocabulary the loss would have no minimiser at all. The
@@ -159,14 +128,13 @@ class EnumeratedTransformer:
     unchanged.
     """
 
-    model: nn.Module
-    contexts: EnumeratedContexts
+    def logits(parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
+        ids, named = contexts.input_ids, unflattened(parameters, trainable_parameters(model))
+        everywhere = functional_call(model, named, (ids,)).logits
+        of_words: Tensor = everywhere[torch.arange(len(ids)), contexts.mask_positions, FIRST_WORD:]
+        return of_words
 
-    def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        ids, named = self.contexts.input_ids, unflattened(parameters, trainable_parameters(self.model))
-        everywhere = functional_call(self.model, named, (ids,)).logits
-        scores: Tensor = everywhere[torch.arange(len(ids)), self.contexts.mask_positions, FIRST_WORD:]
-        return scores
+    return logits
 
 
 def parameter_vector(model: nn.Module) -> Float[Tensor, " P"]:
@@ -175,5 +143,4 @@ def parameter_vector(model: nn.Module) -> Float[Tensor, " P"]:
     >>> parameter_vector(nn.Linear(2, 3)).shape
     torch.Size([9])
     """
-    parts = [p.detach().double().flatten() for p in trainable_parameters(model).values()]
-    return torch.cat(parts)
+    return parameters_to_vector(trainable_parameters(model).values()).detach().double()

@@ -15,7 +15,7 @@ from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
 from isoloss.seeds import derived_seed
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
-from isoloss.theory.minimisers import BiasedCoin, Coin
+from isoloss.theory.minimisers import BiasedCoin, coin_logits
 from isoloss.theory.optimiser_paths import (
     SGDSettings,
     fitted_order,
@@ -241,7 +241,7 @@ def coin_landscape(coin: BiasedCoin, difference: float, settings: SGDSettings) -
 def _grid(coin: BiasedCoin, reach: float) -> pl.DataFrame:
     centres = (np.arange(CELLS) + 0.5) * reach / CELLS
     u, v = (side.ravel() for side in np.meshgrid(centres, centres))
-    logits = torch.vmap(Coin().logits)(torch.from_numpy(np.stack([u, v], axis=1)))
+    logits = torch.vmap(coin_logits)(torch.from_numpy(np.stack([u, v], axis=1)))
     height = torch.vmap(coin.distributions.kl)(logits)
     return pl.DataFrame({"u": u, "v": v, "height": height.numpy(), "series": ["loss"] * len(u)})
 
