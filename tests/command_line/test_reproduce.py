@@ -30,14 +30,8 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("figure-1", "--language", "nowhere.pcfg"), "nowhere.pcfg"),
-        (("figure-1", "--task", "prefix-3"), "no task 'prefix-3'"),
-        (("all", "--task", "prefix-4"), "go with figure-1, adamw-clock, drift"),
-        (("figure-1", "--runs", "width-16-seed-9"), "called 'width-16-seed-9'; did you mean 'width-"),
         (("figure-1", "--processes", "0"), "--processes must be at least 1"),
-        (("figure-1", "--maximum-length", "5"), "--maximum-length needs --language"),
         (("figure-1", "--output", "file/below"), "file is a file, where a folder is needed"),
-        (("figure-1", "--device", "tpu"), "device"),
         (("figure-1", "figure-99"), "no experiment 'figure-99'; did you mean 'figure-"),
         (("zebra",), "no experiment 'zebra'; choose paper or all, among figure-1"),
         (("figure-1", "--address", "head:6379"), "--address is for --on ray"),
