@@ -42,6 +42,7 @@ def test_lines_too_long_are_cut_and_said(flatness, models, capsys):
     )
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_what_a_text_does_not_tell_is_said(flatness, models, capsys):
     """The tokenizer of the tests rejects words that it has no token for; this one replaces them."""
     shutil.copytree(models / "bert", models / "unsure")
@@ -134,6 +135,7 @@ def test_what_is_no_whole_language_model_is_refused(flatness, models, file, cont
     assert sentence in error
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_numbers_are_printed_though_the_page_cannot_be_written(flatness, models, monkeypatch):
     def full(*arguments):
         raise IsolossError("cannot write in .: No space left on device")

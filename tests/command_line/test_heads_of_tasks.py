@@ -105,6 +105,7 @@ def test_the_curvature_towards_another_checkpoint_is_of_the_same_head(
     assert "is not read for a model with the head of a task; leave" in told
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_layers_of_a_decoder_are_drawn_with_the_layers(tmp_path: Path, capsys: Capture) -> None:
     folder, table = model_with_head("target", tmp_path / "t5"), table_of(tmp_path / "t.jsonl", ROWS["target"])
     page = tmp_path / "page.html"
