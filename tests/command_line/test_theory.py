@@ -82,11 +82,6 @@ def test_mistakes_are_one_sentence_before_any_work(
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("arguments", [("--length", "six"), ("--nonsense",), ("theorem-5.1", "again")])
-def test_options_that_are_none_exit_with_2(arguments: tuple[str, ...], capsys: Capture) -> None:
-    assert answer(capsys, "theory", *arguments)[:2] == (2, "")
-
-
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_last_screen_counts_first_and_fits(width: int) -> None:
     statements = shipped_statements().statements
