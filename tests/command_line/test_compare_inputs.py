@@ -41,6 +41,7 @@ def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(compare, co
     ("arguments", "sentence"),
     [
         (["a", *TASK], "name two checkpoints or more"),
+        (["a", "b"], "say what to compare on"),
         (["a", "./a", *TASK], "a and ./a are one checkpoint"),
         (["a", "copy-of-a", *TASK], "a and copy-of-a hold the same weights"),
         (["a", "mute", *TASK], "mute has no trained language head"),

@@ -31,6 +31,7 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
     ("arguments", "says"),
     [
         (("figure-1", "--processes", "0"), "--processes must be at least 1"),
+        (("figure-1", "--maximum-length", "5"), "--maximum-length needs --language"),
         (("figure-1", "--output", "file/below"), "file is a file, where a folder is needed"),
         (("figure-1", "figure-99"), "no experiment 'figure-99'; did you mean 'figure-"),
         (("zebra",), "no experiment 'zebra'; choose paper or all, among figure-1"),
