@@ -1,5 +1,6 @@
 """The command line, called in the test's own process."""
 
+import io
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,13 @@ import pytest
 from isoloss.cli import main
 
 Capture = pytest.CaptureFixture[str]
+
+
+class Terminal(io.StringIO):
+    """What is printed to a terminal, with colours."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def run(arguments: Sequence[str]) -> int:

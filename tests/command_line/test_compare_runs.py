@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from called import Capture, answer, json_of, output_of, run
+from called import Capture, Terminal, answer, json_of, output_of, run
 
 from hand_made_runs import LOSS, write_measurement, write_run
 from isoloss.experiments.experiment import Experiment
@@ -62,13 +62,6 @@ def output_on_terminal(asked: list[str], width: int | None, monkeypatch: pytest.
         at.setenv("TERM", "dumb")
         assert run(asked) == 0
     return [line.rstrip() for line in said.getvalue().splitlines()]
-
-
-class Terminal(io.StringIO):
-    """A place for text that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def test_the_conclusion_says_at_which_step_each_number_is(tmp_path: Path, capsys: Capture) -> None:

@@ -77,7 +77,6 @@ def test_a_share_of_labels_is_never_told_as_one_of_the_latent_variable(here: Pat
         ("my.pcfg --output none/page.html", "there is no folder none to write page.html in"),
         ("my.pcfg --sentences 1", "draw at least 2"),
         ("my.pcfg --sentences 10", "give a maximum length"),
-        ("none.pcfg", "there is no file none.pcfg"),
         (
             "my.pcfg --maximum-length 3 --sentences 5 --output my.pcfg/page.html",
             "my.pcfg is a file, where a folder is needed",

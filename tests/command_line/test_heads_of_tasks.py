@@ -67,6 +67,8 @@ def tuned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 Tuned = tuple[str, Path, Path]
+NOT_OF_PAIRS = [head for head in HEADS if head != "pair"]
+"""A pair is read as one text is, once its two are joined."""
 
 
 def test_a_model_with_the_head_of_a_task_is_measured_with_its_own_loss(tuned: Tuned, capsys: Capture) -> None:
@@ -103,6 +105,7 @@ def test_the_curvature_towards_another_checkpoint_is_of_the_same_head(
     assert "is not read for a model with the head of a task; leave" in told
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_layers_of_a_decoder_are_drawn_with_the_layers(tmp_path: Path, capsys: Capture) -> None:
     folder, table = model_with_head("target", tmp_path / "t5"), table_of(tmp_path / "t.jsonl", ROWS["target"])
     page = tmp_path / "page.html"
@@ -124,6 +127,7 @@ def fisher_form(head: str, model: PreTrainedModel, read: Read, change: dict[str,
     return total / len(found)
 
 
+@pytest.mark.parametrize("tuned", NOT_OF_PAIRS, indirect=True)
 def test_damage_to_a_model_with_the_head_of_a_task_is_that_of_its_dense_fisher_matrix(
     tuned: Tuned, capsys: Capture
 ) -> None:
@@ -269,6 +273,7 @@ def test_labels_are_part_of_what_is_compared_on(tmp_path: Path) -> None:
     assert keys[0] != keys[1]
 
 
+@pytest.mark.parametrize("tuned", NOT_OF_PAIRS, indirect=True)
 def test_what_a_model_with_the_head_of_a_task_takes_is_tried(tuned: Tuned, capsys: Capture) -> None:
     head, folder, table = tuned
     written = output_of(answer(capsys, "inspect", folder, "--json"))

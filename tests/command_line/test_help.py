@@ -1,11 +1,10 @@
 """Help is as wide as the terminal, never wider, and its paragraphs are filled."""
 
-import io
 import re
 from itertools import pairwise
 
 import pytest
-from called import Capture
+from called import Capture, Terminal
 
 from isoloss.cli import main
 from isoloss.command_line.commands import COMMANDS
@@ -52,13 +51,6 @@ def test_a_line_of_prose_ends_where_the_next_word_would_not_fit(
     assert followed
     for line, after in followed:
         assert line.end(1) + 1 + len(after[1].split()[0]) > width - 2, line[0]
-
-
-class Terminal(io.StringIO):
-    """What is printed to a terminal, with colours."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 def test_the_usage_is_folded_in_colour_as_it_is_without(monkeypatch: pytest.MonkeyPatch) -> None:

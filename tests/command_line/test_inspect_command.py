@@ -106,7 +106,20 @@ def test_what_is_counted_of_adapters_and_of_quantised_models_is_said(folders, tm
     assert "as if they were not quantised: they take less" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.usefixtures("_untimed")
+@pytest.fixture
+def _counted_once(monkeypatch):
+    """Passes of one model in one precision are counted for the first command that asks for them."""
+    counted, known = foreseen_cost.counted_passes, {}
+
+    def once(name, model, *settings):
+        if model.dtype not in known:
+            known[model.dtype] = counted(name, model, *settings)
+        return known[model.dtype]
+
+    monkeypatch.setattr(foreseen_cost, "counted_passes", once)
+
+
+@pytest.mark.usefixtures("_untimed", "_counted_once")
 def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     config = json.loads((folders / "gpt2" / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))

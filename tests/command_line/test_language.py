@@ -65,13 +65,8 @@ def test_a_file_that_is_there_is_never_overwritten(options: str, tmp_path: Path,
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("dyck --length 7", "give an even length"),
-        ("hmm --blocks 7", "cannot be cut into 7 equal blocks"),
-        ("hmm --seed -1", "--seed must be from 0"),
-        ("hmm --states -1", "--states must be at least 1, not -1"),
         ("grammar --levels -1", "--levels must be at least 1, not -1"),
         ("grammar --words-per-preterminal 0", "--words-per-preterminal must be at least 1, not 0"),
-        ("causal-lm --model .", ". holds no model: it has no config.json"),
         ("teacher --length 0", "no window of 0"),
     ],
 )

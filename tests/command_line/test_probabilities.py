@@ -83,7 +83,3 @@ def test_the_table_shows_the_sentences_own_words_however_unlikely(tmp_path: Path
 )
 def test_mistakes_are_one_sentence(grammar: str, arguments: list[str], message: str, capsys: Capture) -> None:
     assert message in refused(capsys, "probabilities", grammar, *arguments)
-
-
-def test_a_missing_file(tmp_path: Path, capsys: Capture) -> None:
-    assert "there is no file" in refused(capsys, "probabilities", tmp_path / "none", "--sentence", "a")

@@ -31,10 +31,8 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("figure-1", "--language", "nowhere.pcfg"), "nowhere.pcfg"),
         (("figure-1", "--task", "prefix-3"), "no task 'prefix-3'; choose prefix-8, prefix-4"),
         (("figure-1", "--language", RELEASED, "--task", "state-1"), "no task 'state-1'; choose root, "),
-        (("all", "--task", "prefix-4"), "go with figure-1, adamw-clock, drift"),
         (("figure-1", "--runs", "width-16-seed-9"), "called 'width-16-seed-9'; did you mean 'width-"),
         (("figure-1", "--processes", "0"), "--processes must be at least 1"),
         (("figure-1", "--maximum-length", "5"), "--maximum-length needs --language"),
@@ -106,6 +104,13 @@ def test_one_name_asks_for_all_of_the_paper() -> None:
     assert list(requested_designs(("all",))) == list(builtin_designs())
 
 
+@pytest.fixture
+def _few_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a task has room is told by a probe, which learns here from so few sentences."""
+    monkeypatch.setattr("isoloss.experiments.scale.MOST_EXAMPLES", 300)
+
+
+@pytest.mark.usefixtures("_few_examples")
 def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(tmp_path: Path) -> None:
     grammar = str(tmp_path / "easy.pcfg")
     lines = ["S -> X [0.5] | Y [0.5]", "X -> A A [1]", "Y -> B B [1]", "A -> 'a' [1]", "B -> 'b' [1]"]
@@ -127,6 +132,7 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(reproduction, "refuse_what_decides_nothing", lambda experiment: None)
     assert run(["reproduce", "figure-1", "--scale", "paper", "--dry-run", "--json", "--runs", *EXTREMES]) == 0
     content = json.loads(capsys.readouterr().out)
     families = content["families"]
@@ -215,6 +221,7 @@ def test_a_model_too_large_to_time_is_told_with_the_reason(monkeypatch: pytest.M
     assert {row["hours_measured"] for row in rows} == {None}
 
 
+@pytest.mark.usefixtures("_few_examples")
 def test_a_run_again_is_of_the_task_that_was_measured(tmp_path: Path) -> None:
     (tmp_path / "own.pcfg").write_text(write_grammar(headline_grammar().grammar))
     asked = ReproduceOptions(("figure-1", "drift"), "laptop", tmp_path, language=tmp_path / "own.pcfg")

@@ -116,6 +116,7 @@ def test_what_is_checked_in_half_precision_comes_with_a_warning(run, models):
         assert (code, err.count("is rounded to the weights' bfloat16")) == (0, warned)
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_a_prediction_of_a_large_change_comes_with_a_warning(run, models):
     arguments = ("bert", "--text", "text.txt", "--sentences", 4, "--trace-only")
     code, _, err = run(*arguments, "--noise", 3, "--json", "--output", "far.html")

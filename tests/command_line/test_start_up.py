@@ -49,7 +49,7 @@ MISTAKES = (
     ("flatness --text a", "no model is named"),
     ("flatness model --text none.txt", "there is no file none.txt"),
     ("compare one two", "say what to compare on: --text FILE"),
-    ("compare one one --text a", "one is named twice"),
+    ("compare one one --text a", "one is named twice; name each checkpoint once"),
     ("inspect", "no model is named"),
     ("sensitivity model", "name what to measure on by one of --text FILE"),
     ("flatness model --txt a", "isoloss flatness has no option --txt; did you mean '--text'?"),
@@ -111,7 +111,7 @@ MISTAKES = (
     ("theory --output Makefile", "Makefile is a file, where a folder is needed"),
     ("reproduce figure-1 --maximum-length 4", "--maximum-length needs --language"),
     ("language causal-lm --output x.json --model src", "src holds no model: it has no config.json"),
-    ("reproduce table-2 --task prefix-4", "--language and --task go with figure-1, "),
+    ("reproduce table-2 --task prefix-4", "--language and --task go with figure-1, adamw-clock, drift"),
     ("reproduce figure-1 drift-grammars --language none.pcfg", "and other-distributions; name no others"),
     ("language dyck --out x", "isoloss language has no option --out; did you mean '--output'?"),
 )

@@ -1,5 +1,4 @@
-import pytest
-from called import answer, json_of, output_of, refused, run
+from called import answer, json_of, output_of, run
 
 from isoloss.command_line import task as command
 from isoloss.experiments.scale import scale_named
@@ -17,12 +16,6 @@ def test_a_task_is_counted_and_shown(monkeypatch, capsys) -> None:
     shown = output_of(answer(capsys, "task", "qnli-form", "--examples", "1"))
     first = given.train.labels.index(0)
     assert f"no: {given.train.texts[first]} | {given.train.seconds[first]}" in shown
-
-
-def test_a_negative_number_of_examples_is_refused_before_the_task_is_fetched(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(command, "_source", lambda name: pytest.fail("asked for the task"))
-    told = refused(capsys, "task", "qnli-form", "--examples", -1)
-    assert told == "isoloss: --examples must be at least 0, not -1\n"
 
 
 def test_a_task_that_cannot_be_had_is_one_line(monkeypatch, tmp_path, capsys) -> None:

@@ -1,11 +1,10 @@
-import io
 import json
 import os
 import sys
 import time
 
 import pytest
-from called import Capture
+from called import Capture, Terminal
 from rich.table import Table
 
 from isoloss.command_line.terminal import (
@@ -36,11 +35,6 @@ def test_json_is_valid_whatever_bytes_a_name_has(capsys: Capture) -> None:
     written, plain = capsys.readouterr().out.splitlines()
     assert json.loads(written) == {"model": name}
     assert plain == r"caf\udce9\u001b\u007f\u0085"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_a_name_cannot_steer_a_terminal_whose_bars_move(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,11 +69,9 @@ def test_pages_of_another_scale_stay_as_they_are(
     ("arguments", "says"),
     [
         (("theorem-9",), "no statement is called 'theorem-9'; choose among lemma-3.2, "),
-        (("theorem-5.1", "--length", "7"), "give an even length"),
         (("theorem-5.1", "--samples", "0"), "--samples must be at least 1, not 0"),
         (("theorem-5.1", "--length", "400"), "give a length of at most 200"),
         (("theorem-5.1", "--length", "200", "--samples", "501"), "must be at most 100,000"),
-        (("lemma-g.1", "--length", "6"), "are for one statement"),
         (("--samples", "6"), "are for one statement"),
         (("--processes", "0"), "--processes must be at least 1"),
     ],
@@ -83,11 +81,6 @@ def test_mistakes_are_one_sentence_before_any_work(
 ) -> None:
     assert says in refused(capsys, "theory", *arguments, "--output", tmp_path / "new")
     assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize("arguments", [("--length", "six"), ("--nonsense",), ("theorem-5.1", "again")])
-def test_options_that_are_none_exit_with_2(arguments: tuple[str, ...], capsys: Capture) -> None:
-    assert answer(capsys, "theory", *arguments)[:2] == (2, "")
 
 
 @pytest.mark.parametrize("width", [80, 120])

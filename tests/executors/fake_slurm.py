@@ -29,7 +29,7 @@ SCRIPTS = {
     """,
     "sacct": """
         echo 'JobID|State|NodeList'
-        for f in $S/*.state; do echo "$(basename $f .state)|$(cat $f)|here"; done
+        for f in $S/*.state; do id=${f##*/}; echo "${id%.state}|$(<$f)|here"; done
     """,
     "scancel": """
         if [ "$2" = --signal ]; then kill -${3#SIG} -- -$(cat $S/$1.pid); exit; fi

@@ -46,7 +46,7 @@ def only_after(before: Path, path: Path, progress: Progress) -> list[str]:
     return write_thread_count(path, progress)
 
 
-def count(tensors: list[torch.Tensor], progress: Progress) -> list[str]:
+def count(tensors: list[object], progress: Progress) -> list[str]:
     return [str(len(tensors))]
 
 

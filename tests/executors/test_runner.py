@@ -31,6 +31,8 @@ def test_one_failure_does_not_sink_the_others(tmp_path: Path) -> None:
         Job("bug", fail_unexpectedly, 1.0),
         Job("killed", be_killed, 3.0),
         *(Job(f"good-{i}", partial(write_thread_count, tmp_path / str(i)), 2.0) for i in range(3)),
+        Job("second", partial(only_after, tmp_path / "2", tmp_path / "second"), 9.0, after="good-2"),
+        Job("orphan", partial(write_thread_count, tmp_path / "never"), 9.0, after="killed"),
     ]
     seen: list[tuple[str, float]] = []
 
@@ -39,10 +41,12 @@ def test_one_failure_does_not_sink_the_others(tmp_path: Path) -> None:
 
     outcome = run_jobs(jobs, 2, report)
     failures = {failure.job: failure.text for failure in outcome.failures}
-    assert set(failures) == {"mistake", "bug", "killed"}
+    assert set(failures) == {"mistake", "bug", "killed", "orphan"}
     assert failures["mistake"] == "the seed must not be negative"
     assert "ZeroDivisionError: a bug" in failures["bug"]
     assert "SIGKILL" in failures["killed"]
+    assert failures["orphan"] == "it needs “killed”, which failed"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "2", "second"]
     assert Notice("good-1", "wrote 1") in outcome.notices
     # One thread each: a run's numbers must not depend on how many run beside it.
     assert [(tmp_path / str(i)).read_text() for i in range(3)] == ["1", "1", "1"]
@@ -54,26 +58,6 @@ def test_one_failure_does_not_sink_the_others(tmp_path: Path) -> None:
 def test_a_job_reuses_the_memory_of_freed_tensors(tmp_path: Path) -> None:
     assert not run_jobs([Job("faults", partial(write_page_faults, tmp_path / "faults"), 1.0)], 1).failures
     assert int((tmp_path / "faults").read_text()) < 10 * 2**11  # the pages of ten of the fifty
-
-
-def test_a_job_waits_for_the_one_it_needs_and_fails_with_it(tmp_path: Path) -> None:
-    def leave(name: str) -> partial[list[str]]:
-        return partial(write_thread_count, tmp_path / name)
-
-    jobs = [
-        Job("grandchild", leave("grandchild"), 9.0, after="child"),
-        Job("child", partial(only_after, tmp_path / "parent", tmp_path / "child"), 8.0, after="parent"),
-        Job("parent", leave("parent"), 1.0),
-        Job("bad", fail_with_a_sentence, 1.0),
-        Job("orphan", leave("orphan"), 5.0, after="bad"),
-        Job("orphan's child", leave("orphan's child"), 5.0, after="orphan"),
-        Job("stray", leave("stray"), 5.0, after="nowhere"),
-    ]
-    outcome = run_jobs(jobs, 2)
-    failures = {failure.job: failure.text for failure in outcome.failures}
-    assert set(failures) == {"bad", "orphan", "orphan's child", "stray"}
-    assert failures["orphan"] == "it needs “bad”, which failed"
-    assert {path.name for path in tmp_path.iterdir()} == {"parent", "child", "grandchild"}
 
 
 def test_work_may_hold_more_tensors_than_a_process_may_send_descriptors() -> None:

@@ -27,7 +27,7 @@ from isoloss.executors.slurm_settings import SlurmSettings
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slurm_runner, "SECONDS_BETWEEN_LOOKS", 0.1)
+    monkeypatch.setattr(slurm_runner, "SECONDS_BETWEEN_LOOKS", 0.05)
 
 
 @pytest.fixture
@@ -35,7 +35,8 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     submitit = pytest.importorskip("submitit")
     submitit.SlurmJob.watcher.clear()
     # Other processes also find the jobs of this file by its name.
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    here = Path(__file__).parent
+    paths = [str(here), str(here / "without_torch"), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     monkeypatch.setattr(submitit.SlurmJob, "_results_timeout_s", 0)
     monkeypatch.setattr(submitit.SlurmJob.watcher, "_delay_s", 0)

@@ -200,15 +200,6 @@ def test_two_steps_of_every_kind_of_run_compiled(tmp_path: Path, monkeypatch: py
         assert math.isfinite(report.last.training_loss)
 
 
-@pytest.mark.slow
-def test_two_steps_of_the_smallest_models(tmp_path: Path) -> None:
-    """The adversary, its peers and the tables' measurements, in bfloat16."""
-    scale = two_steps()
-    grammar = replace(scale.grammar, architectures=scale.grammar.architectures[:1])
-    planned = table_1(replace(scale, grammar=grammar, compared=replace(scale.compared, size=0)))
-    assert missing(planned, tmp_path, Compute("bfloat16")) == []
-
-
 def test_the_sizes_that_the_page_tells_are_those_that_are_planned() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "reproducing.md").read_text().split())
     models = scale_named("gpu").grammar.architectures

@@ -207,9 +207,9 @@ def test_a_model_without_a_step_has_no_place_over_steps(run: lab.Run) -> None:
 
 
 def test_two_models_of_one_name_and_step_are_not_joined_to_a_line(run: lab.Run, language: PCFG) -> None:
-    other = lab.train(language, 16, steps=40, at=[20, 40], seed=2, progress=lab.silent)
+    other = lab.train(language, 16, steps=2, at=[1, 2], seed=2, progress=lab.silent)
     traces = lab.trace([*run, *other], sentences=20, seed=0, progress=lab.silent)
-    with pytest.raises(BadInput, match=r"two models are called train, step 40, .* lab.train\(..., name="):
+    with pytest.raises(BadInput, match=r"two models are called train, step 1, .* lab.train\(..., name="):
         lab.plot(traces)
 
 

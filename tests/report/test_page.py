@@ -56,7 +56,9 @@ def page(checkpoints: pl.DataFrame) -> Page:
 @pytest.fixture(scope="module")
 def alone_in(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("alone")
-    assert write_page(page, folder, alone()) == folder / "figure-1.html"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(vl_convert, "svg_to_pdf", lambda svg, **_: b"")  # see test_pictures.py
+        assert write_page(page, folder, alone()) == folder / "figure-1.html"
     return folder
 
 
@@ -166,6 +168,7 @@ def test_no_text_or_name_of_a_column_is_a_formula_of_a_spreadsheet(begun: str) -
     assert table.row(0) == (f"'{begun}1", f"1{begun}")
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_a_chart_may_have_many_rows(tmp_path: Path) -> None:
     """A landscape has one row per cell: more than Altair accepts by default."""
     cells = pl.DataFrame({"u": range(5001), "kind": ["cell"] * 5001})

@@ -1,7 +1,6 @@
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -11,32 +10,11 @@ from isoloss.report.frame import Link, write_assets
 from isoloss.report.overview import Card, answers, decided_by_family, gallery
 from isoloss.report.site import Site, write_site
 from made_once import made_once
+from pages_read import Reader, pages_of, places_that_lead_nowhere
 from shown_results import JUDGEMENTS, LANGUAGE, experiment_result, panels, written_site
 from unpainted import paint_nothing
 
 MATERIAL = Question.MATERIAL.value
-
-
-class Reader(HTMLParser):
-    """The links of a page, the anchors in it, and all its text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.places: list[str] = []
-        self.names: set[str] = set()
-        self.pictures: list[dict[str, str | None]] = []
-        self.text = ""
-        self.feed(re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        attributes = dict(attrs)
-        self.places += [p for n in ("href", "src") if (p := attributes.get(n)) and not p.startswith("data:")]
-        self.names |= {attributes["id"] or ""} if "id" in attributes else set()
-        if tag == "img" or attributes.get("role") == "img":
-            self.pictures.append(attributes)
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[str, Reader]:
-    return {path.stem: Reader(path.read_text()) for path in site.glob("*.html")}
+    return pages_of(site)
 
 
 def test_every_reference_leads_somewhere_in_the_site_and_every_page_is_reached(
@@ -57,13 +35,7 @@ def test_every_reference_leads_somewhere_in_the_site_and_every_page_is_reached(
     language = f"language-{LANGUAGE.digest[:8]}"
     others = {"index", "paper-and-here", "figure-8", "table-3", "theory-theorem-3.3", language}
     assert set(pages) == {"figure-1", *others}
-    for name, page in pages.items():
-        for place in page.places:
-            file, _, part = place.partition("#")
-            target = (site / (file or f"{name}.html")).resolve()
-            assert target.is_relative_to(site), place
-            assert target.is_file(), place
-            assert not part or part in pages[target.stem].names
+    assert places_that_lead_nowhere(site, pages) == []
     for page in (pages["index"], pages["figure-1"]):
         assert {f"{name}.html" for name in pages} - {f"{language}.html"} <= set(page.places)
     assert f"{language}.html" in pages["index"].places

@@ -1,5 +1,4 @@
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -178,8 +177,6 @@ def test_damaged_and_foreign_files_are_refused(packed: Packed, tmp_path: Path) -
         assert pl.read_parquet(bad).equals(pl.read_parquet(file))
         shutil.rmtree(out)
     assert refused >= 4
-    with pytest.raises(BadInput, match="there is no file"):
-        unpack_records(tmp_path / "none.parquet", tmp_path)
     pl.DataFrame({"a": [1]}).write_parquet(bad)
     with pytest.raises(BadInput, match=r"bad\.parquet is damaged, or no file of records"):
         unpack_records(bad, tmp_path)
@@ -201,14 +198,13 @@ def written(frame: pl.DataFrame, file: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("change", [{"value": pl.lit(math.inf)}, {"more": pl.lit(1)}], ids=["inf", "column"])
-def test_what_this_version_does_not_pack_is_refused(
-    change: dict[str, pl.Expr], packed: Packed, tmp_path: Path
-) -> None:
+def test_a_column_that_this_version_does_not_pack_is_refused(packed: Packed, tmp_path: Path) -> None:
     frame = pl.read_parquet(packed.file)
     assert unpack_records(written(frame, tmp_path / "good.parquet"), tmp_path / "good").made
     with pytest.raises(BadInput, match=r"bad\.parquet is damaged, or no file of records"):
-        unpack_records(written(frame.with_columns(**change), tmp_path / "bad.parquet"), tmp_path / "bad")
+        unpack_records(
+            written(frame.with_columns(more=pl.lit(1)), tmp_path / "bad.parquet"), tmp_path / "bad"
+        )
 
 
 def test_names_of_runs_are_packed_and_added_to_those_that_are_there(packed: Packed, tmp_path: Path) -> None:
@@ -267,8 +263,3 @@ def test_rows_that_repeat_a_runs_texts_are_never_in_memory_all_together() -> Non
     tracemalloc.stop()
     assert peak < 15e6  # the rows are 40 MB
     assert at == [1000, 2000, 3000, 4000]
-
-
-def test_a_folder_without_runs_has_nothing_to_pack(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no run in"):
-        pack_records(tmp_path, tmp_path / "a.parquet")

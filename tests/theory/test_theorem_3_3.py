@@ -148,7 +148,8 @@ def test_a_race_lasts_no_longer_than_its_last_rate_takes_the_most_steps(problem)
 
 def test_statements_at_smoke_size():
     statement = theorem_3_3_factors.ENTRY.compute(
-        replace(theorem_3_3_factors.ENTRY.smoke, race=replace(RACE, paths=4, points=1)), silent
+        replace(theorem_3_3_factors.ENTRY.smoke, race=replace(RACE, rates=(0.2, 0.1), paths=4, points=1)),
+        silent,
     )
     assert [f.name for f in statement.findings] == [
         "codimension",

@@ -70,11 +70,6 @@ def test_by_the_clock_of_sgd_they_fail() -> None:
     assert effects["root-before-trace"] < -0.2
 
 
-def test_none_is_judged_on_nothing() -> None:
-    for claim in CLAIMS:
-        assert math.isnan(claim.statistic([])), claim.name
-
-
 def test_the_panels_show_the_clock_and_what_descends() -> None:
     shown = adamw_panels(pl.concat(runs(without_batch), how="diagonal_relaxed"))
     assert [panel.name for panel in shown] == ["clock", "by-the-clock-of-sgd", "what-descends"]

@@ -1,5 +1,3 @@
-import math
-
 import polars as pl
 import pytest
 
@@ -45,7 +43,6 @@ def test_every_claim_can_be_met_and_can_fail() -> None:
     for claim in CLAIMS:
         assert claim.claimed.low < claim.statistic(met) < claim.claimed.high, claim.name
         assert not claim.claimed.low < claim.statistic(against) < claim.claimed.high, claim.name
-        assert math.isnan(claim.statistic([])), claim.name
     assert flattest_against_rest(met) == pytest.approx(1.79, abs=0.01)
 
 

@@ -1,5 +1,6 @@
 """What holds for every built-in experiment, on its plan and on a table of made-up numbers."""
 
+import math
 import re
 from functools import cache
 from pathlib import Path
@@ -65,6 +66,7 @@ def test_its_claims_are_complete_and_registered(name: str) -> None:
     for claim in experiment.claims:
         assert claim.sentence.endswith("."), claim.name
         assert claim.measure, claim.name
+        assert math.isnan(claim.statistic([])), f"{claim.name} is judged on nothing"
         assert claim.paper, claim.name
         assert claim.reason or claim.claimed.bounds == (0.0,), claim.name
 

@@ -11,7 +11,7 @@ from isoloss.corpora.labelled_texts import GivenTask, stand_in_validation
 from isoloss.experiments.claims import judge
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
-from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.real_text import ADAMW, BARE, SAM_RULE
 from isoloss.experiments.statistics.same_loss import mean_over_runs
 from isoloss.experiments.suite.real_text_algorithms import claims_of, last_rows, real_text_algorithms
@@ -21,20 +21,16 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
 from jobs_in_turn import in_turn
+from tiny_scale import tiny_scale
 
 SMOKE = scale_named("smoke").real_text
-
-
-def tiny() -> Scale:
-    """One seed."""
-    return replace(scale_named("smoke"), seeds=(1,))
 
 
 @pytest.fixture(scope="module")
 def carried_out(tmp_path_factory) -> Results:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        experiments = [experiment(tiny()) for experiment in (real_text_steps, real_text_algorithms)]
+        experiments = [experiment(tiny_scale()) for experiment in (real_text_steps, real_text_algorithms)]
         return carry_out_experiments(experiments, tmp_path_factory.mktemp("results"), in_turn)
 
 
@@ -90,7 +86,7 @@ def test_texts_that_cannot_be_had_fail_their_own_runs_with_a_sentence(monkeypatc
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    scale = tiny()
+    scale = tiny_scale()
     wanted = replace(scale, real_text=replace(scale.real_text, sentiment=MovieSnippets()))
     found = carry_out_experiments([real_text_steps(wanted)], tmp_path / "out", in_turn)
     texts = {notice.job: notice.text for notice in found.outcome.failures}

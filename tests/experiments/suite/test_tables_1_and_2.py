@@ -103,10 +103,10 @@ def test_an_adversary_that_never_came_within_its_window_fails_a_premise() -> Non
     assert math.isnan(share_at_work(AS_THE_PAPER[:1]))
     for strengths, expected in (
         ([[0.0, 0.3, 1.0]] * 10, Verdict.SUPPORTED),
-        ([[0.0, 0.3, 1.0]] * 9 + [[0.0, 0.0, 0.1]], Verdict.SUPPORTED),
+        ([[0.0, 0.3, 1.0]] * 4 + [[0.0, 0.0, 0.1]], Verdict.SUPPORTED),
         ([[0.9, 0.0, 0.0]] * 10, Verdict.NOT_SUPPORTED),
-        ([[0.0, 0.0, 0.0]] * 9 + [[0.0, 0.0, 0.1]], Verdict.NOT_SUPPORTED),
-        ([[0.0, 0.1, 0.0]] * 5 + [[0.0, 0.1, 0.1]] * 2 + [[0.0, 0.0, 0.0]] * 3, Verdict.INCONCLUSIVE),
+        ([[0.0, 0.0, 0.0]] * 4 + [[0.0, 0.0, 0.1]], Verdict.NOT_SUPPORTED),
+        ([[0.0, 0.1, 0.0]] * 3 + [[0.0, 0.1, 0.1], [0.0, 0.0, 0.0]], Verdict.INCONCLUSIVE),
     ):
         (judged,) = judge([ADVERSARY_AT_WORK], [at_work(n, run) for n, run in enumerate(strengths, 1)])
         assert judged.verdict == expected
