@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, sign_probe
-from isoloss.curvature.loss import LabelDistribution, LossHessian, flattened
+from isoloss.curvature.loss import LossHessian, flattened
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput, reason_of
 from isoloss.objectives.batch import Batch, Objective
@@ -47,7 +47,6 @@ def top_eigenvalues(
     *,
     count: int = EIGENVALUES,
     seed: int = 0,
-    distribution: LabelDistribution | None = None,
     tolerance: float = TOLERANCE,
     progress: Progress = silent,
 ) -> TopEigenvalues:
@@ -56,9 +55,9 @@ def top_eigenvalues(
     By ARPACK's implicitly restarted Lanczos method as `scipy.sparse.linalg.eigsh` has it (Lehoucq, Sorensen
     and Yang 1998), from a random ±1 vector drawn with `seed`, to `tolerance` relative to each eigenvalue, in
     at most about `MOST_PRODUCTS` products. Of an eigenvalue that several eigenvectors share, as of a model
-    with an exact symmetry, some copies may be missed, since the method sees one of them. Labels are the
-    data's, or those of `distribution`. Memory: the larger of 20 and 3 `count` + 1 float64 vectors of the
-    parameters' size in main memory, beside the double backward pass of 32 sentences.
+    with an exact symmetry, some copies may be missed, since the method sees one of them. Memory: the larger
+    of 20 and 3 `count` + 1 float64 vectors of the parameters' size in main memory, beside the double backward
+    pass of 32 sentences.
 
     The model is left as found. Raises BadInput for fewer than two sentences, for a `count` that is not
     between 1 and the number of parameters less one, if not all are found, when no parameter needs a gradient,
@@ -69,7 +68,7 @@ def top_eigenvalues(
         raise BadInput(
             f"{count} of {measured.count} eigenvalues cannot be found; ask for at least 1, not all"
         )
-    hessian = LossHessian.at_once(model, batches, objective, distribution)
+    hessian = LossHessian.at_once(model, batches, objective)
     refuse_too_few(hessian.sentences)
     start = flattened(sign_probe(hessian.parameters, f"{seed} start"))
     products = 0
@@ -193,7 +192,6 @@ def spectral_density(
     probes: int = PROBES,
     steps: int = STEPS,
     seed: int = 0,
-    distribution: LabelDistribution | None = None,
     basis_bytes: int = BASIS_BYTES,
     progress: Progress = silent,
 ) -> SpectralDensity:
@@ -202,10 +200,9 @@ def spectral_density(
     Each of `probes` random ±1 vectors starts a Lanczos process of `steps` products, every new vector being
     orthogonalised against all before it, twice. The eigenvalues of its tridiagonal matrix are the nodes and
     the squared first components of its eigenvectors the weights, exact for polynomials of degree below twice
-    the steps, and so for Tr H and Tr H² (Ghorbani, Krishnan, Xiao 2019, for networks). Labels are the data's,
-    or those of `distribution`. Memory: `steps` float64 vectors of the parameters' size, or as many as
-    `basis_bytes` holds, at least `FEWEST_STEPS`, and seven more, beside the double backward pass of 32
-    sentences.
+    the steps, and so for Tr H and Tr H² (Ghorbani, Krishnan, Xiao 2019, for networks). Memory: `steps`
+    float64 vectors of the parameters' size, or as many as `basis_bytes` holds, at least `FEWEST_STEPS`, and
+    seven more, beside the double backward pass of 32 sentences.
 
     The model is left as found. Raises BadInput for fewer than two sentences or probes, for steps that are not
     positive, when no parameter needs a gradient, and where a logit is not finite.
@@ -213,7 +210,7 @@ def spectral_density(
     if probes < 2 or steps < 1:
         raise BadInput(f"{probes} probes of {steps} steps have no error bar; take at least 2 of 1")
     measured = MeasuredParameters.of(model)
-    hessian = LossHessian.at_once(model, batches, objective, distribution)
+    hessian = LossHessian.at_once(model, batches, objective)
     if hessian.sentences < 2:
         raise BadInput("a single sentence says little of a loss; measure on at least 2")
     affordable = max(FEWEST_STEPS, basis_bytes // (8 * measured.count))
