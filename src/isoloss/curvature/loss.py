@@ -17,7 +17,14 @@ from isoloss.curvature.derivatives import (
 )
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, split_sentences
+from isoloss.objectives.batch import (
+    Batch,
+    NonFiniteScores,
+    Objective,
+    refuse_non_finite,
+    sentence_means,
+    split_sentences,
+)
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, displaced, rows_at_once
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_members, sample_mean
@@ -90,12 +97,8 @@ class BatchLoss:
     def values(self) -> Float[Tensor, " n"]:
         """`of_sentences` without gradients, in float64, as many at once as fit `FORWARD_MEMORY_BYTES`."""
         at_once = rows_at_once(self.model, self.batch.input_ids.shape[1], FORWARD_MEMORY_BYTES)
-        losses: list[Tensor] = []
-        for part in self.split(at_once):
-            of_predictions, rows = part.of_predictions().double(), part.batch.rows
-            sums = of_predictions.new_zeros(len(part.batch)).index_add_(0, rows, of_predictions)
-            losses.append(sums / torch.bincount(rows, minlength=len(part.batch)))
-        return torch.cat(losses)
+        parts = self.split(at_once)
+        return torch.cat([sentence_means(part.of_predictions().double(), part.batch) for part in parts])
 
     def label_surprise(self) -> Float[Tensor, ""]:
         """Σ_j w_j Σ_k (p_jk - q_jk) z_jk, p and q held constant: its Hessian is the loss's less the Fisher's.
