@@ -101,31 +101,6 @@ def _unit(
     }, norm
 
 
-@torch.no_grad()
-def difference_of(model: nn.Module, other: nn.Module) -> dict[str, Tensor]:
-    """The other model's parameters minus this one's, by name, of those that require a gradient here.
-
-    Raises BadInput where the other lacks one, has it in another shape or with numbers that are not finite,
-    and where it has more.
-    """
-    theirs = dict(other.named_parameters())
-    found = {}
-    for name, weight in model.named_parameters():
-        if weight.requires_grad:
-            if name not in theirs or theirs[name].shape != weight.shape:
-                raise BadInput(
-                    f"the other model has no {name} of the same shape; name a checkpoint of one run"
-                )
-            if not theirs[name].isfinite().all():
-                raise BadInput(
-                    f"{name} of the other model holds numbers that are not finite; name another checkpoint"
-                )
-            found[name] = theirs[name].to(weight) - weight
-    if more := theirs.keys() - dict(model.named_parameters()):
-        raise BadInput(f"the other model has {min(more)}, and this one has not; name a checkpoint of one run")
-    return found
-
-
 @dataclass(frozen=True)
 class BatchSharpness:
     """g_Bᵀ H_B g_B / |g_B|² in nats per squared parameter, of each batch of `batch` sentences."""
