@@ -244,6 +244,18 @@ def quadrature(
     >>> nodes.round(decimals=6).tolist(), weights.round(decimals=6).tolist()
     ([-9.0, 1.0, 5.0], [0.333333, 0.333333, 0.333333])
     """
+    values, vectors, _ = lanczos(multiply, start, steps)
+    return values, vectors[0].square()
+
+
+def lanczos(
+    multiply: Callable[[Float[Tensor, " P"]], Float[Tensor, " P"]], start: Float[Tensor, " P"], steps: int
+) -> tuple[Float[Tensor, " m"], Float[Tensor, "m m"], Float[Tensor, "m P"]]:
+    """A symmetric A within a Krylov space from m <= `steps` products, and the space's basis (Lanczos 1950).
+
+    Within it, A is its eigenvalues and eigenvectors in the basis, float64 on the CPU. Every new vector is
+    orthogonalised twice against all previous ones; m is smaller where they span an invariant subspace.
+    """
     basis = start.new_zeros(steps, len(start))
     diagonal: list[float] = []
     beside: list[float] = []
@@ -260,8 +272,9 @@ def quadrature(
             break
         beside.append(remaining)
         vector = image / remaining
-    matrix = torch.diag(start.new_tensor(diagonal))
+    matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
     if beside:
-        matrix += torch.diag(start.new_tensor(beside), 1) + torch.diag(start.new_tensor(beside), -1)
+        off = torch.diag(torch.tensor(beside, dtype=torch.float64), 1)
+        matrix += off + off.T
     values, vectors = torch.linalg.eigh(matrix)
-    return values.cpu(), vectors[0].square().cpu()
+    return values, vectors, basis[: len(diagonal)]
