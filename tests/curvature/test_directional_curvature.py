@@ -10,8 +10,9 @@ from functions_of_weights import Function, sentences
 
 from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.directional_curvature import batch_sharpness, difference_of, directional_sharpness
+from isoloss.curvature.directional_curvature import batch_sharpness, directional_sharpness
 from isoloss.curvature.loss import BatchLoss
+from isoloss.curvature.weight_changes import Replacement, differences
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.evaluation import displaced
@@ -58,7 +59,7 @@ def test_directional_sharpness_along_the_gradient_and_towards_another_model(arch
     model, batch = model_and_batch(architecture)
     g, h = derivatives(model, batch)
     other = far_from_the_start(copy.deepcopy(model), by=0.1, seed=5)
-    towards = difference_of(model, other)
+    towards = differences(model, Replacement.by(other, "other"))
     of_sentences = [derivatives(model, sentences_between(batch, i, i + 1), i)[1] for i in range(len(batch))]
     for direction, v in ((None, g), (towards, flat(towards.values()))):
         found = directional_sharpness(model, [batch], OBJECTIVE, direction=direction)
@@ -121,14 +122,10 @@ def test_directions_and_batches_that_make_no_sense_are_refused():
     with pytest.raises(BadInput, match="two batches of 4"):
         batch_sharpness(model, [batch], OBJECTIVE, batch=4)
     with pytest.raises(BadInput, match="has no length"):
-        directional_sharpness(model, [batch], OBJECTIVE, direction=difference_of(model, model))
+        directional_sharpness(model, [batch], OBJECTIVE, direction={name: 0 * model.get_parameter(name)})
     for wrong in ({"missing": torch.ones(2)}, {name: torch.ones(1)}):
         with pytest.raises(BadInput, match="that the model lacks"):
             directional_sharpness(model, [batch], OBJECTIVE, direction=wrong)
-    with pytest.raises(BadInput, match="the other model has no"):
-        difference_of(model, torch.nn.Linear(2, 2))
-    with pytest.raises(BadInput, match=r"the other model has bias, and this one has not; name a checkpoint"):
-        difference_of(torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2))
 
 
 def test_progress_is_reported_within_the_pass_of_double_backwards():

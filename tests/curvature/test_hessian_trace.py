@@ -1,4 +1,5 @@
 import contextlib
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -24,9 +25,9 @@ from isoloss.models.transformers import (
     Shape,
 )
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
-from isoloss.objectives.exact_labels import ExactLabelDistribution
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
+from isoloss.objectives.soft_labels import with_exact_labels
 from isoloss.results.estimate import mean_over_members
 from llama_transformer import LlamaTransformer
 from tiny_models import ARCHITECTURES, far_from_the_start
@@ -155,9 +156,8 @@ def test_clusters(case):
 def test_at_the_distribution_itself_nothing_is_left_beside_the_fisher(architecture):
     """Lemma 3.2, with the model's own distribution for the labels; under the data's labels there is a gap."""
     model, batch = small_model(architecture), ragged_batches.one_mask()
-    own = hessian_trace(
-        model, [batch], OBJECTIVE, distribution=lambda b: OBJECTIVE.logits(model, b).softmax(1).detach()
-    )
+    of_model = replace(batch, soft_targets=OBJECTIVE.logits(model, batch).softmax(1).detach())
+    own = hessian_trace(model, [of_model], OBJECTIVE)
     assert abs(own.residual_estimate.value) < 1e-12 < fisher_part(own).value
     data = hessian_trace(model, [batch], OBJECTIVE)
     assert abs(data.residual_estimate.value) > 1e-3
@@ -172,7 +172,7 @@ def test_exact_distributions_as_labels(objective):
     )
     sentences = language.sample(12, torch.Generator().manual_seed(0))
     batch = objective.draw(sentences, torch.Generator().manual_seed(1))
-    distribution = ExactLabelDistribution(language, objective, tokens=6)(batch)
+    distribution = with_exact_labels(batch, language, objective).soft_targets
     torch.testing.assert_close(distribution.sum(1), torch.ones(len(distribution)).double())
     if isinstance(objective, MaskedObjective):
         tables = language.masked_log_probabilities(sentences).exp()

@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 
 import pytest
 import ragged_batches
@@ -7,7 +8,7 @@ from model_state import state
 
 import isoloss.curvature.loss as loss_module
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.loss import BatchLoss, LossAtRest, data_labels
+from isoloss.curvature.loss import BatchLoss, LossAtRest, label_distributions
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
@@ -28,11 +29,8 @@ def test_each_sentences_loss_is_its_own_mean(model, monkeypatch):
         part = sentences_between(batch, i, i + 1)
         expected = sentence_averaged_loss(OBJECTIVE.logits(model, part), part)
         assert losses[i].item() == pytest.approx(expected.item(), rel=1e-12)
-    vocabulary = OBJECTIVE.logits(model, batch).shape[1]
-    of_distribution = BatchLoss(
-        model, OBJECTIVE, batch, 0, lambda part: data_labels(part, vocabulary)
-    ).values()
-    torch.testing.assert_close(of_distribution, losses)
+    certain = replace(batch, soft_targets=label_distributions(batch, int(batch.targets.max()) + 1))
+    torch.testing.assert_close(BatchLoss(model, OBJECTIVE, certain).values(), losses)
     monkeypatch.setattr(loss_module, "FORWARD_MEMORY_BYTES", 1)
     torch.testing.assert_close(BatchLoss(model, OBJECTIVE, batch).values(), losses)
 

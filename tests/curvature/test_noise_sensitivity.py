@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 
 import pytest
 import ragged_batches
@@ -66,17 +67,10 @@ def test_small_noise_measures_the_trace(own_scales):
 
 def test_under_the_models_own_distribution_it_is_the_normalised_trace():
     """Where the Hessian is the Fisher information (Lemma 3.2), two measures that share no code agree."""
-    model = TwoLayers(tokens=5)
-    fixed = copy.deepcopy(model)
-
-    def own_distribution(batch):
-        return FromCounts().logits(fixed, batch).softmax(1).detach()
-
-    batches = [ragged_batches.one_mask()] * 100
-    noise = noise_sensitivity(
-        model, batches, FromCounts(), noises=(1e-3,), distribution=own_distribution
-    ).estimates[1e-3]
-    trace = normalised_trace(model, batches[:30], FromCounts()).estimate
+    model, batch = TwoLayers(tokens=5), ragged_batches.one_mask()
+    own = replace(batch, soft_targets=FromCounts().logits(model, batch).softmax(1).detach())
+    noise = noise_sensitivity(model, [own] * 100, FromCounts(), noises=(1e-3,)).estimates[1e-3]
+    trace = normalised_trace(model, [batch] * 30, FromCounts()).estimate
     error = (noise.standard_error**2 + (trace.standard_error / 2e6) ** 2) ** 0.5
     assert abs(noise.value - trace.value / 2e6) < 4 * error
     assert error < 0.15 * noise.value

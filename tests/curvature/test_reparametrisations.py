@@ -7,10 +7,11 @@ import torch
 from reparametrisations import NORMS, SENTENCES, absorb, batch_of, change_values, rescale_neurons, rotation
 
 from isoloss.curvature.critical_sharpness import critical_sharpness
-from isoloss.curvature.directional_curvature import batch_sharpness, difference_of, directional_sharpness
+from isoloss.curvature.directional_curvature import batch_sharpness, directional_sharpness
 from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.curvature.local_learning_coefficient import local_learning_coefficient
 from isoloss.curvature.spectrum import spectral_density, top_eigenvalues
+from isoloss.curvature.weight_changes import Replacement, differences
 from isoloss.objectives.batch import sentences_between
 from tiny_language_models import tiny_language_model
 from tiny_models import far_from_the_start
@@ -23,7 +24,7 @@ def nearby(model):
 
 def quantities(model, other, objective, batch):
     """Each quantity that depends on no draw."""
-    two, towards = [sentences_between(batch, 0, 2)], difference_of(model, other)
+    two, towards = [sentences_between(batch, 0, 2)], differences(model, Replacement.by(other, "other"))
     found = {
         "top eigenvalues": top_eigenvalues(model, [batch], objective, count=2, tolerance=1e-8).estimates[1],
         "batch sharpness": batch_sharpness(model, [batch], objective, batch=1).estimate,

@@ -10,8 +10,8 @@ from isoloss.errors import BadInput
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
-from isoloss.objectives.exact_labels import ExactLabelDistribution
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.soft_labels import with_exact_labels
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK
 from isoloss.results.estimate import deviation_over_subsets, paired_difference
 from tiny_models import ARCHITECTURES
@@ -164,9 +164,7 @@ def test_tokens_of_no_word_take_their_probability_and_nothing_else(architecture,
     assert min(dearer) > 0.1
     assert (found.kl - without.kl).tolist() == pytest.approx(dearer, abs=1e-12)
     # Measures under the distribution of the labels take it over all tokens.
-    losses = BatchLoss(
-        large, OBJECTIVE, batch, 0, ExactLabelDistribution(language, OBJECTIVE, tokens=6)
-    ).values()
+    losses = BatchLoss(large, OBJECTIVE, with_exact_labels(batch, language, OBJECTIVE)).values()
     assert [part.mean().item() for part in losses.split(lengths)] == pytest.approx(found.loss.tolist())
 
 

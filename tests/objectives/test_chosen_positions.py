@@ -3,12 +3,12 @@
 import pytest
 import torch
 from torch import nn
-from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
+from transformers import BertConfig, BertForMaskedLM
 
 from isoloss.objectives.chosen_positions import last_block_at, states_at
-from tiny_language_models import BERT, PAD, SPECIAL, TOKENS, tiny_language_model
+from tiny_language_models import BERT, PAD, TOKENS, tiny_language_model
 
-LAYOUTS = ("bert", "roberta-pre-layer-norm", "gpt2")
+LAYOUTS = ("bert", "roberta-pre-layer-norm")
 SENTENCES = (
     ([5, 5, 5], False),
     ([5, 1, 3, 2], False),
@@ -134,11 +134,6 @@ def decoder():
     return BertForMaskedLM(BertConfig(**BERT, is_decoder=True))
 
 
-def attention_in_another_order():
-    settings = {**SPECIAL, "n_embd": 8, "n_layer": 2, "n_head": 2}
-    return GPT2LMHeadModel(GPT2Config(**settings, reorder_and_upcast_attn=True, attn_implementation="eager"))
-
-
 def with_a_hook_in_the_last_block():
     model = tiny_language_model("bert")
     model.bert.encoder.layer[-1].attention.self.register_forward_hook(lambda *_: None)
@@ -146,11 +141,11 @@ def with_a_hook_in_the_last_block():
 
 
 def with_another_last_block():
-    class OtherBlock(type(tiny_language_model("gpt2").transformer.h[-1])):
+    class OtherBlock(type(tiny_language_model("bert").bert.encoder.layer[-1])):
         pass
 
-    model = tiny_language_model("gpt2")
-    model.transformer.h[-1] = OtherBlock(model.config, layer_idx=1)
+    model = tiny_language_model("bert")
+    model.bert.encoder.layer[-1] = OtherBlock(model.config)
     return model
 
 
@@ -164,11 +159,11 @@ def with_flexible_attention():
     "build",
     [
         decoder,
-        attention_in_another_order,
         with_a_hook_in_the_last_block,
         with_another_last_block,
         with_flexible_attention,
         lambda: tiny_language_model("roberta"),
+        lambda: tiny_language_model("gpt2"),
         lambda: tiny_language_model("llama"),
         lambda: nn.Linear(2, 2),
     ],

@@ -51,7 +51,6 @@ def test_scores_are_the_whole_models_and_the_head_runs_at_predictions_alone(name
     [
         ("bert", "bert.encoder.layer.1.output.LayerNorm"),
         ("roberta-pre-layer-norm", "roberta_prelayernorm.encoder.layer.1.intermediate.LayerNorm"),
-        ("gpt2", "transformer.h.1.ln_2"),
     ],
 )
 def test_where_each_sentence_has_one_prediction_the_last_block_runs_there_alone(name, last_gain):

@@ -19,7 +19,7 @@ from isoloss.curvature.derivatives import (
     MeasuredParameters,
     inner_products_by_group,
 )
-from isoloss.curvature.loss import BatchLoss, LabelDistribution, LossAtRest, in_parts, losses_of
+from isoloss.curvature.loss import BatchLoss, LossAtRest, in_parts, losses_of
 from isoloss.curvature.loss_rise import ascent_direction
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput
@@ -48,7 +48,6 @@ def critical_sharpness(
     objective: Objective,
     *,
     along: Sequence[Batch] | None = None,
-    distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> CriticalSharpness:
     """2 / η_c, η_c the least η with L(θ - η g) > L(θ), and g = ∇L on the same sentences.
@@ -73,8 +72,8 @@ def critical_sharpness(
         raise BadInput("there are no sentences to take the step along; give some")
     measured = MeasuredParameters.of(model)
     before = sum(map(len, along or ()))
-    losses = losses_of(model, in_parts(batches), objective, distribution, first_sentence=before)
-    others = None if along is None else losses_of(model, in_parts(along), objective, distribution)
+    losses = losses_of(model, in_parts(batches), objective, first_sentence=before)
+    others = None if along is None else losses_of(model, in_parts(along), objective)
     with evaluation_mode(model):
         direction, norm, slope = _step(losses, others)
         along_it = _Rises([LossAtRest.of(loss) for loss in losses], direction, norm, progress)

@@ -14,7 +14,7 @@ from isoloss.curvature.derivatives import (
     inner_products_by_group,
     trainable_parameters,
 )
-from isoloss.curvature.loss import LabelDistribution, LossHessian, in_parts, losses_of
+from isoloss.curvature.loss import LossHessian, in_parts, losses_of
 from isoloss.curvature.loss_rise import ascent_direction
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, sentences_between
@@ -51,17 +51,15 @@ def directional_sharpness(
     objective: Objective,
     *,
     direction: Mapping[str, Tensor] | None = None,
-    distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> DirectionalSharpness:
     """The curvature of the sentence-averaged loss along `direction`, as in Pan and Li (arXiv 2306.00204).
 
     `direction` is that of an update: anything by parameter name, zero where a name is absent; by default the
     gradient on the same sentences, along which plain gradient descent moves. An update of length |v| then
-    changes the loss by ∇L·v + |v|²/2 times this number, to second order. Labels are the data's, or those of
-    `distribution`. One pass with a double backward pass, and one more for the gradient. Memory: three vectors
-    of the parameters' size, one in float64, and two float64 copies of the largest tensor, beside the double
-    backward pass of a block.
+    changes the loss by ∇L·v + |v|²/2 times this number, to second order. One pass with a double backward
+    pass, and one more for the gradient. Memory: three vectors of the parameters' size, one in float64, and
+    two float64 copies of the largest tensor, beside the double backward pass of a block.
 
     The model is left as found. Raises BadInput for fewer than two sentences, for a direction of length zero
     or with a name or shape that the model lacks, when no parameter needs a gradient, and where a logit is not
@@ -69,7 +67,7 @@ def directional_sharpness(
     """
     measured = MeasuredParameters.of(model)
     batches = list(batches)
-    blocks = LossHessian.in_blocks(model, batches, objective, distribution)
+    blocks = LossHessian.in_blocks(model, batches, objective)
     parameters = blocks.parameters
 
     def report(task: str, completed: float, total: float, message: str = "") -> None:  # noqa: ARG001
@@ -77,7 +75,7 @@ def directional_sharpness(
 
     with evaluation_mode(model):
         if direction is None:
-            losses = losses_of(model, in_parts(batches), objective, distribution)
+            losses = losses_of(model, in_parts(batches), objective)
             along, norm = ascent_direction(losses, report)
         else:
             along, norm = _unit(direction, parameters)
@@ -103,31 +101,6 @@ def _unit(
     }, norm
 
 
-@torch.no_grad()
-def difference_of(model: nn.Module, other: nn.Module) -> dict[str, Tensor]:
-    """The other model's parameters minus this one's, by name, of those that require a gradient here.
-
-    Raises BadInput where the other lacks one, has it in another shape or with numbers that are not finite,
-    and where it has more.
-    """
-    theirs = dict(other.named_parameters())
-    found = {}
-    for name, weight in model.named_parameters():
-        if weight.requires_grad:
-            if name not in theirs or theirs[name].shape != weight.shape:
-                raise BadInput(
-                    f"the other model has no {name} of the same shape; name a checkpoint of one run"
-                )
-            if not theirs[name].isfinite().all():
-                raise BadInput(
-                    f"{name} of the other model holds numbers that are not finite; name another checkpoint"
-                )
-            found[name] = theirs[name].to(weight) - weight
-    if more := theirs.keys() - dict(model.named_parameters()):
-        raise BadInput(f"the other model has {min(more)}, and this one has not; name a checkpoint of one run")
-    return found
-
-
 @dataclass(frozen=True)
 class BatchSharpness:
     """g_Bᵀ H_B g_B / |g_B|² in nats per squared parameter, of each batch of `batch` sentences."""
@@ -149,7 +122,6 @@ def batch_sharpness(
     objective: Objective,
     *,
     batch: int = BATCH,
-    distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> BatchSharpness:
     """The curvature that a small batch's loss has along its own gradient, averaged over batches of `batch`.
@@ -157,10 +129,9 @@ def batch_sharpness(
     Andreyev and Beneventano 2024, "Edge of Stochastic Stability" (arXiv 2412.20553): under SGD with learning
     rate η it settles about 2 / η, as the largest eigenvalue does under full-batch descent. It depends on the
     batch size, so take that of training. The sentences of each given batch are split, in order, into disjoint
-    ones of `batch`, without a rest that is too small; the standard error is over them. Labels are the data's,
-    or those of `distribution`. Makes one pass with a backward pass and one with a double one. Memory: three
-    vectors of the parameters' size and two float64 copies of the largest tensor, beside the double backward
-    pass of `batch` sentences.
+    ones of `batch`, without a rest that is too small; the standard error is over them. Makes one pass with a
+    backward pass and one with a double one. Memory: three vectors of the parameters' size and two float64
+    copies of the largest tensor, beside the double backward pass of `batch` sentences.
 
     The model is left as found. Raises BadInput for fewer than two small batches or a batch below one
     sentence, when a batch's gradient is zero, when no parameter needs one, and where a logit is not finite.
@@ -181,7 +152,7 @@ def batch_sharpness(
     parameters = trainable_parameters(model)
     curvatures = []
     with evaluation_mode(model):
-        for number, loss in enumerate(losses_of(model, parts, objective, distribution)):
+        for number, loss in enumerate(losses_of(model, parts, objective)):
             along = gradient(loss.mean, parameters)
             square = sum(inner_products_by_group(along, along).values())
             if not square > 0:

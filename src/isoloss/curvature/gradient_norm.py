@@ -14,7 +14,7 @@ from isoloss.curvature.derivatives import (
     inner_products_by_group,
     trainable_parameters,
 )
-from isoloss.curvature.loss import LabelDistribution, losses_of, sentence_blocks
+from isoloss.curvature.loss import losses_of, sentence_blocks
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.progress import Progress, silent
@@ -59,7 +59,6 @@ def gradient_norm(
     batches: Iterable[Batch],
     objective: Objective,
     *,
-    distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> GradientNorm:
     """The squared gradient norm of the sentence-averaged loss, unbiased, with a jackknife error.
@@ -68,7 +67,7 @@ def gradient_norm(
     near a minimum is all there is. Inner products between the gradients of different blocks have no such
     bias; hence the U-statistic Σ_{a≠b} w_a w_b h_a·h_b / Σ_{a≠b} w_a w_b, where h_b is a block's gradient and
     w_b its number of sentences. The standard error is a leave-one-block-out jackknife; it errs on the wide
-    side if the gradient is zero within the error. Labels are the data's, or those of `distribution`.
+    side if the gradient is zero within the error.
 
     Makes two passes over the batches, with a backward pass each. Memory: two more vectors of the parameters'
     size, one in float64, and two float64 copies of the largest tensor, beside a block's backward pass. The
@@ -77,7 +76,7 @@ def gradient_norm(
     """
     parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
     blocks = sentence_blocks(batches, fewest=3)
-    losses = losses_of(model, blocks, objective, distribution)
+    losses = losses_of(model, blocks, objective)
     total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
     squares, products = [], []
     with evaluation_mode(model):

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, sign_probe, unflattened
-from isoloss.curvature.loss import LabelDistribution, LossHessian, flattened
+from isoloss.curvature.loss import LossHessian, flattened
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
@@ -49,7 +49,6 @@ def hessian_top_eigenvalue(
     objective: Objective,
     *,
     seed: int = 0,
-    distribution: LabelDistribution | None = None,
     tolerance: float = 1e-3,
     most_products: int = 200,
     basis_bytes: int = BASIS_BYTES,
@@ -59,9 +58,8 @@ def hessian_top_eigenvalue(
 
     Runs Lanczos from a random ±1 vector drawn with `seed`, with products computed by double backward passes
     and summed in float64, until ||Hv - λv|| <= `tolerance` |λ| or for at most `most_products` products, each
-    a Hessian-vector product on the whole set. Labels are the data's, or those of `distribution`. Memory: at
-    least 14 float64 vectors of the parameters' size, and as many as fit into `basis_bytes`, beside the double
-    backward pass of `AT_ONCE` sentences.
+    a Hessian-vector product on the whole set. Memory: at least 14 float64 vectors of the parameters' size,
+    and as many as fit into `basis_bytes`, beside the double backward pass of `AT_ONCE` sentences.
 
     The model is left as found. Raises BadInput for a tolerance not between 0 and 1, for fewer than two
     sentences, when no parameter needs a gradient, and where a logit is not finite.
@@ -70,8 +68,8 @@ def hessian_top_eigenvalue(
         raise BadInput(f"the eigenvalue's relative tolerance must be above 0 and below 1, not {tolerance}")
     measured = MeasuredParameters.of(model)
     batches = list(batches)
-    blocks = LossHessian.in_blocks(model, batches, objective, distribution)
-    hessian = LossHessian.at_once(model, batches, objective, distribution)
+    blocks = LossHessian.in_blocks(model, batches, objective)
+    hessian = LossHessian.at_once(model, batches, objective)
     start = flattened(sign_probe(hessian.parameters, f"{seed} start"))
 
     with evaluation_mode(model):

@@ -15,7 +15,7 @@ from isoloss.curvature.derivatives import (
     trainable_parameters,
 )
 from isoloss.curvature.fisher_trace import RunningFisherTrace
-from isoloss.curvature.loss import BatchLoss, LabelDistribution, losses_of
+from isoloss.curvature.loss import BatchLoss, losses_of
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.objectives.batch import Batch, Objective, split_sentences
@@ -80,12 +80,11 @@ class RunningHessianTrace:
         model: nn.Module,
         objective: Objective,
         seed: int,
-        distribution: LabelDistribution | None = None,
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
         self.sentences = 0
         self._fisher = RunningFisherTrace(model, objective, seed, memory_bytes)
-        self._model, self._seed, self._distribution = model, seed, distribution
+        self._model, self._seed = model, seed
         self._residual: dict[str, list[float]] = {}
         self._sizes: list[int] = []
 
@@ -96,7 +95,7 @@ class RunningHessianTrace:
         clusters = max(min(2, len(batch)), -(-len(batch) // SENTENCES_A_PROBE))
         objective = self.apart.objective(batch)
         parts, residuals = split_sentences(batch, clusters), list[dict[str, float]]()
-        for loss in losses_of(self._model, parts, objective, self._distribution, self.sentences):
+        for loss in losses_of(self._model, parts, objective, self.sentences):
             residuals.append(self._residual_of(loss))
             share(_PROBES_SHARE * len(residuals) / len(parts))
         self._fisher.add(batch, lambda done: share(_PROBES_SHARE + (1 - _PROBES_SHARE) * done))
@@ -144,14 +143,13 @@ def hessian_trace(
     objective: Objective,
     *,
     seed: int = 0,
-    distribution: LabelDistribution | None = None,
     relative_error: float | None = None,
     sentences: int | None = None,
     seconds: float | None = None,
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress = silent,
 ) -> HessianTrace:
-    """Tr ∇²L of the sentence-averaged loss, under the data's labels or, if given, an exact `distribution`.
+    """Tr ∇²L of the sentence-averaged loss, under the batches' labels, drawn or soft.
 
     Tr ∇²L = Tr F + Tr R exactly, whatever the labels (`BatchLoss.label_surprise`). The first term is
     estimated with `fisher_trace`'s signs, and only the second with ±1 probes v, E v·Rv = Tr R (Hutchinson
@@ -167,7 +165,7 @@ def hessian_trace(
     batching changes the probes, and nothing else. Memory: four times that of a backward pass of
     `SENTENCES_A_PROBE` sentences, plus one probe.
     """
-    running = RunningHessianTrace(model, objective, seed, distribution, memory_bytes)
+    running = RunningHessianTrace(model, objective, seed, memory_bytes)
     stopping = Stopping(relative_error, sentences, seconds)
     stopped = measure_until([running], batches, stopping, task="Hessian trace", progress=progress)
     return running.result(stopped)

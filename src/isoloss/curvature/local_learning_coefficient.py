@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, generator_of, gradient, trainable_parameters
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
-from isoloss.curvature.loss import BatchLoss, LabelDistribution, in_parts, losses_of
+from isoloss.curvature.loss import BatchLoss, in_parts, losses_of
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, NonFiniteScores, Objective
 from isoloss.objectives.evaluation import evaluation_mode
@@ -86,7 +86,6 @@ def local_learning_coefficient(
     localisation: float = LOCALISATION,
     step: float | None = None,
     seed: int = 0,
-    distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> LocalLearningCoefficient:
     """λ̂ at the model's weights w*, from n sentences, with β = 1 / log n (Lau et al. 2023, arXiv 2308.12108).
@@ -100,9 +99,9 @@ def local_learning_coefficient(
     Near a minimum with Hessian eigenvalues λ_i it is ½ Σ nβλ_i / (nβλ_i + γ): half the number of parameters
     that the data hold more firmly than γ does; as γ → 0, d/2 at a regular minimum, less at a singular one.
 
-    Labels are the data's, or those of `distribution`. Makes chains · (burn_in + draws) forward and backward
-    passes of up to 32 sentences, and the products of `hessian_top_eigenvalue`. Memory: four vectors of the
-    parameters' size, and what `hessian_top_eigenvalue` needs.
+    Makes chains · (burn_in + draws) forward and backward passes of up to 32 sentences, and the products of
+    `hessian_top_eigenvalue`. Memory: four vectors of the parameters' size, and what `hessian_top_eigenvalue`
+    needs.
 
     The model is left as found. Raises BadInput for fewer than three sentences, two chains or two draws, for a
     localisation or step that is not positive, if a chain runs away to scores that are not finite, and when no
@@ -118,13 +117,11 @@ def local_learning_coefficient(
         raise BadInput(f"localisation and step must be positive, not {localisation} and {step}")
     cold = n / math.log(n)
     if step is None:
-        top = hessian_top_eigenvalue(
-            model, batches, objective, seed=seed, distribution=distribution, tolerance=0.1, progress=progress
-        )
+        top = hessian_top_eigenvalue(model, batches, objective, seed=seed, tolerance=0.1, progress=progress)
         step = STEP_SHARE / (cold * max(top.estimate.value, 0.0) + localisation)
     found = []
     with evaluation_mode(model):
-        posterior = _Posterior.around(model, batches, objective, distribution, cold, localisation)
+        posterior = _Posterior.around(model, batches, objective, cold, localisation)
         for chain in range(chains):
             rises = posterior.chain(
                 f"{seed} chain {chain}", burn_in + draws, step, part_of(progress, chain, chains)
@@ -151,12 +148,11 @@ class _Posterior:
         model: nn.Module,
         batches: Iterable[Batch],
         objective: Objective,
-        distribution: LabelDistribution | None,
         inverse_temperature: float,
         localisation: float,
     ) -> "_Posterior":
         """Measure L_B(w*). Raises BadInput where a logit is not finite."""
-        losses = losses_of(model, in_parts(batches), objective, distribution)
+        losses = losses_of(model, in_parts(batches), objective)
         with torch.no_grad():
             at_rest = [float(loss.mean()) for loss in losses]
         return _Posterior(losses, at_rest, inverse_temperature, localisation)

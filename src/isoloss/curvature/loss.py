@@ -1,7 +1,7 @@
-"""The loss of sentences, under the data's labels or an exact distribution, its rise, and its Hessian."""
+"""The loss of sentences, under labels drawn or their distributions, its rise, and its Hessian."""
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +17,14 @@ from isoloss.curvature.derivatives import (
 )
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, split_sentences
+from isoloss.objectives.batch import (
+    Batch,
+    NonFiniteScores,
+    Objective,
+    refuse_non_finite,
+    sentence_means,
+    split_sentences,
+)
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, displaced, rows_at_once
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_members, sample_mean
@@ -29,19 +36,13 @@ LARGEST = 8
 AT_ONCE = 32
 """Sentences that are differentiated at once where no error bar is needed, which bounds the memory."""
 
-LabelDistribution = Callable[[Batch], Tensor]
-"""The probabilities [m, v] of each prediction's true labels; see `data_labels` for the data's."""
 
-
-def data_labels(batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
-    """The distribution that puts all probability on the data's label."""
-    return nn.functional.one_hot(batch.targets, vocabulary).double()
-
-
-def distribution_over(distribution: LabelDistribution, batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
-    """Probabilities over a model's `vocabulary`, with 0 for tokens beyond the language's own."""
-    known = distribution(batch)
-    return nn.functional.pad(known, (0, vocabulary - known.shape[1]))
+def label_distributions(batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
+    """The batch's soft targets, or all probability on its targets, over a model's `vocabulary`."""
+    soft = batch.soft_targets
+    if soft is None:
+        return nn.functional.one_hot(batch.targets, vocabulary).double()
+    return nn.functional.pad(soft, (0, vocabulary - soft.shape[1]))
 
 
 def sentence_weights(batch: Batch) -> Float[Tensor, " m"]:
@@ -52,7 +53,7 @@ def sentence_weights(batch: Batch) -> Float[Tensor, " m"]:
 
 @dataclass(frozen=True)
 class BatchLoss:
-    """A model's cross entropy on a batch in nats, under the data's labels or under `distribution`.
+    """A model's cross entropy on a batch in nats, under its soft targets if it has any, or its targets.
 
     Every sentence has equal weight. All methods raise NonFiniteScores where a logit is not finite, and name
     the sentence by its number; that of the batch's first sentence is `first_sentence`.
@@ -70,7 +71,6 @@ class BatchLoss:
     objective: Objective
     batch: Batch
     first_sentence: int = 0
-    distribution: LabelDistribution | None = None
 
     def of_predictions(self) -> Float[Tensor, " m"]:
         """The cross entropy of each prediction, in float32 also of a model in half precision."""
@@ -78,8 +78,8 @@ class BatchLoss:
         refuse_non_finite(logits.detach(), self.batch, self.first_sentence)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         targets = self.batch.targets
-        if self.distribution is not None:
-            targets = distribution_over(self.distribution, self.batch, logits.shape[1]).to(logits)
+        if self.batch.soft_targets is not None:
+            targets = label_distributions(self.batch, logits.shape[1]).to(logits)
         return nn.functional.cross_entropy(logits, targets, reduction="none")
 
     def mean(self) -> Float[Tensor, ""]:
@@ -97,12 +97,8 @@ class BatchLoss:
     def values(self) -> Float[Tensor, " n"]:
         """`of_sentences` without gradients, in float64, as many at once as fit `FORWARD_MEMORY_BYTES`."""
         at_once = rows_at_once(self.model, self.batch.input_ids.shape[1], FORWARD_MEMORY_BYTES)
-        losses: list[Tensor] = []
-        for part in self.split(at_once):
-            of_predictions, rows = part.of_predictions().double(), part.batch.rows
-            sums = of_predictions.new_zeros(len(part.batch)).index_add_(0, rows, of_predictions)
-            losses.append(sums / torch.bincount(rows, minlength=len(part.batch)))
-        return torch.cat(losses)
+        parts = self.split(at_once)
+        return torch.cat([sentence_means(part.of_predictions().double(), part.batch) for part in parts])
 
     def label_surprise(self) -> Float[Tensor, ""]:
         """Σ_j w_j Σ_k (p_jk - q_jk) z_jk, p and q held constant: its Hessian is the loss's less the Fisher's.
@@ -114,35 +110,23 @@ class BatchLoss:
         logits = self.objective.logits(self.model, self.batch)
         scores = logits.detach()
         refuse_non_finite(scores, self.batch, self.first_sentence)
-        q = (
-            data_labels(self.batch, scores.shape[1])
-            if self.distribution is None
-            else distribution_over(self.distribution, self.batch, scores.shape[1])
-        )
-        weights = sentence_weights(self.batch)[:, None]
-        coefficients = (scores.double().softmax(dim=1) - q.to(scores.device)) * weights
+        surprise = scores.double().softmax(dim=1) - label_distributions(self.batch, scores.shape[1])
+        coefficients = surprise * sentence_weights(self.batch)[:, None]
         return (coefficients.to(logits) * logits).sum()
 
     def split(self, most: int) -> "list[BatchLoss]":
         """The losses of parts of at most so many sentences, as equal as can be."""
         parts = in_parts([self.batch], most)
-        return losses_of(self.model, parts, self.objective, self.distribution, self.first_sentence)
+        return losses_of(self.model, parts, self.objective, self.first_sentence)
 
 
 def losses_of(
-    model: nn.Module,
-    parts: Sequence[Batch],
-    objective: Objective,
-    distribution: LabelDistribution | None = None,
-    first_sentence: int = 0,
+    model: nn.Module, parts: Sequence[Batch], objective: Objective, first_sentence: int = 0
 ) -> list[BatchLoss]:
     """The loss on each of the parts, on the model's device; sentences are numbered on from part to part."""
     firsts = itertools.accumulate(map(len, parts), initial=first_sentence)
     placed = [part.to(device_of(model)) for part in parts]
-    return [
-        BatchLoss(model, objective, part, first, distribution)
-        for part, first in zip(placed, firsts, strict=False)
-    ]
+    return [BatchLoss(model, objective, part, first) for part, first in zip(placed, firsts, strict=False)]
 
 
 def in_parts(batches: Iterable[Batch], most: int = AT_ONCE) -> list[Batch]:
@@ -219,24 +203,14 @@ class LossHessian:
     losses: Sequence[BatchLoss]
 
     @staticmethod
-    def at_once(
-        model: nn.Module,
-        batches: Iterable[Batch],
-        objective: Objective,
-        distribution: LabelDistribution | None = None,
-    ) -> "LossHessian":
+    def at_once(model: nn.Module, batches: Iterable[Batch], objective: Objective) -> "LossHessian":
         """In parts of up to `AT_ONCE` sentences, for fast products."""
-        return LossHessian(losses_of(model, in_parts(batches), objective, distribution))
+        return LossHessian(losses_of(model, in_parts(batches), objective))
 
     @staticmethod
-    def in_blocks(
-        model: nn.Module,
-        batches: Iterable[Batch],
-        objective: Objective,
-        distribution: LabelDistribution | None = None,
-    ) -> "LossHessian":
+    def in_blocks(model: nn.Module, batches: Iterable[Batch], objective: Objective) -> "LossHessian":
         """In `sentence_blocks`, for error bars. Raises BadInput for fewer than two sentences."""
-        return LossHessian(losses_of(model, sentence_blocks(batches), objective, distribution))
+        return LossHessian(losses_of(model, sentence_blocks(batches), objective))
 
     @property
     def parameters(self) -> dict[str, Tensor]:

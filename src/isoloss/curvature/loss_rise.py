@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from isoloss.curvature.derivatives import MeasuredParameters, gradient, normal_probe, trainable_parameters
 from isoloss.curvature.loss import (
     BatchLoss,
-    LabelDistribution,
     LossAtRest,
     in_parts,
     losses_of,
@@ -57,15 +56,13 @@ def ascent_sharpness(
     objective: Objective,
     *,
     radii: tuple[float, ...] = RADII,
-    distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> AscentSharpness:
     """The rise of the sentence-averaged loss at distance ρ along its gradient, for each ρ in `radii`.
 
-    A single ascent step is SAM's approximation of max L(θ + ε) - L(θ) over ||ε|| <= ρ, with the norm
-    taken over all trainable parameters together. To second order it equals ρ ||g|| + (ρ²/2) ĝ·Hĝ. If the
-    gradient is exactly zero, there is no direction and the rise is zero. Labels are the data's, or those of
-    `distribution`.
+    A single ascent step is SAM's approximation of max L(θ + ε) - L(θ) over ||ε|| <= ρ, with the norm taken
+    over all trainable parameters together. To second order it equals ρ ||g|| + (ρ²/2) ĝ·Hĝ. If the gradient
+    is exactly zero, there is no direction and the rise is zero.
 
     Makes 2 + len(radii) passes over the batches, one of them with a backward pass. Memory: two vectors of the
     parameters' size, one in float64, a copy of the parameters and a float64 copy of the largest tensor, in
@@ -78,7 +75,7 @@ def ascent_sharpness(
     n = sum(map(len, batches))
     refuse_too_few(n)
     measured = MeasuredParameters.of(model)
-    losses = losses_of(model, in_parts(batches), objective, distribution)
+    losses = losses_of(model, in_parts(batches), objective)
     rises: dict[float, list[Tensor]] = {radius: [] for radius in radii}
     with evaluation_mode(model):
         direction, norm = ascent_direction(losses, progress)
@@ -137,7 +134,6 @@ def noise_sensitivity(
     noises: tuple[float, ...] = NOISES,
     scales: Mapping[str, float] | None = None,
     seed: int = 0,
-    distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> NoiseSensitivity:
     """The expected rise of the sentence-averaged loss under Gaussian noise of deviation σ s, σ in `noises`.
@@ -153,8 +149,7 @@ def noise_sensitivity(
     Draws come in antithetic pairs, ε and -ε, whose mean cancels the first-order term that dominates the noise
     of a draw. There are about `BLOCKS` pairs, each on its share of the sentences, the same for all σ; they
     depend only on `seed` and the block, so that checkpoints of the same shape share them. Makes 1 + 2
-    len(noises) passes over the batches, without backward passes. Labels are the data's, or those of
-    `distribution`.
+    len(noises) passes over the batches, without backward passes.
 
     Memory: two vectors of the parameters' size, and a copy of the parameters. The model is left as found.
     Raises BadInput for fewer than two sentences, for noises that are not positive, for scales that lack a
@@ -169,7 +164,7 @@ def noise_sensitivity(
     blocks = sentence_blocks(batches, largest=sum(map(len, batches)))
     rises: dict[float, list[float]] = {noise: [] for noise in noises}
     with evaluation_mode(model):
-        for number, loss in enumerate(losses_of(model, blocks, objective, distribution)):
+        for number, loss in enumerate(losses_of(model, blocks, objective)):
             at_rest = LossAtRest.of(loss)
             draw = normal_probe(parameters, f"{seed} noise {number}")
             for name, values in draw.items():

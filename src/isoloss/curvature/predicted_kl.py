@@ -5,7 +5,8 @@ KL(p || softmax(z + z')) is to second order ½ δᵀFδ = ½ Var_p(z'), F the Fi
 the vocabulary, without any sampling of labels.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +20,12 @@ from torch.overrides import TorchFunctionMode
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.per_sentence.every_other_parameter import Scores, no_module_converted
 from isoloss.device import is_out_of_memory
-from isoloss.objectives.batch import Batch, Objective, refuse_non_finite, sentences_between
+from isoloss.objectives.batch import Batch, Objective, refuse_non_finite, sentence_means
 from isoloss.objectives.evaluation import (
     FORWARD_MEMORY_BYTES,
-    device_of,
     displaced,
     evaluation_mode,
-    rows_at_once,
+    pieces_within,
 )
 
 ARRAYS = 4
@@ -85,9 +85,9 @@ def predicted_kl(
             log_p, along = z.double().log_softmax(1), along.double()
             p = log_p.exp()
             mean = (p * along).sum(1, keepdim=True)
-            quadratic.append(_of_sentences(0.5 * (p * (along - mean).square()).sum(1), batch))
+            quadratic.append(sentence_means(0.5 * (p * (along - mean).square()).sum(1), batch).cpu())
             # Σ p (log p - log q) = log Σ p exp(z' - mean), which loses no digits where the two are close.
-            linearised.append(_of_sentences((log_p + along - mean).logsumexp(1), batch))
+            linearised.append(sentence_means((log_p + along - mean).logsumexp(1), batch).cpu())
     return PredictedKL(torch.cat(quadratic), torch.cat(linearised))
 
 
@@ -116,7 +116,7 @@ def measured_kl(
                 refuse_non_finite(scores, batch, sum(map(len, found)))
             log_p, apart = before.double().log_softmax(1), after.double() - before.double()
             apart -= (log_p.exp() * apart).sum(1, keepdim=True)
-            found.append(_of_sentences((log_p + apart).logsumexp(1), batch))
+            found.append(sentence_means((log_p + apart).logsumexp(1), batch).cpu())
     return torch.cat(found)
 
 
@@ -174,19 +174,6 @@ class _NothingConstant(TorchFunctionMode):
         return args[0] if func is Tensor.detach else func(*args, **(kwargs or {}))
 
 
-def _pieces(model: nn.Module, batches: Sequence[Batch], memory_bytes: int) -> list[Batch]:
-    """The batches' sentences, as many at once as fit into memory, on the model's device."""
-    pieces = []
-    for batch in filter(len, batches):
-        at_once = rows_at_once(model, batch.input_ids.shape[1], memory_bytes)
-        pieces += [
-            sentences_between(batch, start, min(start + at_once, len(batch))).to(device_of(model))
-            for start in range(0, len(batch), at_once)
-        ]
-    return pieces
-
-
-def _of_sentences(of_predictions: Float[Tensor, " m"], batch: Batch) -> Float[Tensor, " n"]:
-    """Means over each sentence's predictions, on the CPU."""
-    sums = of_predictions.new_zeros(len(batch)).index_add_(0, batch.rows, of_predictions)
-    return (sums / torch.bincount(batch.rows, minlength=len(batch))).cpu()
+def _pieces(model: nn.Module, batches: Sequence[Batch], memory_bytes: int) -> Iterator[Batch]:
+    some = filter(len, batches)
+    return itertools.chain.from_iterable(pieces_within(model, batch, memory_bytes) for batch in some)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, sign_probe
-from isoloss.curvature.loss import LabelDistribution, LossHessian, flattened
+from isoloss.curvature.loss import LossHessian, flattened
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput, reason_of
 from isoloss.objectives.batch import Batch, Objective
@@ -47,7 +47,6 @@ def top_eigenvalues(
     *,
     count: int = EIGENVALUES,
     seed: int = 0,
-    distribution: LabelDistribution | None = None,
     tolerance: float = TOLERANCE,
     progress: Progress = silent,
 ) -> TopEigenvalues:
@@ -56,9 +55,9 @@ def top_eigenvalues(
     By ARPACK's implicitly restarted Lanczos method as `scipy.sparse.linalg.eigsh` has it (Lehoucq, Sorensen
     and Yang 1998), from a random ±1 vector drawn with `seed`, to `tolerance` relative to each eigenvalue, in
     at most about `MOST_PRODUCTS` products. Of an eigenvalue that several eigenvectors share, as of a model
-    with an exact symmetry, some copies may be missed, since the method sees one of them. Labels are the
-    data's, or those of `distribution`. Memory: the larger of 20 and 3 `count` + 1 float64 vectors of the
-    parameters' size in main memory, beside the double backward pass of 32 sentences.
+    with an exact symmetry, some copies may be missed, since the method sees one of them. Memory: the larger
+    of 20 and 3 `count` + 1 float64 vectors of the parameters' size in main memory, beside the double backward
+    pass of 32 sentences.
 
     The model is left as found. Raises BadInput for fewer than two sentences, for a `count` that is not
     between 1 and the number of parameters less one, if not all are found, when no parameter needs a gradient,
@@ -69,7 +68,7 @@ def top_eigenvalues(
         raise BadInput(
             f"{count} of {measured.count} eigenvalues cannot be found; ask for at least 1, not all"
         )
-    hessian = LossHessian.at_once(model, batches, objective, distribution)
+    hessian = LossHessian.at_once(model, batches, objective)
     refuse_too_few(hessian.sentences)
     start = flattened(sign_probe(hessian.parameters, f"{seed} start"))
     products = 0
@@ -188,7 +187,6 @@ def spectral_density(
     probes: int = PROBES,
     steps: int = STEPS,
     seed: int = 0,
-    distribution: LabelDistribution | None = None,
     basis_bytes: int = BASIS_BYTES,
     progress: Progress = silent,
 ) -> SpectralDensity:
@@ -197,10 +195,9 @@ def spectral_density(
     Each of `probes` random ±1 vectors starts a Lanczos process of `steps` products, every new vector being
     orthogonalised against all before it, twice. The eigenvalues of its tridiagonal matrix are the nodes and
     the squared first components of its eigenvectors the weights, exact for polynomials of degree below twice
-    the steps, and so for Tr H and Tr H² (Ghorbani, Krishnan, Xiao 2019, for networks). Labels are the data's,
-    or those of `distribution`. Memory: `steps` float64 vectors of the parameters' size, or as many as
-    `basis_bytes` holds, at least `FEWEST_STEPS`, and seven more, beside the double backward pass of 32
-    sentences.
+    the steps, and so for Tr H and Tr H² (Ghorbani, Krishnan, Xiao 2019, for networks). Memory: `steps`
+    float64 vectors of the parameters' size, or as many as `basis_bytes` holds, at least `FEWEST_STEPS`, and
+    seven more, beside the double backward pass of 32 sentences.
 
     The model is left as found. Raises BadInput for fewer than two sentences or probes, for steps that are not
     positive, when no parameter needs a gradient, and where a logit is not finite.
@@ -208,7 +205,7 @@ def spectral_density(
     if probes < 2 or steps < 1:
         raise BadInput(f"{probes} probes of {steps} steps have no error bar; take at least 2 of 1")
     measured = MeasuredParameters.of(model)
-    hessian = LossHessian.at_once(model, batches, objective, distribution)
+    hessian = LossHessian.at_once(model, batches, objective)
     if hessian.sentences < 2:
         raise BadInput("a single sentence says little of a loss; measure on at least 2")
     affordable = max(FEWEST_STEPS, basis_bytes // (8 * measured.count))
@@ -242,6 +239,18 @@ def quadrature(
     >>> nodes.round(decimals=6).tolist(), weights.round(decimals=6).tolist()
     ([-9.0, 1.0, 5.0], [0.333333, 0.333333, 0.333333])
     """
+    values, vectors, _ = lanczos(multiply, start, steps)
+    return values, vectors[0].square()
+
+
+def lanczos(
+    multiply: Callable[[Float[Tensor, " P"]], Float[Tensor, " P"]], start: Float[Tensor, " P"], steps: int
+) -> tuple[Float[Tensor, " m"], Float[Tensor, "m m"], Float[Tensor, "m P"]]:
+    """A symmetric A within a Krylov space from m <= `steps` products, and the space's basis (Lanczos 1950).
+
+    Within it, A is its eigenvalues and eigenvectors in the basis, float64 on the CPU. Every new vector is
+    orthogonalised twice against all previous ones; m is smaller where they span an invariant subspace.
+    """
     basis = start.new_zeros(steps, len(start))
     diagonal: list[float] = []
     beside: list[float] = []
@@ -258,8 +267,9 @@ def quadrature(
             break
         beside.append(remaining)
         vector = image / remaining
-    matrix = torch.diag(start.new_tensor(diagonal))
+    matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
     if beside:
-        matrix += torch.diag(start.new_tensor(beside), 1) + torch.diag(start.new_tensor(beside), -1)
+        off = torch.diag(torch.tensor(beside, dtype=torch.float64), 1)
+        matrix += off + off.T
     values, vectors = torch.linalg.eigh(matrix)
-    return values.cpu(), vectors[0].square().cpu()
+    return values, vectors, basis[: len(diagonal)]

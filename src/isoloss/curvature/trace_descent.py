@@ -11,6 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from isoloss.curvature.derivatives import hessian_vector_product, trainable_parameters, unflattened
 from isoloss.curvature.loss import sentence_weights
 from isoloss.curvature.per_sentence.directions import sign_bits, signs_of
+from isoloss.curvature.spectrum import lanczos
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation import device_of, evaluation_mode
@@ -72,11 +73,10 @@ def damped(
     distance: float,
     products: int,
 ) -> Float[Tensor, " P"]:
-    """exp(-d A) v for symmetric A ≥ 0, given by its matrix-vector products, in a Krylov space (Lanczos 1950).
+    """exp(-d A) v for symmetric A ≥ 0, given by its matrix-vector products, in a Krylov space (`lanczos`).
 
-    Every new vector is orthogonalised twice against all previous ones. Exact once there are as many products
-    as distinct eigenvalues of A in which v has a component; negative eigenvalues are due to rounding and
-    count as 0. Memory: one vector per product.
+    Exact once there are as many products as distinct eigenvalues of A in which v has a component; negative
+    eigenvalues are due to rounding and count as 0. Memory: one vector per product.
 
     >>> a = torch.diag(torch.tensor([0.0, 1.0, 2.0], dtype=torch.float64))
     >>> damped(a.mv, torch.ones(3, dtype=torch.float64), 1.0, products=3)
@@ -85,24 +85,7 @@ def damped(
     length = float(vector.norm())
     if length == 0:
         return vector
-    basis = (vector / length)[None]
-    diagonal: list[float] = []
-    beside: list[float] = []
-    while True:
-        image = multiply(basis[-1])
-        diagonal.append(float(image @ basis[-1]))
-        for _ in range(2):
-            image = image - basis.T @ (basis @ image)
-        left = float(image.norm())
-        if len(diagonal) == products or left <= 1e-10 * max(diagonal):
-            break
-        beside.append(left)
-        basis = torch.cat([basis, (image / left)[None]])
-    tridiagonal = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
-    if beside:
-        off = torch.diag(torch.tensor(beside, dtype=torch.float64), 1)
-        tridiagonal = tridiagonal + off + off.T
-    values, vectors = torch.linalg.eigh(tridiagonal)
+    values, vectors, basis = lanczos(multiply, vector, products)
     weights = vectors @ ((-distance * values.clamp(min=0)).exp() * vectors[0])
     result: Tensor = length * (weights.to(basis) @ basis)
     return result

@@ -1,6 +1,7 @@
 """Fixed sentences, the same for all models measured on them, with their predictions and labels."""
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
@@ -11,13 +12,12 @@ from torch.nn.functional import pad
 from isoloss.errors import BadInput
 from isoloss.measurements.quantity import LANGUAGES_AND_TEXT, Subject
 from isoloss.measurements.sampled_batches import SampledBatches
-from isoloss.objectives.batch import Batch, ExactObjective, Objective, PretrainingObjective
+from isoloss.objectives.batch import Batch, Objective, PretrainingObjective
 from isoloss.progress import Progress
 
 if TYPE_CHECKING:  # a text of the user's needs none of what languages and stored sets do
     from isoloss.corpora.packed_corpus import PackedCorpus
     from isoloss.languages.language import Language, SentenceSource
-    from isoloss.objectives.exact_labels import ExactLabelDistribution
     from isoloss.results.tensors import Tensors
 
 
@@ -120,8 +120,8 @@ def draw_labelled_sentences(
     objective: Any,
     progress: Progress,
 ) -> FixedSentences:
-    """As `draw_sentences`, for a quantity that needs `exact_labels`; raises BadInput as they do."""
-    _ = exact_labels(source, objective)
+    """As `draw_sentences`, for a quantity that needs exact labels; raises BadInput if none are known."""
+    labelled((), source, objective)
     return draw_sentences(quantity, source, objective, progress)
 
 
@@ -135,32 +135,32 @@ class Given(TypedDict):
 
     batches: tuple[Batch, ...]
     objective: Objective
-    distribution: "ExactLabelDistribution | None"
     progress: Progress
 
 
 def given(drawn: FixedSentences, subject: Subject[Any], progress: Progress) -> Given:
     """For a quantity of `DRAWN_WITH_LABELS`: `gradient_norm(model, **given(drawn, subject, progress))`."""
-    labels = exact_labels(subject.source, subject.objective)
-    return Given(batches=drawn.batches, objective=subject.objective, distribution=labels, progress=progress)
+    batches = labelled(drawn.batches, subject.source, subject.objective)
+    return Given(batches=batches, objective=subject.objective, progress=progress)
 
 
-def exact_labels(source: Any, objective: Objective) -> "ExactLabelDistribution | None":
-    """The exact distribution of the labels, without sampling noise; None, i.e. the data's, on real text.
+def labelled(batches: Iterable[Batch], source: Any, objective: Objective) -> tuple[Batch, ...]:
+    """The batches with their labels' exact distributions, without sampling noise; as they are on real text.
 
     Raises BadInput if the distribution is not known for this language and objective.
     """
     if source is None or isinstance(source, SampledBatches):
-        return None
+        return tuple(batches)
     from isoloss.corpora.packed_corpus import PackedCorpus
-    from isoloss.objectives.exact_labels import ExactLabelDistribution
-    from isoloss.objectives.tokens import FIRST_WORD
+    from isoloss.objectives.masked import MaskedObjective
+    from isoloss.objectives.next_word import NextWordObjective
+    from isoloss.objectives.soft_labels import with_exact_labels
 
     if isinstance(source, PackedCorpus):
-        return None
-    if not isinstance(objective, ExactObjective):
+        return tuple(batches)
+    if not isinstance(objective, MaskedObjective | NextWordObjective):
         raise BadInput(
             f"the exact distribution of {objective} is not known, which this measure of flatness needs; "
             "measure it on masked words or next words"
         )
-    return ExactLabelDistribution(source, objective, len(source.vocabulary) + FIRST_WORD)
+    return tuple(with_exact_labels(batch, source, objective) for batch in filter(len, batches))

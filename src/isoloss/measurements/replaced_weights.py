@@ -50,21 +50,32 @@ def replacement_by(
     advice = "name a model of the same shape"
     if is_adapter and not by_adapter:
         advice = "name another adapter, or merge this one into its base model and name the merged folder"
-    _refuse_other_shapes(source, name, model, other, advice)
+    found = replacement_of(model, name, other, source, advice)
     if is_adapter and by_adapter:
         _refuse_other_base(source, name, model, other)
+    differing = _differing_settings(model, other)
+    doubt = (
+        f"the configurations of {source} and {name} differ in {', '.join(differing)}; the weights are "
+        f"measured in that of {name}"
+    )
+    return found, doubt if differing else None
+
+
+def replacement_of(
+    model: nn.Module, name: str, other: nn.Module, source: str, advice: str = "name a model of the same shape"
+) -> Replacement:
+    """What replaces the weights of `model`, called `name`, by those of `other`, called `source`.
+
+    Raises BadInput, with `advice`, where parameters have other names or shapes, and if any is not finite.
+    """
+    _refuse_other_shapes(source, name, model, other, advice)
     for each, weight in trainable_parameters(other).items():
         if not weight.isfinite().all():
             raise BadInput(
                 f"{each} of {source} holds numbers that are not finite: its training diverged, or its file "
                 "is damaged; name an earlier checkpoint, or fetch or copy it again"
             )
-    differing = _differing_settings(model, other)
-    doubt = (
-        f"the configurations of {source} and {name} differ in {', '.join(differing)}; the weights are "
-        f"measured in that of {name}"
-    )
-    return Replacement.by(other, source), doubt if differing else None
+    return Replacement.by(other, source)
 
 
 def _refuse_other_vocabulary(source: str, name: str) -> None:
@@ -81,8 +92,7 @@ def _refuse_other_vocabulary(source: str, name: str) -> None:
 
 def _refuse_other_shapes(source: str, name: str, model: nn.Module, other: nn.Module, advice: str) -> None:
     here, there = (
-        {each: tuple(weight.shape) for each, weight in trainable_parameters(of).items()}
-        for of in (model, other)
+        {each: tuple(weight.shape) for each, weight in of.named_parameters()} for of in (model, other)
     )
     for each in [*here, *there]:
         ours, its = here.get(each, "no such tensor"), there.get(each, "no such tensor")

@@ -161,6 +161,12 @@ def sentence_average(values: Float[Tensor, " m"], batch: Batch) -> Float[Tensor,
     return (values / counts[batch.rows]).sum() / len(batch)
 
 
+def sentence_means(values: Float[Tensor, " m"], batch: Batch) -> Float[Tensor, " n"]:
+    """The mean of `values` over each sentence's predictions."""
+    sums = values.new_zeros(len(batch)).index_add(0, batch.rows, values)
+    return sums / torch.bincount(batch.rows, minlength=len(batch))
+
+
 def sentences_between(batch: Batch, start: int, stop: int) -> Batch:
     """Sentences start..stop-1, without positions that are padding in all of them; views if possible.
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import dropout, scaled_dot_product_attention, softmax
-from transformers import BertForMaskedLM, GPT2LMHeadModel, RobertaPreLayerNormForMaskedLM
+from transformers import BertForMaskedLM, RobertaPreLayerNormForMaskedLM
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 from transformers.models.bert.modeling_bert import (
     BertAttention,
@@ -18,7 +18,6 @@ from transformers.models.bert.modeling_bert import (
     BertModel,
     BertSelfAttention,
 )
-from transformers.models.gpt2.modeling_gpt2 import GPT2Attention, GPT2Block, GPT2Model
 from transformers.models.roberta_prelayernorm.modeling_roberta_prelayernorm import (
     RobertaPreLayerNormAttention,
     RobertaPreLayerNormEncoder,
@@ -38,7 +37,6 @@ ROBERTA_PRE_LAYER_NORM: tuple[type, ...] = (
     RobertaPreLayerNormAttention,
     RobertaPreLayerNormSelfAttention,
 )
-GPT2: tuple[type, ...] = (GPT2Model, GPT2Block, GPT2Attention)
 """The modules of each layout that are passed over, from the backbone down into the last block."""
 
 
@@ -47,7 +45,7 @@ def states_at(model: nn.Module) -> StatesAt | None:
 
     At other positions only the last block's keys and values are needed: its queries, attention, feed-forward
     part and norms are computed at the chosen positions alone, with the same results. Supported are exactly
-    the classes of the layouts trained here, with attention "eager" or "sdpa"; a model with hooks or another
+    the bidirectional layouts trained here, with attention "eager" or "sdpa"; a model with hooks or another
     `forward` on a module that would be bypassed runs in full, as does any other model.
 
     >>> from isoloss.models.transformers import laptop_shape
@@ -61,13 +59,9 @@ def states_at(model: nn.Module) -> StatesAt | None:
         layout, states = BERT, post_layer_norm_states
     elif type(model) is RobertaPreLayerNormForMaskedLM:
         layout, states = ROBERTA_PRE_LAYER_NORM, pre_layer_norm_states
-    elif type(model) is GPT2LMHeadModel:
-        layout, states = GPT2, causal_states
     else:
         return None
-    config = known.config
-    is_otherwise = config.reorder_and_upcast_attn if states is causal_states else config.is_decoder
-    if is_otherwise or config._attn_implementation not in ("eager", "sdpa"):
+    if known.config.is_decoder or known.config._attn_implementation not in ("eager", "sdpa"):
         return None
     parts = _passed_over(known.base_model)
     return states if all(map(_is_as_it_came, parts, layout)) else None
@@ -106,9 +100,6 @@ def _forward(
 
 
 def _passed_over(backbone: Any) -> tuple[nn.Module, ...]:
-    if isinstance(backbone, GPT2Model):
-        last = backbone.h[-1]
-        return backbone, last, last.attn
     last = backbone.encoder.layer[-1]
     return backbone, backbone.encoder, last, last.attention, last.attention.self
 
@@ -130,43 +121,13 @@ def at_positions(everywhere: Float[Tensor, "n S d"], positions: Int[Tensor, " n"
     return everywhere.flatten(0, 1).index_select(0, first + positions)[:, None]
 
 
-def attended(
-    attention: Any,
-    queries: Float[Tensor, "n 1 d"],
-    keys: Float[Tensor, "n S d"],
-    values: Float[Tensor, "n S d"],
-    visible: Bool[Tensor, "n S"] | None,
-    heads: int,
-    dropped: float,
-) -> Float[Tensor, "n 1 d"]:
-    """softmax(q kᵀ `attention.scaling`) v of each head, with heads concatenated (Vaswani et al. 2017).
-
-    `visible` says what each sentence's query attends to; None means everything. `dropped` is the dropout
-    probability of the attention weights. Computed by torch's fused kernel or in plain operations, according
-    to `attention.config`.
-    """
-    n, width, _ = keys.shape
-    query = queries.view(n, 1, heads, -1).transpose(1, 2)
-    key = keys.view(n, width, heads, -1).transpose(1, 2)
-    value = values.view(n, width, heads, -1).transpose(1, 2)
-    seen = None if visible is None else visible[:, None, None]
-    if attention.config._attn_implementation == "sdpa":
-        of_heads = scaled_dot_product_attention(query, key, value, seen, dropped, scale=attention.scaling)
-    else:
-        scores = query @ key.mT * attention.scaling
-        if seen is not None:
-            scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
-        of_heads = dropout(softmax(scores, dim=-1), dropped) @ value
-    return of_heads.transpose(1, 2).reshape(n, 1, -1)
-
-
-def mask_of_blocks(attention: str, visible: Bool[Tensor, "n ... S"], dtype: torch.dtype) -> Tensor:
-    """`visible`, [n, S] or [n, S, S], in the form a block expects: Boolean for "sdpa", additive for "eager".
+def mask_of_blocks(attention: str, visible: Bool[Tensor, "n S"], dtype: torch.dtype) -> Tensor:
+    """`visible` in the form a block expects: Boolean for "sdpa", additive for "eager".
 
     >>> mask_of_blocks("eager", torch.tensor([[True, False]]), torch.float16).flatten().tolist()
     [0.0, -65504.0]
     """
-    of_heads = visible[:, None] if visible.ndim == 3 else visible[:, None, None]
+    of_heads = visible[:, None, None]
     if attention == "sdpa":
         return of_heads
     return torch.zeros_like(of_heads, dtype=dtype).masked_fill(~of_heads, torch.finfo(dtype).min)
@@ -218,53 +179,29 @@ def _attended(
     attention: Any,
     chosen: Float[Tensor, "n 1 d"],
     everywhere: Float[Tensor, "n S d"],
-    attention_mask: Bool[Tensor, "n S"] | None,
+    visible: Bool[Tensor, "n S"] | None,
 ) -> Float[Tensor, "n 1 d"]:
-    query, key, value = attention.query(chosen), attention.key(everywhere), attention.value(everywhere)
-    dropped = attention.dropout.p if attention.training else 0.0
-    return attended(attention, query, key, value, attention_mask, attention.num_attention_heads, dropped)
+    """softmax(q kᵀ `attention.scaling`) v of each head, with heads concatenated (Vaswani et al. 2017).
+
+    `visible` says what each sentence's query attends to; None means everything. Computed by torch's fused
+    kernel or in plain operations, according to `attention.config`.
+    """
+    n, width, _ = everywhere.shape
+    heads, dropped = attention.num_attention_heads, attention.dropout.p if attention.training else 0.0
+    query = attention.query(chosen).view(n, 1, heads, -1).transpose(1, 2)
+    key = attention.key(everywhere).view(n, width, heads, -1).transpose(1, 2)
+    value = attention.value(everywhere).view(n, width, heads, -1).transpose(1, 2)
+    seen = None if visible is None else visible[:, None, None]
+    if attention.config._attn_implementation == "sdpa":
+        of_heads = scaled_dot_product_attention(query, key, value, seen, dropped, scale=attention.scaling)
+    else:
+        scores = query @ key.mT * attention.scaling
+        if seen is not None:
+            scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+        of_heads = dropout(softmax(scores, dim=-1), dropped) @ value
+    return of_heads.transpose(1, 2).reshape(n, 1, -1)
 
 
 def _fed_forward(block: Any, states: Float[Tensor, "n 1 d"]) -> Float[Tensor, "n 1 d"]:
     after: Tensor = block.output(block.intermediate(states), states)
     return after
-
-
-def causal_states(
-    backbone: Any,
-    input_ids: Int[Tensor, "n S"],
-    attention_mask: Bool[Tensor, "n S"] | None,
-    positions: Int[Tensor, " n"],
-) -> Float[Tensor, "n 1 d"]:
-    """The last states of a `GPT2Model` at one position of each sentence.
-
-    Its queries are computed in one product with keys and values, and hence at all positions.
-    """
-    place = torch.arange(input_ids.shape[1], device=input_ids.device)
-    states: Tensor = backbone.drop(backbone.wte(input_ids) + backbone.wpe(place[None]))
-    mask = _mask(backbone.config._attn_implementation, place, attention_mask, states.dtype)
-    for block in backbone.h[:-1]:
-        states = block(states, None, mask)
-
-    last = backbone.h[-1]
-    query, key, value = last.attn.c_attn(last.ln_1(states)).split(states.shape[-1], dim=2)
-    seen = place <= positions[:, None]
-    if attention_mask is not None:
-        seen = seen & attention_mask
-    dropped = last.attn.attn_dropout.p if last.attn.training else 0.0
-    chosen = at_positions(query, positions)
-    heads = attended(last.attn, chosen, key, value, seen, last.attn.num_heads, dropped)
-    summed = last.attn.resid_dropout(last.attn.c_proj(heads)) + at_positions(states, positions)
-    normed_last: Tensor = backbone.ln_f(summed + last.mlp(last.ln_2(summed)))
-    return normed_last
-
-
-def _mask(
-    attention: str, place: Int[Tensor, " S"], attention_mask: Bool[Tensor, "n S"] | None, dtype: torch.dtype
-) -> Tensor | None:
-    """The causal mask for the blocks; None if the fused kernel is causal by itself."""
-    if attention_mask is None and attention == "sdpa":
-        return None
-    before = (place <= place[:, None])[None]
-    visible = before if attention_mask is None else before & attention_mask[:, None]
-    return mask_of_blocks(attention, visible, dtype)

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError, first_line
-from isoloss.objectives.batch import Batch, Objective, sentences_of
+from isoloss.objectives.batch import Batch, Objective, sentences_between, sentences_of
 from isoloss.objectives.chosen_positions import last_block_at, states_at
 
 FORWARD_MEMORY_BYTES = 1 << 26
@@ -104,6 +104,13 @@ def rows_at_once(model: nn.Module, tokens: int, memory_bytes: int) -> int:
     widest = max((max(p.shape) for p in model.parameters() if p.ndim > 1), default=1)
     size = max((p.element_size() for p in model.parameters()), default=4)
     return max(1, memory_bytes // (8 * widest * size * tokens))
+
+
+def pieces_within(model: nn.Module, batch: Batch, memory_bytes: int) -> Iterator[Batch]:
+    """The batch's sentences, as many at once as `rows_at_once` allows, on the model's device."""
+    at_once = rows_at_once(model, batch.input_ids.shape[1], memory_bytes)
+    for start in range(0, len(batch), at_once):
+        yield sentences_between(batch, start, min(start + at_once, len(batch))).to(device_of(model))
 
 
 @contextmanager

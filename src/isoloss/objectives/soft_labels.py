@@ -13,11 +13,14 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language, masked_log_probabilities_at
-from isoloss.languages.sentences import Sentences
-from isoloss.objectives.batch import Batch
+from isoloss.languages.sentences import PADDING, Sentences
+from isoloss.objectives.batch import Batch, split_sentences
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.objectives.tokens import CLS, FIRST_WORD
+from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK
+
+AT_ONCE = 32
+"""Sentences of a measured batch whose distributions are computed at once."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +57,41 @@ class SoftLabels:
                 "language that has"
             )
         batch = self.of.draw(sentences, generator)
-        return replace(batch, soft_targets=self._distributions(language, sentences, batch).float())
+        return replace(batch, soft_targets=_distributions(language, sentences, batch, self.of).float())
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
         """Scores of the model's v tokens; see `of`."""
         return self.of.logits(model, batch)
 
-    def _distributions(
-        self, language: Language, sentences: Sentences, batch: Batch
-    ) -> Float[Tensor, "m tokens"]:
-        """Probabilities of the first c + 3 tokens, special ones included, for each prediction."""
-        if isinstance(self.of, NextWordObjective):
-            log_probabilities = self.of.log_probabilities(language, sentences)
-            special = torch.zeros(len(log_probabilities), FIRST_WORD, dtype=log_probabilities.dtype)
-            special[:, CLS] = log_probabilities[:, -1].exp()  # the end of the sentence
-            return torch.cat([special, log_probabilities[:, :-1].exp()], dim=1)
-        of_words = masked_log_probabilities_at(language, sentences, batch.rows, batch.positions - 1)
-        return nn.functional.pad(of_words.exp(), (FIRST_WORD, 0))
+
+def with_exact_labels(batch: Batch, language: Language, of: MaskedObjective | NextWordObjective) -> Batch:
+    """A batch that `of` made of the language's sentences, with its distributions as float64 `soft_targets`.
+
+    For measures of flatness, which would else have the noise of the words drawn. m predictions over c words
+    take 8 m (c + 3) bytes.
+    """
+    parts = split_sentences(batch, -(-len(batch) // AT_ONCE))
+    found = [_distributions(language, _sentences(part), part, of) for part in parts]
+    return replace(batch, soft_targets=torch.cat(found))
+
+
+def _distributions(
+    language: Language, sentences: Sentences, batch: Batch, of: MaskedObjective | NextWordObjective
+) -> Float[Tensor, "m tokens"]:
+    """Probabilities of the first c + 3 tokens, special ones included, for each prediction."""
+    if isinstance(of, NextWordObjective):
+        log_probabilities = of.log_probabilities(language, sentences)
+        special = torch.zeros(len(log_probabilities), FIRST_WORD, dtype=log_probabilities.dtype)
+        special[:, CLS] = log_probabilities[:, -1].exp()  # the end of the sentence
+        return torch.cat([special, log_probabilities[:, :-1].exp()], dim=1)
+    of_words = masked_log_probabilities_at(language, sentences, batch.rows, batch.positions - 1)
+    return nn.functional.pad(of_words.exp(), (FIRST_WORD, 0))
+
+
+def _sentences(batch: Batch) -> Sentences:
+    """Those that the batch is of, with the words in place that it masks."""
+    ids = batch.input_ids.clone()
+    masked = ids[batch.rows, batch.positions] == MASK
+    ids[batch.rows[masked], batch.positions[masked]] = batch.targets[masked]
+    real = batch.attention_mask[:, 1:]
+    return Sentences((ids[:, 1:] - FIRST_WORD).where(real, PADDING), real.sum(dim=1))

@@ -6,12 +6,14 @@ from typing import Any, ClassVar
 from torch import nn
 
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.directional_curvature import difference_of, directional_sharpness
+from isoloss.curvature.directional_curvature import directional_sharpness
 from isoloss.curvature.fisher_trace import TRACE_UNIT
+from isoloss.curvature.weight_changes import differences
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.models_on_text import load_predicting, prediction_of
 from isoloss.measurements.prediction import MaskedTokens, NextToken
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
+from isoloss.measurements.replaced_weights import replacement_of
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
@@ -43,7 +45,8 @@ class DirectionalSharpnessQuantity:
             objective = read.name if isinstance(read, MaskedTokens | NextToken) else None
             prediction = prediction_of(self.towards, objective)
             first = next(iter(trainable_parameters(model).values()))
-            direction = difference_of(model, load_predicting(self.towards, prediction, first.dtype))
+            other = load_predicting(self.towards, prediction, first.dtype)
+            direction = differences(model, replacement_of(model, subject.checkpoint, other, self.towards))
         found = directional_sharpness(model, **given(drawn, subject, progress), direction=direction)
         settings: dict[str, Setting] = {
             "towards": self.towards or "the gradient",

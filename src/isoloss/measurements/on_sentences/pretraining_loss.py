@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
-from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, sentences_between
-from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
+from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, sentence_means
+from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, pieces_within
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress, Share, unheard
 from isoloss.results.estimate import Estimate, cluster_values, sample_mean
@@ -70,14 +70,15 @@ class RunningSentenceLosses:
 
     def add(self, batch: Batch, share: Share = unheard) -> None:
         """Add the batch's sentences. Raises NonFiniteScores for a loss that is not finite."""
-        at_once = rows_at_once(self._model, batch.input_ids.shape[1], self._memory_bytes)
         objective = self.apart.objective(batch.to(device_of(self._model)))
         with evaluation_mode(self._model), torch.inference_mode():
-            parts = []
-            for start in range(0, len(batch), at_once):
-                end = min(start + at_once, len(batch))
-                parts.append(self._losses(objective, sentences_between(batch, start, end)))
-                share(end / len(batch))
+            parts = list[Tensor]()
+            for piece in pieces_within(self._model, batch, self._memory_bytes):
+                logits = objective.logits(self._model, piece)
+                logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+                losses = nn.functional.cross_entropy(logits, piece.targets, reduction="none")
+                parts.append(sentence_means(losses.double(), piece).cpu())
+                share(sum(map(len, parts)) / len(batch))
         values = torch.cat(parts)
         if len(bad := (~values.isfinite()).nonzero()):
             sentence = self.sentences + int(bad[0]) + 1
@@ -85,14 +86,6 @@ class RunningSentenceLosses:
         self._values.append(values)
         self._predictions.append(torch.bincount(batch.rows, minlength=len(batch)))
         self.sentences += len(batch)
-
-    def _losses(self, objective: Objective, batch: Batch) -> Float[Tensor, " n"]:
-        placed = batch.to(device_of(self._model))
-        logits = objective.logits(self._model, placed)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        losses = nn.functional.cross_entropy(logits, placed.targets, reduction="none").double().cpu()
-        total = torch.zeros(len(batch), dtype=torch.float64).index_add_(0, batch.rows, losses)
-        return total / torch.bincount(batch.rows, minlength=len(batch))
 
 
 @dataclass(frozen=True)

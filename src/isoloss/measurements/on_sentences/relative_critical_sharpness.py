@@ -10,11 +10,11 @@ from torch import nn
 from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus, read_text_corpus, read_token_corpus
 from isoloss.curvature.critical_sharpness import critical_sharpness
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
+from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given, labelled
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order, rounding_of_steps
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.models.limits import longest_sentence, number_of_tokens
-from isoloss.objectives.batch import NonFiniteScores, split_sentences
+from isoloss.objectives.batch import Batch, NonFiniteScores, split_sentences
 from isoloss.objectives.pretrained import apart_throughout
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
@@ -43,7 +43,8 @@ class RelativeCriticalSharpnessQuantity:
         """`relative_critical_sharpness`, with the critical learning rate in its settings."""
         if self.other is None:
             learnt, measured = split_sentences(drawn.joined, 2)
-            along, drawn = [learnt], FixedSentences((measured,))
+            along: Sequence[Batch] = labelled([learnt], subject.source, subject.objective)
+            drawn = FixedSentences((measured,))
             found = critical_sharpness(model, **given(drawn, subject, progress), along=along)
         else:
             other = self._read_other(model, subject)
