@@ -60,13 +60,13 @@ def on_few_texts(large: CorpusRuns, tiny: CorpusRuns) -> CorpusRuns:
     """The large scale's model and rule on the tiny scale's texts."""
     return replace(
         large,
-        corpus=tiny.corpus,
+        language=tiny.language,
         objective=tiny.objective,
         update_rule=TWO_STEPS["update_rule"],
         batch_size=4,
         steps=2,
         checkpoint_steps=(1, 2),
-        measured_from=1,
+        saturated_from=1,
     )
 
 
