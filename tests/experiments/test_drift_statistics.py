@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.drift_panels import drift_panels, leaving, leaving_panels, over_seeds
-from isoloss.experiments.drift_runs import DriftRuns, RelativeSchedule
+from isoloss.experiments.drift_runs import DriftRuns
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
     curves,
@@ -21,7 +21,7 @@ from isoloss.experiments.drift_statistics import (
     speed_over_theory,
     with_start,
 )
-from isoloss.experiments.schedules import Clock, Schedule
+from isoloss.experiments.schedules import Clock, RelativeSchedule, Schedule
 from isoloss.experiments.suite.drift import AT, CLAIMS
 from isoloss.experiments.suite.drift_limits import SETTINGS
 

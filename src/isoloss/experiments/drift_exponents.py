@@ -16,7 +16,6 @@ import polars as pl
 from jaxtyping import Float
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.drift_runs import RelativeSchedule
 from isoloss.experiments.drift_statistics import (
     AnyClock,
     Curve,
@@ -28,6 +27,7 @@ from isoloss.experiments.drift_statistics import (
     halvings_of_trace,
 )
 from isoloss.experiments.grammar_runs import DRIFT, PART, START
+from isoloss.experiments.schedules import RelativeSchedule
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames, statistic_of
 from isoloss.results.verdict import Region, above, below

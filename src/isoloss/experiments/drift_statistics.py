@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from isoloss.experiments.drift_runs import RelativeSchedule
 from isoloss.experiments.grammar_runs import CONTROL, DRIFT, PART, START
-from isoloss.experiments.schedules import Clock, Schedule
+from isoloss.experiments.schedules import Clock, RelativeSchedule, Schedule
 
 MODEL = ("language", "width")
 """The columns that identify curves that can coincide: those from the same starts."""

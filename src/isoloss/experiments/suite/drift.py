@@ -9,7 +9,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_exponents import OverFalls, batch_exponent, bend, rate_exponent
 from isoloss.experiments.drift_panels import drift_panels, leaving_panels
-from isoloss.experiments.drift_runs import STABLE_RATE, DriftRuns, Measured, RelativeSchedule, every_drift_run
+from isoloss.experiments.drift_runs import DriftRuns, Measured, every_drift_run
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
     distance_between_schedules,
@@ -23,6 +23,7 @@ from isoloss.experiments.drift_statistics import (
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, second_grammar, third_grammar
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.schedules import STABLE_RATE, RelativeSchedule
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.seed_bootstrap import MedianOverSeeds
