@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.grammar_runs import CONTROL, DRIFT, HEADLINE, Branch, of_language, starts
+from isoloss.experiments.grammar_runs import CONTROL, DRIFT, HEADLINE, Branch, as_start, of_language, starts
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.experiments.scale import Scale
@@ -103,18 +103,18 @@ def drift_runs(
     )
     descents = tuple(
         branch.run(
-            start,
+            origin,
             (
                 *(MeasuredAt(quantity, branch.steps) for quantity in measured.everywhere),
                 *(MeasuredAt(quantity, branch.steps[-1:]) for quantity in measured.at_the_ends),
                 MeasuredAt(measured.raw_loss, branch.steps, weights="raw"),
-                *_predicted(drift, start.run, branch, measured.raw_loss.seed),
+                *_predicted(drift, origin, branch, measured.raw_loss.seed),
             ),
         )
-        for start in origins
+        for origin in origins
         for branch in branches
     )
-    return (*(start.measured for start in origins), *descents)
+    return (*map(as_start, origins), *descents)
 
 
 def plain(schedule: Clock, steps: tuple[int, ...]) -> Branch:
