@@ -73,7 +73,8 @@ def runs(
                     at = factor * trace(schedule, step) * math.exp(noise * generator.normal())
                     gained = points / 100 * math.log2(START_TRACE / trace(schedule, step))
                     numbers = {"trace": at, "loss": START_LOSS, "accuracy": START_ACCURACY + gained}
-                    raw = START_LOSS + excess * schedule.learning_rate * at / (4 * schedule.batch_size)
+                    rate = start["stable_rate"] * schedule.learning_rate
+                    raw = START_LOSS + excess * rate * at / (4 * schedule.batch_size)
                     place = {"run": f"{schedule.key}-{name}", "step": step}
                     place |= {"drift": part, "pace": str(schedule)}
                     rows.append(model | place | setting | numbers | {"raw_loss": raw})
