@@ -7,12 +7,12 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import POLISHED, STAGE, EqualKnowledge, PerDoubling, in_points
+from isoloss.experiments.equal_knowledge import STAGE, EqualKnowledge, PerDoubling, in_points
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES, START
+from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES, START, polished_rows
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import Among
@@ -162,9 +162,7 @@ def flatness_map(scale: Scale) -> Experiment:
 def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     if STAGE not in table.columns or "accuracy" not in table.columns:
         return ()
-    rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(
-        start=pl.format("seed {}, {}", "seed", "language"), paid=pl.col("language").str.strip_prefix("price ")
-    )
+    rows = polished_rows(table).with_columns(paid=pl.col("language").str.strip_prefix("price "))
     caption = f"One dot per polished model. {trace_bars(scale.sizes)}"
     plots = (Dots(TRACE, ACCURACY, PAID, START),)
     title = "Accuracy over the trace at equal KL, by what the loss pays for the features"
