@@ -20,9 +20,9 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.misspelt_names import planned_table
 from isoloss.experiments.model_tokens import with_tokens
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.planned_table import planned_table
 from isoloss.experiments.scale import MeasurementSizes, Scale, scale_named
 from isoloss.experiments.shared.causal_language import students
 from isoloss.experiments.shared.real_text import CorpusRuns

@@ -1,18 +1,27 @@
-"""What a notebook gives and sees: whole numbers, sentences that print as words, and progress on one line."""
+"""What a notebook gives and sees: whole numbers, sentences that print as words, progress on one line, and
+errors in one sentence: what failed, the reason, and what to do.
+"""
 
 import sys
 import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import index
 from os import PathLike
 from pathlib import Path
+from sysconfig import get_path
 from typing import SupportsFloat, SupportsIndex
 
 import torch
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.languages.language import SentenceSource
 
 SECONDS_BETWEEN_LINES = 0.5
+LIBRARY = str(Path(__file__).parents[1])
+INSTALLED = tuple(get_path(name) for name in ("stdlib", "purelib", "platlib"))
+"""Folders of this library, and of Python with what is installed."""
 
 
 class Words(tuple[str, ...]):
@@ -102,3 +111,38 @@ def _whole(given: SupportsIndex) -> int | None:
         return None if isinstance(given, bool) else index(given)
     except TypeError:
         return None
+
+
+@contextmanager
+def in_one_sentence(doing: str) -> Iterator[None]:
+    """Turn torch's errors into one sentence, and those of the caller's own files, with the line, too.
+
+    >>> with in_one_sentence("training"):
+    ...     torch.ones(2) @ torch.ones(3)
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: training failed: inconsistent tensor size, ...; give a model that reads such ...
+    """
+    try:
+        yield
+    except IsolossError:
+        raise
+    except (RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError) as error:
+        reason = first_line(error)
+        if place := _own_line(error):
+            raise BadInput(f"{doing} failed in {place}: {type(error).__name__}: {reason}; mend it") from error
+        memory = isinstance(error, torch.OutOfMemoryError) or "memory" in reason
+        advice = "fewer sentences or a smaller batch" if memory else "a model that reads such sentences"
+        raise BadInput(f"{doing} failed: {reason}; give {advice}") from None
+
+
+def _own_line(error: Exception) -> str:
+    """Where a file of the caller's own failed; empty if the library did, or what the library called."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    last = next((each for each in frames if not _is_of_others(each.filename)), None)
+    if last is None or last.filename.startswith(LIBRARY) or not Path(last.filename).is_file():
+        return ""
+    return f"{last.filename}, line {last.lineno}"
+
+
+def _is_of_others(filename: str) -> bool:
+    return not filename.startswith(LIBRARY) and filename.startswith(INSTALLED)
