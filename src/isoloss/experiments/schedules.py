@@ -115,6 +115,7 @@ class AdamWSchedule:
 
     @property
     def key(self) -> str:
+        """A name without spaces."""
         return Schedule(self.learning_rate, self.batch_size).key
 
     @property
