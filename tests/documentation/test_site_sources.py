@@ -94,7 +94,7 @@ def test_the_page_of_the_papers_scale_tells_its_settings() -> None:
 
     scale, compared = scale_named("paper"), AT["paper"]
     grammar, text, adversary = scale.grammar, scale.real_text.followed, scale.compared.adversary
-    corpora = [runs.corpus.request.source for runs in (text, scale.real_text.compared)]
+    corpora = [runs.language.request.source for runs in (text, scale.real_text.compared)]
     (revision,) = {each.revision for each in corpora}
     page = (ROOT / "docs" / "paper-scale.md").read_text()
     rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines() if line[:2] == "| "]

@@ -11,9 +11,8 @@ from isoloss.errors import BadInput
 from isoloss.experiments.design import Changes, Design, builtin_designs, requested_experiments
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
-from isoloss.experiments.misspelt_names import refuse_misspelt_names
+from isoloss.experiments.misspelt_names import planned_table, refuse_misspelt_names
 from isoloss.experiments.planned_run import named_as_planned
-from isoloss.experiments.planned_table import planned_table
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity

@@ -49,9 +49,9 @@ def test_a_corpus_is_named_before_any_work(scale, monkeypatch, tmp_path) -> None
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     settings = scale_named(scale).real_text
     for runs in (settings.followed, settings.compared):
-        assert len(runs.corpus.digest) == 64
-        assert runs.measured_steps[0] == runs.measured_from
-        assert runs.measured_steps[-1] == runs.steps
-        assert runs.objective.replacement.words == runs.corpus.words
-        assert runs.corpus.maximum_length == runs.corpus.request.length - 1
+        assert len(runs.language.digest) == 64
+        assert runs.compared_steps[0] == runs.saturated_from
+        assert runs.compared_steps[-1] == runs.steps
+        assert runs.objective.replacement.words == runs.language.words
+        assert runs.language.maximum_length == runs.language.request.length - 1
     assert not list(tmp_path.iterdir())

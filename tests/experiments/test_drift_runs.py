@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.drift_runs import STABLE_RATE, DriftRuns, Measured, RelativeSchedule, every_drift_run
+from isoloss.experiments.drift_runs import DriftRuns, Measured, every_drift_run
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.schedules import STABLE_RATE, RelativeSchedule, Schedule
 from isoloss.experiments.suite.drift import AT, drift
 from isoloss.experiments.suite.drift_limits import SETTINGS
 from isoloss.experiments.suite.figure_1 import after_saturation

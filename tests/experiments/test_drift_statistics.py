@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.drift_panels import drift_panels, leaving, leaving_panels, over_seeds
-from isoloss.experiments.drift_runs import DriftRuns, RelativeSchedule
+from isoloss.experiments.drift_runs import DriftRuns
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
     curves,
@@ -21,7 +21,7 @@ from isoloss.experiments.drift_statistics import (
     speed_over_theory,
     with_start,
 )
-from isoloss.experiments.schedules import Clock, Schedule
+from isoloss.experiments.schedules import Clock, RelativeSchedule, Schedule
 from isoloss.experiments.suite.drift import AT, CLAIMS
 from isoloss.experiments.suite.drift_limits import SETTINGS
 
@@ -73,7 +73,8 @@ def runs(
                     at = factor * trace(schedule, step) * math.exp(noise * generator.normal())
                     gained = points / 100 * math.log2(START_TRACE / trace(schedule, step))
                     numbers = {"trace": at, "loss": START_LOSS, "accuracy": START_ACCURACY + gained}
-                    raw = START_LOSS + excess * schedule.learning_rate * at / (4 * schedule.batch_size)
+                    rate = start["stable_rate"] * schedule.learning_rate
+                    raw = START_LOSS + excess * rate * at / (4 * schedule.batch_size)
                     place = {"run": f"{schedule.key}-{name}", "step": step}
                     place |= {"drift": part, "pace": str(schedule)}
                     rows.append(model | place | setting | numbers | {"raw_loss": raw})

@@ -20,9 +20,9 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.misspelt_names import planned_table
 from isoloss.experiments.model_tokens import with_tokens
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.planned_table import planned_table
 from isoloss.experiments.scale import MeasurementSizes, Scale, scale_named
 from isoloss.experiments.shared.causal_language import students
 from isoloss.experiments.shared.real_text import CorpusRuns
@@ -60,13 +60,13 @@ def on_few_texts(large: CorpusRuns, tiny: CorpusRuns) -> CorpusRuns:
     """The large scale's model and rule on the tiny scale's texts."""
     return replace(
         large,
-        corpus=tiny.corpus,
+        language=tiny.language,
         objective=tiny.objective,
         update_rule=TWO_STEPS["update_rule"],
         batch_size=4,
         steps=2,
         checkpoint_steps=(1, 2),
-        measured_from=1,
+        saturated_from=1,
     )
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.drift_runs import RATE, RelativeSchedule, RelativeSGD
 from isoloss.experiments.languages import headline_grammar
-from isoloss.experiments.schedules import Schedule, first_step
+from isoloss.experiments.schedules import RATE, RelativeSchedule, RelativeSGD, Schedule, first_step
 from isoloss.measurements.derived_traces import StableRateQuantity, stable_rate
 from isoloss.measurements.quantity import Subject
 from isoloss.models.loading import load_masked_language_model

@@ -159,8 +159,8 @@ def compare(options: CompareOptions) -> int:
 
 def _check(options: CompareOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
+    from isoloss.command_line.named_checkpoints import refuse_named_twice
     from isoloss.models.hub_names import refuse_absent, refuse_absent_data_set
-    from isoloss.results.named_checkpoints import refuse_named_twice
 
     if len(options.models) < 2:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")

@@ -99,7 +99,7 @@ def flatness(options: FlatnessOptions) -> int:
 
     A quantity that has no number here is raised as BadInput when what the others gave has been written.
     """
-    from isoloss.results.named_checkpoints import beside_models, with_checkpoints
+    from isoloss.command_line.named_checkpoints import beside_models, with_checkpoints
 
     options = replace(options, models=with_checkpoints(options.models))
     _check(options)
@@ -169,8 +169,8 @@ def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
 
 def _check(options: FlatnessOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
+    from isoloss.command_line.named_checkpoints import refuse_named_twice
     from isoloss.models.hub_names import refuse_absent
-    from isoloss.results.named_checkpoints import refuse_named_twice
 
     refuse_no_model(options.models)
     refuse_named_twice(options.models)

@@ -16,9 +16,7 @@ import polars as pl
 from jaxtyping import Float
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.drift_runs import RelativeSchedule
 from isoloss.experiments.drift_statistics import (
-    AnyClock,
     Curve,
     by_model,
     change_of_loss,
@@ -28,6 +26,7 @@ from isoloss.experiments.drift_statistics import (
     halvings_of_trace,
 )
 from isoloss.experiments.grammar_runs import DRIFT, PART, START
+from isoloss.experiments.schedules import RelativeSchedule
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames, statistic_of
 from isoloss.results.verdict import Region, above, below
@@ -110,13 +109,11 @@ class OverFalls:
 
     exponent: Exponent
     deepening: bool = False
-    clock: AnyClock = RelativeSchedule
 
     def __call__(self, runs: Sequence[pl.DataFrame]) -> float:
         """See the class; nan where the schedules do not settle it."""
-        values = [
-            value for group in by_model(curves(runs, DRIFT, clock=self.clock)) for value in self._of(group)
-        ]
+        models = by_model(curves(runs, DRIFT, clock=RelativeSchedule))
+        values = [value for group in models for value in self._of(group)]
         return float(np.mean(values)) if values else math.nan
 
     def _of(self, group: Sequence[Curve]) -> Iterator[float]:

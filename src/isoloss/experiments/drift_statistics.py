@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from isoloss.experiments.drift_runs import RelativeSchedule
 from isoloss.experiments.grammar_runs import CONTROL, DRIFT, PART, START
-from isoloss.experiments.schedules import Clock, Schedule
+from isoloss.experiments.schedules import Clock, RelativeSchedule, Schedule
 
 MODEL = ("language", "width")
 """The columns that identify curves that can coincide: those from the same starts."""
@@ -21,9 +20,6 @@ Centre = Callable[[pl.Expr], pl.Expr]
 
 AnyClock = Callable[[float, int], Clock]
 """From the columns `learning_rate` and `batch_size` to the clock that applies to a table's runs."""
-
-Rated = Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
-"""From runs to the checkpoints of all schedules, with SGD's η as `learning_rate`."""
 
 
 @dataclass(frozen=True)
@@ -226,12 +222,6 @@ def root_before_trace(runs: Sequence[pl.DataFrame], part: str, beside: str) -> f
     return ahead(part) - ahead(beside)
 
 
-def in_own_units(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The checkpoints of all schedules, whose learning rates are what they are."""
-    table = with_start(runs, ())
-    return table if table.is_empty() else table.filter(pl.col(PART) == DRIFT)
-
-
 def relative_to_the_start(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The checkpoints of all schedules, with rates from shares of the stable one, which become `share`."""
     table = with_start(runs, ("trace", "stable_rate"))
@@ -244,9 +234,12 @@ def relative_to_the_start(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
     )
 
 
-def excess_loss(runs: Sequence[pl.DataFrame], rated: Rated = in_own_units) -> float:
-    """log2 of the excess loss of raw over averaged weights, over η Tr H / 4B; sums over all checkpoints."""
-    rows = rated(runs)
+def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
+    """log2 of the excess loss of raw over averaged weights, over η Tr H / 4B; sums over all checkpoints.
+
+    With η from shares of the stable rate.
+    """
+    rows = relative_to_the_start(runs)
     if rows.is_empty():
         return math.nan
     return excess_over(rows["learning_rate"] * rows["trace"] / (4 * rows["batch_size"]), rows)
@@ -254,9 +247,10 @@ def excess_loss(runs: Sequence[pl.DataFrame], rated: Rated = in_own_units) -> fl
 
 def adamw_excess_loss(runs: Sequence[pl.DataFrame]) -> float:
     """The same along AdamW, over α Σ √H_ii / 4√B."""
-    table = in_own_units(runs)
+    table = with_start(runs, ())
     if table.is_empty():
         return math.nan
+    table = table.filter(pl.col(PART) == DRIFT)
     predicted = table["learning_rate"] * table["root_fisher"] / (4 * table["batch_size"].sqrt())
     return excess_over(predicted, table)
 

@@ -1,6 +1,5 @@
 """What figures share: axes, panels over steps, captions about error bars, and downstream tasks as shown."""
 
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from isoloss.experiments.planned_run import Labels, MeasuredAt, PlannedRun
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR_PAPER
 from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
+from isoloss.experiments.statistics.along_runs import Among
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, Projected
@@ -212,12 +212,7 @@ class ShownTask:
 
     def statistic(self, statistic: Statistic) -> Statistic:
         """A claim's statistic on the panel's runs; nan if there are none."""
-
-        def of_panel(runs: Sequence[pl.DataFrame]) -> float:
-            shown = [run for run in runs if run[PANEL][0] == self.key]
-            return statistic(shown) if shown else math.nan
-
-        return of_panel
+        return Among(PANEL, self.key, statistic)
 
     def chance_and_ceiling(self, table: pl.DataFrame) -> str:
         """A sentence for the caption; none until the reference has been measured."""

@@ -9,7 +9,7 @@ from isoloss.experiments.planned_run import Continued, Labels, MeasuredAt, Plann
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Clock
 from isoloss.experiments.shared.grammar_and_hmm import Rules
-from isoloss.experiments.shared.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
+from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
@@ -35,32 +35,24 @@ def continued(origin: PlannedRun, step: int, **changes: Any) -> PlannedRun:
     return replace(origin, seed=seed, continues=Continued(origin, step), **changes)
 
 
-@dataclass(frozen=True)
-class Start:
-    """A run from whose last checkpoint others continue."""
-
-    run: PlannedRun
-    model: AnyModel
-
-    @property
-    def measured(self) -> PlannedRun:
-        """The run as a part of the experiment, with the measurements of its last checkpoint."""
-        labels = (*self.run.labels, (PART, START), ("pace", START))
-        return replace(self.run, name=f"start-{self.run.name}", labels=labels)
-
-
 def starts(
     runs: AnyRuns, widths: Sequence[int], seeds: Sequence[int], quantities: Sequence[Quantity]
-) -> tuple[Start, ...]:
-    """The models of these widths with each seed. Raises BadInput if no model has one of them."""
+) -> tuple[PlannedRun, ...]:
+    """Runs of models of these widths with each seed, from whose last checkpoints others continue.
+
+    Measured there. Raises BadInput if no model has one of the widths.
+    """
     chosen = tuple(model for model in runs.architectures if width_of(model) in widths)
     if len(chosen) < len(widths):
         known = ", ".join(str(width_of(model)) for model in runs.architectures)
         raise BadInput(f"the drift starts from models of widths {tuple(widths)}, and there are {known}")
     measured = tuple(MeasuredAt(quantity, (runs.steps,)) for quantity in quantities)
-    origins = runs_of_sizes(replace(runs, architectures=chosen), seeds, measured)
-    models = (model for model in chosen for _ in seeds)
-    return tuple(Start(origin, model) for origin, model in zip(origins, models, strict=True))
+    return runs_of_sizes(replace(runs, architectures=chosen), seeds, measured)
+
+
+def as_start(run: PlannedRun) -> PlannedRun:
+    """The run as a part of the experiment, beside those that continue it."""
+    return replace(run, name=f"start-{run.name}", labels=(*run.labels, (PART, START), ("pace", START)))
 
 
 @dataclass(frozen=True)
@@ -82,9 +74,9 @@ class Branch:
     dropout: float = 0.0
     varied: str = ""
 
-    def run(self, start: Start, measured: tuple[MeasuredAt, ...]) -> PlannedRun:
+    def run(self, origin: PlannedRun, measured: tuple[MeasuredAt, ...]) -> PlannedRun:
         """The run from one start. All its checkpoints count for claims: the loss was already saturated."""
-        origin = start.run
+        model: Any = origin.architecture  # a dataclass, which its protocol cannot say
         labels: Labels = (
             (PART, self.part),
             ("pace", self.variant),
@@ -96,7 +88,7 @@ class Branch:
             origin,
             origin.steps,
             name=f"{self.part}-{self.key}-{origin.name}",
-            architecture=replace(start.model, dropout=self.dropout),
+            architecture=replace(model, dropout=self.dropout),
             update_rule=self.rule,
             objective=MaskedObjective(),
             steps=self.steps[-1],
@@ -128,8 +120,8 @@ def branched_runs(
         averaged = (MeasuredAt(quantity, branch.steps) for quantity in quantities)
         return (*averaged, *(MeasuredAt(quantity, branch.steps, weights="raw") for quantity in raw))
 
-    on = [branch.run(start, measured(branch)) for start in origins for branch in branches]
-    return tuple(of_language(run, language) for run in (*(start.measured for start in origins), *on))
+    on = [branch.run(origin, measured(branch)) for origin in origins for branch in branches]
+    return tuple(of_language(run, language) for run in (*map(as_start, origins), *on))
 
 
 def of_language(run: PlannedRun, language: str) -> PlannedRun:

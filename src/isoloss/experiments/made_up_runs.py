@@ -14,8 +14,8 @@ import polars as pl
 from jaxtyping import Float
 
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.misspelt_names import COUNTS, TEXTS
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
-from isoloss.experiments.planned_table import COUNTS, TEXTS
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.references import ControlQuantity

@@ -1,8 +1,12 @@
-"""Names in an experiment's claims and panels: of columns, runs and claims that nothing planned has."""
+"""Names in an experiment's claims and panels: of columns, runs and claims that nothing planned has.
+
+They are looked for in a table with all of its columns, before anything is measured.
+"""
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from numbers import Real
@@ -12,10 +16,14 @@ import polars as pl
 
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.planned_table import planned_table
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.panels import Panel, columns_of
 from isoloss.results.record import Setting
+
+TEXTS = ("checkpoint", "sentence_")
+"""How the columns begin whose cells are no numbers."""
+COUNTS = ("_sentences", "_texts", "parameters", "left_out")
+"""How the columns end whose cells are whole numbers."""
 
 
 def refuse_misspelt_names(experiment: Experiment) -> None:
@@ -120,3 +128,40 @@ def _suggesting(asker: str, known: Sequence[str], rows: Collection[Setting]) -> 
 def _misspelt(asker: str, name: str, known: Sequence[str]) -> BadInput:
     near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
     return BadInput(f"{asker} asks for a column {name!r} that nothing planned gives{near}")
+
+
+def planned_table(experiment: Experiment) -> pl.DataFrame:
+    """A table with all of the experiment's columns and made-up numbers, distinct and decreasing along a run.
+
+    Of runs with the same labels and measurements, it includes two. Code that reads columns by name can be
+    tested on it before anything is measured.
+    """
+    rows: list[dict[str, Setting]] = []
+    alike: Counter[object] = Counter()
+    for run in experiment.runs:
+        measured = tuple((each.column_names, each.steps) for each in run.measured)
+        kind = (run.labels, run.checkpoint_steps, measured)
+        alike[kind] += 1
+        if alike[kind] > 2:
+            continue
+        place: dict[str, Setting] = {"run": run.name, "seed": run.first_seed, "folder": run.digest[:16]}
+        for number, step in enumerate(run.checkpoint_steps, start=1):
+            if names := [name for of_one, steps in measured if step in steps for name in of_one]:
+                at: dict[str, Setting] = {"step": step, "saturated": step >= run.saturated_from}
+                value = 1 / (1 + number + alike[kind] / 10)
+                rows.append(place | at | {"complete": True} | dict(run.labels) | _invented(names, value))
+    for reference in experiment.references:
+        place = {"run": reference.name, "seed": None, "step": None, "saturated": reference.judged}
+        names = list(reference.quantity.column_names)
+        rows.append(place | {"complete": True} | dict(reference.labels) | _invented(names, 0.5))
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _invented(names: Iterable[str], value: float) -> dict[str, Setting]:
+    return {
+        name: _cell(name.removeprefix("raw_"), value / place) for place, name in enumerate(names, start=1)
+    }
+
+
+def _cell(name: str, value: float) -> Setting:
+    return "text" if name.startswith(TEXTS) else 100 if name.endswith(COUNTS) else value

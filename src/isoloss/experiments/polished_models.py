@@ -272,14 +272,20 @@ DAMAGE = tuple(
 )
 
 
+PLACES = (Axis("branch", "branch"), Axis("width", "width"), Axis("seed", "seed"))
+
+
+def polished_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """Those of polished models, with what each was polished from, but for its branch, as `start`."""
+    start = pl.format("seed {}, width {}, {}", "seed", "width", "language")
+    return table.filter(pl.col(STAGE) == POLISHED).with_columns(start.alias(START))
+
+
 def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
     if STAGE not in table.columns:
         return ()
-    rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(
-        start=pl.format("seed {}, width {}", "seed", "width")
-    )
+    rows = polished_rows(table)
     probes, damage = (tuple(axis for axis in of if axis.column in rows.columns) for of in (PROBES, DAMAGE))
-    places = (Axis("branch", "branch"), Axis("width", "width"), Axis("seed", "seed"))
     bars = "One dot per start and branch, polished to equal KL; bars are one standard error. "
     return (
         Panel(
@@ -296,7 +302,7 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
             bars,
             (
                 *(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*probes[1:], *damage[2:])),
-                Table((*places, LOG_KL, TRACE, *probes)),
+                Table((*PLACES, LOG_KL, TRACE, *probes)),
             ),
             rows,
         ),

@@ -14,8 +14,7 @@ from isoloss.curvature.fisher_trace import TRACE_UNIT, fisher_trace
 from isoloss.errors import BadInput
 from isoloss.lab.measured import Measured, Row
 from isoloss.lab.models import Model, Models, is_causal, models_of, reader_of
-from isoloss.lab.one_sentence import in_one_sentence
-from isoloss.lab.words import OneLine, usable_seed, whole_number
+from isoloss.lab.words import OneLine, in_one_sentence, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import named_task
 from isoloss.languages.task import TaskSplits, task_splits

@@ -26,8 +26,7 @@ from isoloss.lab.models import (
     refuse_no_language,
 )
 from isoloss.lab.network import digest_of_network, digest_of_weights
-from isoloss.lab.one_sentence import in_one_sentence
-from isoloss.lab.words import OneLine, folder_from, number_from, usable_seed, whole_number
+from isoloss.lab.words import OneLine, folder_from, in_one_sentence, number_from, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.tokenizer import tokenizer_of

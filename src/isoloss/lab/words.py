@@ -1,15 +1,18 @@
-"""What a notebook gives and sees: whole numbers, sentences that print as words, and progress on one line."""
+"""What a notebook gives and sees: whole numbers, sentences that print as words, progress on one line, and
+errors in one sentence: what failed, the reason, and what to do.
+"""
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import index
 from os import PathLike
-from pathlib import Path
 from typing import SupportsFloat, SupportsIndex
 
 import torch
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError, first_line, place_in_users_code
 from isoloss.languages.language import SentenceSource
 
 SECONDS_BETWEEN_LINES = 0.5
@@ -102,3 +105,25 @@ def _whole(given: SupportsIndex) -> int | None:
         return None if isinstance(given, bool) else index(given)
     except TypeError:
         return None
+
+
+@contextmanager
+def in_one_sentence(doing: str) -> Iterator[None]:
+    """Turn torch's errors into one sentence, and those of the caller's own files, with the line, too.
+
+    >>> with in_one_sentence("training"):
+    ...     torch.ones(2) @ torch.ones(3)
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: training failed: inconsistent tensor size, ...; give a model that reads such ...
+    """
+    try:
+        yield
+    except IsolossError:
+        raise
+    except (RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError) as error:
+        reason = first_line(error)
+        if place := place_in_users_code(error):
+            raise BadInput(f"{doing} failed in {place}: {type(error).__name__}: {reason}; mend it") from error
+        memory = isinstance(error, torch.OutOfMemoryError) or "memory" in reason
+        advice = "fewer sentences or a smaller batch" if memory else "a model that reads such sentences"
+        raise BadInput(f"{doing} failed: {reason}; give {advice}") from None

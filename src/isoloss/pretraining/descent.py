@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -181,9 +181,6 @@ def check_moments(first_beta: float, second_beta: float, warm_up_steps: int) -> 
         raise BadInput(f"betas must be at least 0 and below 1, not {first_beta} and {second_beta}")
 
 
-A = TypeVar("A")
-
-
 @dataclass(frozen=True)
 class AdamW:
     """The paper's A.5: learning rate 1e-3 after a linear warm-up, betas (0.9, 0.98), weight decay 0.01.
@@ -234,26 +231,6 @@ def parameters_by_decay(model: nn.Module, weight_decay: float) -> list[dict[str,
         {"params": [weight for weight in trained if weight.ndim >= 2], "weight_decay": weight_decay},
         {"params": [vector for vector in trained if vector.ndim < 2], "weight_decay": 0.0},
     ]
-
-
-def without_regularisation(architecture: A, rule: AdamW) -> tuple[A, AdamW]:
-    """The architecture with dropout 0 and the rule with weight decay 0 (Section 2.2, "-dropout-WD").
-
-    Raises BadInput for an architecture without dropout.
-
-    >>> from isoloss.models.transformers import laptop_shape
-    >>> from isoloss.models.transformers import PreLayerNormTransformer
-    >>> architecture, rule = without_regularisation(PreLayerNormTransformer(laptop_shape(16)), AdamW())
-    >>> architecture.dropout, rule.weight_decay, rule.learning_rate
-    (0.0, 0.0, 0.001)
-    """
-    settings: Any = architecture
-    if not hasattr(settings, "dropout"):
-        raise BadInput(
-            f"{type(architecture).__name__} has no dropout to switch off; set the rule's weight decay to 0"
-        )
-    bare: A = replace(settings, dropout=0.0)
-    return bare, replace(rule, weight_decay=0.0)
 
 
 @dataclass(frozen=True)

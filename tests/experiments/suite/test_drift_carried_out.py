@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from isoloss.experiments.design import builtin_designs
-from isoloss.experiments.drift_runs import STABLE_RATE, RelativeSGD
 from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.schedules import STABLE_RATE, RelativeSGD
 from isoloss.experiments.suite.drift import AT
 from jobs_in_turn import in_turn
 from tiny_scale import tiny_scale

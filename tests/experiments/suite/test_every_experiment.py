@@ -15,8 +15,7 @@ from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import judged_runs
-from isoloss.experiments.misspelt_names import refuse_misspelt_names
-from isoloss.experiments.planned_table import planned_table
+from isoloss.experiments.misspelt_names import planned_table, refuse_misspelt_names
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.languages.pcfg import named_task

@@ -69,7 +69,7 @@ def test_a_test_text_that_stands_in_the_validation_part_is_left_out_and_counted(
     monkeypatch, tmp_path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    corpus = SMOKE.compared.corpus.language(tmp_path, silent)
+    corpus = SMOKE.compared.language.language(tmp_path, silent)
     sequence = corpus.validation_sequences()[:1]
     seen = corpus.tokenizer.decode([int(word) + 3 for word in sequence.ids[0, :4]])
     given = SMOKE.sentiment.given

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.shared.language_runs import GPU_LENGTHS, LanguageRuns, ScaleName, laptop_transformers
 from isoloss.experiments.teacher import (
     GivenProse,
@@ -19,7 +20,7 @@ from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.specification import log_spaced_steps
 
-CausalLanguageRuns = LanguageRuns[PreLayerNormTransformer]
+CausalLanguageRuns = LanguageRuns[LanguagePlan, PreLayerNormTransformer]
 """Transformers on a causal model's language, with all of its teacher's tokens, so that they read real text
 too. Its own tasks stand beside the paper's QNLI and SST-2. The exact loss is over one word a sentence: a
 distribution takes a pass over every word."""

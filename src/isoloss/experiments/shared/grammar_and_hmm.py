@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from isoloss.errors import BadInput
 from isoloss.experiments.languages import (
     GRAMMAR_ENTROPY,
+    LanguagePlan,
     ReadyLanguage,
     grammar_of_scale,
     paper_hmm,
@@ -20,7 +21,7 @@ from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
-GrammarRuns = LanguageRuns[PreLayerNormTransformer]
+GrammarRuns = LanguageRuns[LanguagePlan, PreLayerNormTransformer]
 """Transformers on the grammar. Its tasks stand in the places of the paper's A, B and C, which are the names
 of the whole sentence's root, of half of it, and of a quarter; two places may have one task."""
 
@@ -100,7 +101,7 @@ GRAMMAR: dict[ScaleName, GrammarRuns] = {
     "paper": GRAMMAR_PAPER,
 }
 
-HiddenMarkovRuns = LanguageRuns[LSTM]
+HiddenMarkovRuns = LanguageRuns[LanguagePlan, LSTM]
 """LSTMs on the hidden Markov model. Its tasks are the paper's task-6 and task-10 of 16 words, or the states
 at the same shares of a shorter sentence."""
 

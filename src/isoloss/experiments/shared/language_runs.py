@@ -1,4 +1,4 @@
-"""Runs on one language, models of several sizes with each seed, and the names of the scales."""
+"""Runs on one language or corpus, models of several sizes with each seed, and the names of the scales."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,14 +7,14 @@ from typing import Any, Generic, Literal, TypeVar
 
 from isoloss.errors import BadInput
 from isoloss.experiments.languages import LanguagePlan
-from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
+from isoloss.experiments.planned_run import CorpusPlan, MeasuredAt, PlannedRun
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.batch import ExactObjective, PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.other_optimisers import SOAP
-from isoloss.pretraining.specification import log_spaced_steps
+from isoloss.pretraining.specification import Compute, log_spaced_steps
 
 ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
 UNJUDGED: ScaleName = "smoke"
@@ -30,12 +30,13 @@ preprint calls the loss converged. Whether it has is what the premises judge."""
 
 AnyModel = PreLayerNormTransformer | LSTM
 Model = TypeVar("Model", bound=AnyModel, covariant=True)
+Plan = TypeVar("Plan", bound=LanguagePlan | CorpusPlan, covariant=True)
 Size = TypeVar("Size")
 
 
 @dataclass(frozen=True)
-class LanguageRuns(Generic[Model]):
-    """How models of each size are pre-trained on a language, and the tasks for which they are probed.
+class LanguageRuns(Generic[Plan, Model]):
+    """How models of each size are pre-trained on a language or a corpus, and the language's tasks for probes.
 
     Claims are judged on checkpoints from step `saturated_from` on. It is a step and not a loss, so that the
     claim of a common loss can fail. `evaluated` says which predictions the exact loss uses,
@@ -46,7 +47,7 @@ class LanguageRuns(Generic[Model]):
     seed has a model of one size, each size's turn after the other's. `objective` is what they are trained on.
     """
 
-    language: LanguagePlan
+    language: Plan
     tasks: tuple[str, ...]
     architectures: tuple[Model, ...]
     update_rule: AdamW | SOAP
@@ -60,6 +61,7 @@ class LanguageRuns(Generic[Model]):
     most_seeds: tuple[tuple[int, int], ...] = ()
     in_turn: bool = False
     objective: PretrainingObjective = MaskedObjective()  # noqa: RUF009  (frozen)
+    compute: Compute = Compute()  # noqa: RUF009  (frozen)
 
     def __post_init__(self) -> None:
         if sum(step >= self.saturated_from for step in self.checkpoint_steps) < 2:
@@ -68,7 +70,7 @@ class LanguageRuns(Generic[Model]):
                 "let the run be longer or its checkpoints denser"
             )
 
-    def shrunk(self) -> "LanguageRuns[Model]":
+    def shrunk(self) -> "LanguageRuns[Plan, Model]":
         """The same in seconds, which shows nothing but that it runs."""
         return replace(
             self,
@@ -95,7 +97,7 @@ class LanguageRuns(Generic[Model]):
         return tuple(step for step in self.checkpoint_steps if step >= first)
 
 
-AnyRuns = LanguageRuns[AnyModel]
+AnyRuns = LanguageRuns[LanguagePlan | CorpusPlan, AnyModel]
 
 
 def runs_of_sizes(
@@ -116,6 +118,7 @@ def runs_of_sizes(
             measured=measured,
             labels=(("width", width_of(architecture)),),
             objective=runs.objective,
+            compute=runs.compute,
             averaging_horizon=runs.averaging_horizon,
         )
         for architecture, seed in runs.sizes_and_seeds(seeds)

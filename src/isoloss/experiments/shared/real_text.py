@@ -1,12 +1,13 @@
 """How transformers are pre-trained on real text at each scale, and what they are tested on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSizes, TaskSource
 from isoloss.experiments.experiment import PlannedReference
 from isoloss.experiments.planned_run import CorpusPlan, Labels, MeasuredAt, PlannedRun
+from isoloss.experiments.shared.language_runs import LanguageRuns, runs_of_sizes
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe
 from isoloss.measurements.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
@@ -15,10 +16,7 @@ from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.references import MajorityReference
 from isoloss.measurements.task_texts import TaskTexts
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.masked import ManyMasksObjective
-from isoloss.pretraining.descent import AdamW, without_regularisation
 from isoloss.pretraining.flatness_regularised import SAM
-from isoloss.pretraining.specification import Compute
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 ADAMW = "AdamW"
@@ -27,29 +25,8 @@ SAM_RULE = "-dropout-WD+SAM"
 """The paper's names of the three ways to pre-train on BookCorpus (Tables 1 and 2)."""
 
 
-@dataclass(frozen=True)
-class CorpusRuns:
-    """One model, pre-trained on a corpus.
-
-    Loss, trace and accuracy are measured at the checkpoints from step `measured_from` on: what claims are
-    judged on. `chosen_late` says, for the page, which setting was chosen after results were seen.
-    """
-
-    corpus: CorpusPlan
-    architecture: PreLayerNormTransformer
-    objective: ManyMasksObjective
-    update_rule: AdamW
-    batch_size: int
-    steps: int
-    checkpoint_steps: tuple[int, ...]
-    measured_from: int
-    chosen_late: str = ""
-    compute: Compute = Compute()  # noqa: RUF009  (frozen)
-
-    @property
-    def measured_steps(self) -> tuple[int, ...]:
-        """The checkpoints that are measured."""
-        return tuple(step for step in self.checkpoint_steps if step >= self.measured_from)
+CorpusRuns = LanguageRuns[CorpusPlan, PreLayerNormTransformer]
+"""One transformer on a corpus, which has no tasks of its own."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +89,7 @@ class RealTextRuns:
     """`followed` is Figures 2's and 4's run, `compared` Tables 1's and 2's runs on BookCorpus.
 
     The tasks are in the form of SST-2, QNLI and RTE; the last two are measured where they are at hand.
+    `chosen_late` says, for the page, which setting of those compared was chosen after results were seen.
     """
 
     followed: CorpusRuns
@@ -120,6 +98,7 @@ class RealTextRuns:
     questions: TaskSource
     entailment: TaskSource
     sizes: TextSizes
+    chosen_late: str = ""
 
     @property
     def tasks(self) -> tuple[ComparedTask, ...]:
@@ -140,60 +119,41 @@ class RealTextRuns:
             ComparedTask("RTE", self.entailment),
         )
 
-    def rules(self) -> tuple[tuple[str, PreLayerNormTransformer, UpdateRuleSettings], ...]:
-        """Name, architecture and update rule of each way to pre-train that the tables compare."""
-        runs = self.compared
-        bare, rule = without_regularisation(runs.architecture, runs.update_rule)
-        return (
-            (ADAMW, runs.architecture, runs.update_rule),
-            (BARE, bare, rule),
-            (SAM_RULE, bare, SAM(optimiser=rule)),
-        )
-
 
 def followed_runs(
     runs: CorpusRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
 ) -> tuple[PlannedRun, ...]:
     """AdamW with each seed."""
-    name = (ADAMW, runs.architecture, runs.update_rule)
-    return tuple(_planned(runs, *name, seed, measured) for seed in seeds)
+    return tuple(
+        replace(run, name=f"{ADAMW}-seed-{run.seed}", labels=(("rule", ADAMW),))
+        for run in runs_of_sizes(runs, seeds, measured)
+    )
 
 
 def compared_runs(
-    settings: RealTextRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
+    runs: CorpusRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
 ) -> tuple[PlannedRun, ...]:
     """Each way to pre-train with each seed: runs of one seed see the same sequences and masks."""
-    return tuple(
-        _planned(settings.compared, *rule, seed, measured) for rule in settings.rules() for seed in seeds
+    adamw = followed_runs(runs, seeds, measured)
+    (model,) = runs.architectures
+    bare, rule = replace(model, dropout=0.0), replace(runs.update_rule, weight_decay=0.0)
+    others: tuple[tuple[str, UpdateRuleSettings], ...] = ((BARE, rule), (SAM_RULE, SAM(optimiser=rule)))
+    return adamw + tuple(
+        replace(
+            run,
+            name=f"{name}-seed-{run.seed}",
+            labels=(("rule", name),),
+            architecture=bare,
+            update_rule=other,
+        )
+        for name, other in others
+        for run in adamw
     )
 
 
 def majority(runs: CorpusRuns, task: TaskSource, sizes: TextSizes, labels: Labels = ()) -> PlannedReference:
     """The majority baseline of a task, a row of the table."""
     reference = MajorityReference(task, sizes.texts)
-    return PlannedReference(f"majority, {task.name}", runs.corpus, reference, (*labels, ("task", task.name)))
-
-
-def _planned(
-    runs: CorpusRuns,
-    name: str,
-    architecture: PreLayerNormTransformer,
-    rule: UpdateRuleSettings,
-    seed: int,
-    measured: tuple[MeasuredAt, ...],
-) -> PlannedRun:
-    return PlannedRun(
-        name=f"{name}-seed-{seed}",
-        language=runs.corpus,
-        architecture=architecture,
-        update_rule=rule,
-        steps=runs.steps,
-        batch_size=runs.batch_size,
-        seed=seed,
-        checkpoint_steps=runs.checkpoint_steps,
-        saturated_from=runs.measured_from,
-        measured=measured,
-        labels=(("rule", name),),
-        objective=runs.objective,
-        compute=runs.compute,
+    return PlannedReference(
+        f"majority, {task.name}", runs.language, reference, (*labels, ("task", task.name))
     )

@@ -139,7 +139,7 @@ class Among:
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        chosen = [run for run in runs if run[self.column][0] == self.value]
+        chosen = [run for run in runs if self.column in run.columns and run[self.column][0] == self.value]
         return self.statistic(chosen) if chosen else float("nan")
 
 

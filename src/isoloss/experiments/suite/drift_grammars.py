@@ -15,13 +15,13 @@ from isoloss.experiments.drift_exponents import (
     divergence_at_the_starts,
 )
 from isoloss.experiments.drift_panels import leaving_panels
-from isoloss.experiments.drift_runs import RelativeSchedule, plain
+from isoloss.experiments.drift_runs import plain
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.grammar_runs import branched_runs
 from isoloss.experiments.languages import ReadyLanguage, unchosen_grammar
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.schedules import checkpoint_steps
+from isoloss.experiments.schedules import RelativeSchedule, checkpoint_steps
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers, width_of
 from isoloss.models.transformers import TABLE_3, PreLayerNormTransformer
 from isoloss.objectives.soft_labels import SoftLabels

@@ -7,14 +7,15 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import POLISHED, STAGE, EqualKnowledge, PerDoubling, in_points
+from isoloss.experiments.equal_knowledge import STAGE, EqualKnowledge, PerDoubling, in_points
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES, START
+from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES, START, polished_rows
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.statistics.along_runs import Among
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.experiments.suite.flatten_polish import DECIDED, SMOKE
 from isoloss.languages.pcfg import PCFG, pcfg
@@ -65,28 +66,16 @@ PRICES = (
 """Prices of nothing, of the KL that models are polished to, and of 10, 100 and 1,000 times that."""
 
 
-def of_price(runs: Frames, priced: Priced) -> list[pl.DataFrame]:
-    """The runs on that language."""
-    return [run for run in runs if "language" in run.columns and run["language"][0] == priced.name]
-
-
-IN_POINTS = PerDoubling("accuracy", in_points)
-
-
-@dataclass(frozen=True)
-class AtPrice:
-    """The effect of a doubling of the trace at equal knowledge on one language; see `PerDoubling`."""
-
-    priced: Priced
-
-    def __call__(self, runs: Frames) -> float:
-        return IN_POINTS(of_price(runs, self.priced))
+AT_NO_PRICE, AT_THE_HIGHEST = (
+    Among("language", priced.name, PerDoubling("accuracy", in_points)) for priced in (PRICES[0], PRICES[-1])
+)
+"""The effect of a doubling of the trace at equal knowledge on one language."""
 
 
 def between_prices(runs: Frames) -> float:
     """The effect where the task's features are for nothing, less that where the loss pays most for them."""
-    unpaid, paid = (AtPrice(priced)(runs) for priced in (PRICES[0], PRICES[-1]))
-    return unpaid - paid if math.isfinite(unpaid - paid) else math.nan
+    difference = AT_NO_PRICE(runs) - AT_THE_HIGHEST(runs)
+    return difference if math.isfinite(difference) else math.nan
 
 
 SLOPE = (
@@ -106,7 +95,7 @@ CLAIMS = (
         measure=f"{SLOPE}; on the language in which ignoring the root costs 0.018 nats",
         unit="percentage points per doubling of the trace",
         claimed=within(MARGIN),
-        statistic=AtPrice(PRICES[-1]),
+        statistic=AT_THE_HIGHEST,
         reason="a quarter to an eighth of the paper's gain as the trace halves",
     ),
     Claim(
@@ -116,7 +105,7 @@ CLAIMS = (
         measure=f"{SLOPE}; on the language in which ignoring the root costs nothing",
         unit="percentage points per doubling of the trace",
         claimed=below(-MARGIN),
-        statistic=AtPrice(PRICES[0]),
+        statistic=AT_NO_PRICE,
         reason="the margin within which an effect counts as none",
     ),
     Claim(
@@ -173,9 +162,7 @@ def flatness_map(scale: Scale) -> Experiment:
 def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     if STAGE not in table.columns or "accuracy" not in table.columns:
         return ()
-    rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(
-        start=pl.format("seed {}, {}", "seed", "language"), paid=pl.col("language").str.strip_prefix("price ")
-    )
+    rows = polished_rows(table).with_columns(paid=pl.col("language").str.strip_prefix("price "))
     caption = f"One dot per polished model. {trace_bars(scale.sizes)}"
     plots = (Dots(TRACE, ACCURACY, PAID, START),)
     title = "Accuracy over the trace at equal KL, by what the loss pays for the features"

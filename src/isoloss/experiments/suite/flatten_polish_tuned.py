@@ -9,7 +9,6 @@ import polars as pl
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.equal_knowledge import (
-    POLISHED,
     STAGE,
     EqualKnowledge,
     PerDoubling,
@@ -25,9 +24,11 @@ from isoloss.experiments.polished_models import (
     BETTER,
     BY_BRANCH,
     MARGIN,
+    PLACES,
     PREMISES,
     START,
     as_the_trace_doubles,
+    polished_rows,
 )
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
@@ -143,18 +144,15 @@ def flatten_polish_tuned(scale: Scale) -> Experiment:
 def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
     if STAGE not in table.columns:
         return ()
-    rows = table.filter(pl.col(STAGE) == POLISHED).with_columns(
-        start=pl.format("seed {}, width {}", "seed", "width")
-    )
+    rows = polished_rows(table)
     probes = tuple(axis for axis in PROBES if axis.column in rows.columns)
-    places = (Axis("branch", "branch"), Axis("width", "width"), Axis("seed", "seed"))
     return (
         Panel(
             "tuned",
             "Accuracy against the trace at equal KL, fine-tuned and probed",
             "One dot per start and branch, polished to equal KL; bars are one standard error. "
             f"{trace_bars(sizes)}",
-            (*(Dots(TRACE, axis, BY_BRANCH, START) for axis in probes), Table((*places, TRACE, *probes))),
+            (*(Dots(TRACE, axis, BY_BRANCH, START) for axis in probes), Table((*PLACES, TRACE, *probes))),
             rows,
             shows=("flatter-is-no-better-tuned-on-fewer", "flatness-does-not-matter-once-tuned"),
         ),

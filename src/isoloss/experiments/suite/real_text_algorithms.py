@@ -58,7 +58,7 @@ def real_text_algorithms(scale: Scale) -> Experiment:
     quantities: list[Quantity] = [sizes.loss(), sizes.trace()]
     quantities += [sizes.accuracy_of(task.source, task.column) for task in tasks]
     measured = (
-        *(MeasuredAt(quantity, runs.measured_steps) for quantity in quantities),
+        *(MeasuredAt(quantity, runs.compared_steps) for quantity in quantities),
         MeasuredAt(sizes.training_loss(), (runs.steps,)),
     )
     absent = [name for name in ("QNLI", "RTE") if name not in {task.papers for task in tasks}]
@@ -75,13 +75,13 @@ def real_text_algorithms(scale: Scale) -> Experiment:
             "Two pre-training algorithms are compared, seed by seed, where each first falls to the lowest "
             "validation loss that both reach, interpolated between checkpoints: at the same step their "
             "losses need not agree.",
-            *((runs.chosen_late,) if runs.chosen_late else ()),
+            *((settings.chosen_late,) if settings.chosen_late else ()),
             *((PROBED,) if sizes.fine_tuning is None else ()),
             *((ABSENT.format(absent=" and ".join(absent)),) if absent else ()),
             "This is a separate experiment from Tables 1 and 2: its texts have to be downloaded, and its "
             "claims are corrected for multiple testing among themselves.",
         ),
-        runs=compared_runs(settings, scale.seeds, measured),
+        runs=compared_runs(runs, scale.seeds, measured),
         references=tuple(majority(runs, task.source, sizes, (("rule", "majority"),)) for task in tasks),
         claims=claims_of(tasks),
         panels=lambda table: _panels(table, axes),

@@ -49,7 +49,7 @@ def real_text_steps(scale: Scale) -> Experiment:
     quantities: list[Quantity] = [sizes.loss(), sizes.trace(), sizes.probe_of(task, ACCURACY)]
     if sizes.fine_tuning is not None:
         quantities.append(sizes.accuracy_of(task, FINE_TUNED))
-    measured = measured_at(runs.measured_steps, *quantities)
+    measured = measured_at(runs.compared_steps, *quantities)
     return Experiment(
         name="real-text-steps",
         title="Are later checkpoints better and flatter, on real text?",
