@@ -36,7 +36,7 @@ OBJECTIVE = MaskedObjective()
 
 def small_model(architecture, layers=1):
     """One layer, small enough for dense second derivatives; weights far from their small initial values."""
-    model = architecture(Shape(8, 2, layers, 8)).build(ragged_batches.WORDS, ragged_batches.LENGTH, seed=0)
+    model = architecture(Shape(4, 2, layers, 4)).build(ragged_batches.WORDS, ragged_batches.LENGTH, seed=0)
     return far_from_the_start(model.double()).eval()
 
 
