@@ -32,7 +32,7 @@ from isoloss.seeds import caller_randomness_kept, seed_dropout
 TASKED = TaskedLanguage()
 CPU = torch.device("cpu")
 QUICK = AdamW(learning_rate=1e-2, warm_up_steps=0)
-STEPS, SENTENCES = 3, 17  # an odd number, so that shares differ in size
+STEPS, SENTENCES = 2, 17  # an odd number, so that shares differ in size
 RULES: dict[str, UpdateRuleSettings] = {
     "AdamW": QUICK,
     "SGD": SGD(learning_rate=0.1, warm_up_share=0.0, momentum=0.9),
