@@ -42,7 +42,7 @@ def partly_trained(architecture):
 
 @functools.cache
 def decomposed(architecture):
-    """Of `partly_trained` on several masks, the Hessian's eigenvalues and vectors, and that of each sentence."""
+    """The Hessian's eigenvalues and eigenvectors on several masks, and [n, P, P] that of each sentence."""
     model, batch = partly_trained(architecture).eval(), ragged_batches.several_masks()
     parameters, objective = trainable_parameters(model), MaskedObjective()
     parts = [(sentences_between(batch, i, i + 1), i) for i in range(len(batch))]

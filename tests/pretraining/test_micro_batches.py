@@ -24,7 +24,7 @@ from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 
 # Sentences with different numbers of predictions, in a batch that no part size divides.
-MASKS, SENTENCES, STEPS = ManyMasksObjective(share=0.4), 17, 3
+MASKS, SENTENCES, STEPS = ManyMasksObjective(share=0.4), 17, 2
 QUICK = AdamW(learning_rate=1e-2, warm_up_steps=0)
 RULES: dict[str, UpdateRuleSettings] = {
     "AdamW": QUICK,
@@ -102,11 +102,11 @@ def test_no_pass_is_larger_than_a_part() -> None:
 
 
 def test_a_run_by_parts_is_named_for_it_and_resumes_to_the_bit(tmp_path: Path) -> None:
-    by_parts = small(steps=20, checkpoint_steps=(5, 12, 20), compute=Compute(micro_batch=5))
+    by_parts = small(steps=12, checkpoint_steps=(4, 8, 12), compute=Compute(micro_batch=5))
     assert by_parts.digest != replace(by_parts, compute=Compute()).digest
     assert settings_as_json(by_parts)["compute"]["micro_batch"] == 5
     assert "micro_batch" not in settings_as_json(small(compute=Compute("bfloat16")))["compute"]
-    assert_resumes_to_the_bit(by_parts, LANGUAGE, tmp_path, 20)
+    assert_resumes_to_the_bit(by_parts, LANGUAGE, tmp_path, 12)
 
 
 def test_a_part_has_at_least_one_sentence() -> None:
