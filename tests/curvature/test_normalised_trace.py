@@ -6,7 +6,6 @@ from two_layers import FromCounts, TwoLayers
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_trace import fisher_trace, normalised_trace
 from isoloss.curvature.per_sentence.traces import DiffersAloneError, sentence_fisher_traces
-from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
 from isoloss.measurements.quantity import Subject
@@ -107,8 +106,3 @@ def test_records_and_differences(model):
     other = normalised_trace(model, [batch], OBJECTIVE)
     paired = found.by_tensor - other.by_tensor
     assert found.difference(other).standard_error == pytest.approx(float(paired.std() / 6**0.5))
-
-
-def test_one_sentence_has_no_error_bar(model):
-    with pytest.raises(BadInput, match="1 sentences have no standard error"):
-        normalised_trace(model, [sentences_between(ragged_batches.one_mask(), 0, 1)], OBJECTIVE)
