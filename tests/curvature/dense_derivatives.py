@@ -1,5 +1,8 @@
 """Whole Hessians of tiny models, row by row, in float64."""
 
+import functools
+
+import ragged_batches
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -7,6 +10,7 @@ from isoloss.curvature.derivatives import parameter_group, trainable_parameters
 from isoloss.curvature.loss import BatchLoss
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
+from tiny_models import partly_frozen, tiny_model
 
 
 def flat(tensors):
@@ -30,13 +34,22 @@ def dense_hessian(scalar, parameters):
     )
 
 
-def hessian_and_each_sentences(model, batch):
-    """The dense Hessian of the masked loss, and [n, P, P] those of each sentence."""
+def partly_trained(architecture):
+    """Tables, norms, matrices and biases of which the dense Hessian is soon found."""
+    model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
+    return partly_frozen(model, "layer.1.output", "embeddings")
+
+
+@functools.cache
+def decomposed(architecture):
+    """The Hessian's eigenvalues and eigenvectors on several masks, and [n, P, P] that of each sentence."""
+    model, batch = partly_trained(architecture).eval(), ragged_batches.several_masks()
     parameters, objective = trainable_parameters(model), MaskedObjective()
-    whole = dense_hessian(BatchLoss(model, objective, batch).mean, parameters)
     parts = [(sentences_between(batch, i, i + 1), i) for i in range(len(batch))]
-    of_each = [dense_hessian(BatchLoss(model, objective, *part).mean, parameters) for part in parts]
-    return whole, torch.stack(of_each)
+    of_each = torch.stack(
+        [dense_hessian(BatchLoss(model, objective, *part).mean, parameters) for part in parts]
+    )
+    return *torch.linalg.eigh(of_each.mean(0)), of_each
 
 
 def group_indices(parameters):

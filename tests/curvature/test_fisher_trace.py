@@ -103,13 +103,9 @@ def test_what_is_measured_and_how_is_said(model, one_mask):
     assert all(trace.ways.values())
 
 
-def test_too_little_to_measure_is_refused(model, one_mask):
+def test_no_sentences_are_refused(model, one_mask):
     with pytest.raises(BadInput, match="no sentences"):
         fisher_trace(model, [one_mask.part(0, 0)], OBJECTIVE, seed=0)
-    with pytest.raises(BadInput, match="1 sentences have no standard error"):
-        fisher_trace(model, [sentences_between(one_mask, 0, 1)], OBJECTIVE)
-    with pytest.raises(BadInput, match="no parameter that requires a gradient"):
-        fisher_trace(model.requires_grad_(False), [one_mask], OBJECTIVE)
 
 
 def test_how_sentences_are_batched_changes_nothing(model, several_masks):
@@ -126,11 +122,8 @@ def test_how_sentences_are_batched_changes_nothing(model, several_masks):
 def test_progress_ends_at_the_number_of_sentences(model, one_mask):
     reported = []
 
-    def progress(task, completed, total, message=""):
-        reported.append((task, completed, total))
-
     halves = [sentences_between(one_mask, 0, 3), sentences_between(one_mask, 3, 6)]
-    fisher_trace(model, halves, OBJECTIVE, seed=0, progress=progress)
+    fisher_trace(model, halves, OBJECTIVE, seed=0, progress=lambda *told: reported.append(told[:3]))
     assert {task for task, _, _ in reported} == {"Fisher trace"}
     done = [completed for _, completed, _ in reported]
     assert done == sorted(done)

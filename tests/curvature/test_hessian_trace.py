@@ -1,21 +1,15 @@
-import contextlib
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import ragged_batches
 import torch
 from dense_derivatives import dense_hessian, flat, group_indices
-from model_state import state
 from transformers import LlamaForCausalLM
 
 from isoloss.curvature.derivatives import gradient, hessian_vector_product, sign_probe, trainable_parameters
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.gradient_norm import gradient_norm
-from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.curvature.hessian_trace import SENTENCES_A_PROBE, hessian_trace
 from isoloss.curvature.loss import BatchLoss
-from isoloss.errors import BadInput
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.models.transformers import (
@@ -37,7 +31,7 @@ OBJECTIVE = MaskedObjective()
 
 def small_model(architecture, layers=1):
     """One layer, small enough for dense second derivatives; weights far from their small initial values."""
-    model = architecture(Shape(8, 2, layers, 8)).build(ragged_batches.WORDS, ragged_batches.LENGTH, seed=0)
+    model = architecture(Shape(4, 2, layers, 4)).build(ragged_batches.WORDS, ragged_batches.LENGTH, seed=0)
     return far_from_the_start(model.double()).eval()
 
 
@@ -195,9 +189,6 @@ def test_frozen_parameters_have_no_part():
     assert len(only.parameters.frozen) == len(list(model.parameters())) - 1
     # The scores are linear in the output bias: the Hessian is the Fisher information.
     assert float(only.residual["head"].abs().max()) == 0
-    model.requires_grad_(False)
-    with pytest.raises(BadInput, match="no parameter that requires a gradient"):
-        hessian_trace(model, [batch], OBJECTIVE)
 
 
 def test_gradients_of_parameters_that_the_loss_does_not_touch_are_zero():
@@ -206,53 +197,3 @@ def test_gradients_of_parameters_that_the_loss_does_not_touch_are_zero():
     assert found["x"].tolist() == [1, 1]
     assert found["y"].tolist() == [0, 0, 0]
     assert x.grad is None
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_scores_that_are_not_finite_are_named(value):
-    class Diverged:
-        def logits(self, model, batch):
-            scores = OBJECTIVE.logits(model, batch)
-            return scores.where(batch.attention_mask.sum(1)[batch.rows, None] != 2, value)
-
-    model, batch = small_model(PreLayerNormTransformer), ragged_batches.one_mask()
-    parameters = trainable_parameters(model)
-    with pytest.raises(BadInput, match="scores for sentence 14 are not finite"):
-        hessian_vector_product(
-            BatchLoss(model, Diverged(), batch, 10).label_surprise, parameters, sign_probe(parameters, "any")
-        )
-
-
-class Broken(Exception):
-    pass
-
-
-class FailsAt:
-    """Computes logits as the masked objective does, until its call number `last`."""
-
-    def __init__(self, last):
-        self.left = last
-
-    def logits(self, model, batch):
-        self.left -= 1
-        if self.left < 0:
-            raise Broken
-        return OBJECTIVE.logits(model, batch)
-
-
-MEASURES = [partial(fisher_trace, memory_bytes=1), hessian_trace, gradient_norm, hessian_top_eigenvalue]
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("calls", [3, 1000])
-def test_the_model_is_left_as_found(measure, calls):
-    model, batch = small_model(PostLayerNormTransformer).train(), ragged_batches.one_mask()
-    model.base_model.encoder.eval()
-    OBJECTIVE.logits(model, batch).sum().backward()
-    next(model.parameters()).requires_grad_(False)
-    found = state(model)
-    objective = FailsAt(calls)
-    with contextlib.suppress(Broken):
-        measure(model, [batch], objective)
-    assert (objective.left < 0) == (calls == 3)
-    torch.testing.assert_close(state(model), found, rtol=0, atol=0)

@@ -5,7 +5,6 @@ import pytest
 import ragged_batches
 import torch
 from dense_derivatives import dense_hessian, flat
-from model_state import state
 from two_layers import FromCounts, TwoLayers
 
 from isoloss.curvature.derivatives import normal_probe, trainable_parameters
@@ -92,14 +91,9 @@ def test_the_error_bar_is_that_over_draws_and_sentences():
     assert float(errors.square().mean().sqrt()) == pytest.approx(deviation, rel=0.33)
 
 
-def test_draws_are_those_of_the_seed_and_the_model_is_left_as_found(model):
+def test_draws_are_those_of_the_seed(model):
     batch = ragged_batches.several_masks()
-    before = state(model)
     found = noise_sensitivity(model, [batch], OBJECTIVE, seed=2)
-    after = state(model)
-    assert before[:2] == after[:2]
-    assert all(torch.equal(value, after[3][name]) for name, value in before[3].items())
-    assert torch.equal(before[5], after[5])
     assert tuple(found.rises) == NOISES
     again = noise_sensitivity(model, [batch], OBJECTIVE, noises=(0.03,), seed=2)
     assert torch.equal(again.rises[0.03], found.rises[0.03])
@@ -135,8 +129,3 @@ def test_what_cannot_be_measured_is_refused():
         noise_sensitivity(model, [batch], OBJECTIVE, noises=(-0.1,))
     with pytest.raises(BadInput, match=r"no scale for .*; take the scales of a model of this shape"):
         noise_sensitivity(model, [batch], OBJECTIVE, scales={})
-    with pytest.raises(BadInput, match="1 sentences have no standard error"):
-        noise_sensitivity(model, [sentences_between(batch, 0, 1)], OBJECTIVE)
-    model.requires_grad_(False)
-    with pytest.raises(BadInput, match="no parameter that requires a gradient"):
-        noise_sensitivity(model, [batch], OBJECTIVE)

@@ -6,7 +6,6 @@ from two_layers import FromCounts, TwoLayers
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_trace import fisher_trace, normalised_trace
 from isoloss.curvature.per_sentence.traces import DiffersAloneError, sentence_fisher_traces
-from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
 from isoloss.measurements.quantity import Subject
@@ -101,8 +100,3 @@ def test_records(model):
     assert (tensor.quantity, tensor.unit, tensor.n) == ("normalised_fisher_trace", "nats", 6)
     assert tensor.value == found.estimate.value
     assert (whole.quantity, whole.value) == ("wholly_normalised_fisher_trace", found.whole_estimate.value)
-
-
-def test_one_sentence_has_no_error_bar(model):
-    with pytest.raises(BadInput, match="1 sentences have no standard error"):
-        normalised_trace(model, [sentences_between(ragged_batches.one_mask(), 0, 1)], OBJECTIVE)

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 from dense_derivatives import dense_hessian, flat
+from reparametrisations import batch_of
 from unusual_models import Model, ModuleOfTwo, Whole
 from unusual_models import batch_of as batch_of_few
 
@@ -12,16 +13,7 @@ from isoloss.curvature import predicted_kl as module
 from isoloss.curvature.derivatives import hessian_vector_product, normal_probe, trainable_parameters
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.objectives.batch import NonFiniteScores
-from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
-from tiny_language_models import CAUSAL, MASKED, PAD, tiny_language_model
-
-SENTENCES = [[1, 5, 3, 4, 1], [1, 9, 6], [1, 4, 4, 10, 2, 1]]
-
-
-def batch_of(name):
-    if name in CAUSAL:
-        return PretrainedCausal(), next_token_batch(SENTENCES, PAD)
-    return PretrainedMasked(), masked_batch(SENTENCES, [[1, 3], [1], [2, 3, 4]], mask=2, pad=PAD)
+from tiny_language_models import CAUSAL, MASKED, tiny_language_model
 
 
 def weighted_kl(log_p, logits, batch):

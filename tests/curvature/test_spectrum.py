@@ -1,44 +1,25 @@
 """The largest eigenvalues and the density of the spectrum against dense Hessians in float64."""
 
-import functools
-
 import pytest
 import ragged_batches
 import torch
-from dense_derivatives import hessian_and_each_sentences
+from dense_derivatives import decomposed, partly_trained
 
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.spectrum import quadrature, spectral_density, top_eigenvalues
 from isoloss.errors import BadInput
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.results.estimate import sample_mean
-from tiny_models import ARCHITECTURES, partly_frozen, tiny_model
+from tiny_models import ARCHITECTURES
 
 OBJECTIVE = MaskedObjective()
 
 
-def small_model(architecture):
-    return partly_frozen(
-        tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH),
-        "layer.1.output",
-        "layer.0.attention.output",
-    )
-
-
-@functools.cache
-def dense(architecture):
-    """Eigenvalues and eigenvectors, and the Hessian of each sentence."""
-    model, batch = small_model(architecture).eval(), ragged_batches.several_masks()
-    hessian, by_sentence = hessian_and_each_sentences(model, batch)
-    return *torch.linalg.eigh(hessian), by_sentence
-
-
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_largest_eigenvalues_and_their_errors(architecture):
-    model, batch = small_model(architecture), ragged_batches.several_masks()
-    before = {name: each.clone() for name, each in model.state_dict().items()}
+    model, batch = partly_trained(architecture), ragged_batches.several_masks()
     found = top_eigenvalues(model, [batch], OBJECTIVE, count=4, tolerance=1e-9)
-    values, vectors, by_sentence = dense(architecture)
+    values, vectors, by_sentence = decomposed(architecture)
     for place, (estimate, residual) in enumerate(zip(found.estimates, found.residuals, strict=True)):
         v = vectors[:, -1 - place]
         forms = torch.stack([v @ hessian @ v for hessian in by_sentence])
@@ -46,15 +27,13 @@ def test_the_largest_eigenvalues_and_their_errors(architecture):
         assert estimate.standard_error == pytest.approx(float(forms.std()) / len(forms) ** 0.5, rel=1e-4)
         assert residual < 1e-6
     assert found.products >= 20
-    assert model.training
-    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES[:1])
 def test_the_density_and_what_follows_from_it(architecture):
-    model, batch = small_model(architecture), ragged_batches.several_masks()
+    model, batch = partly_trained(architecture), ragged_batches.several_masks()
     found = spectral_density(model, [batch], OBJECTIVE, probes=12, steps=16)
-    values, _, _ = dense(architecture)
+    values, _, _ = decomposed(architecture)
     torch.testing.assert_close(found.weights.sum(dim=1), torch.ones(12).double())
     assert len(found.nodes.unique(dim=0)) == 12
     square = sample_mean(found.mean_of(torch.square))
@@ -85,14 +64,14 @@ def test_a_probes_quadrature_is_exact_for_polynomials_below_twice_its_steps():
 
 
 def test_a_small_budget_takes_fewer_steps_and_repeated_eigenvalues_end_a_process():
-    model, batch = small_model(ARCHITECTURES[0]), ragged_batches.one_mask()
+    model, batch = partly_trained(ARCHITECTURES[0]), ragged_batches.one_mask()
     assert spectral_density(model, [batch], OBJECTIVE, probes=2, basis_bytes=1).nodes.shape == (2, 8)
     nodes, weights = quadrature(lambda vector: 3 * vector, torch.ones(9).double(), steps=5)
     assert (nodes.tolist(), weights.tolist()) == ([3.0], [1.0])
 
 
 def test_numbers_that_make_no_sense_are_refused():
-    model, batch = small_model(ARCHITECTURES[0]), ragged_batches.one_mask()
+    model, batch = partly_trained(ARCHITECTURES[0]), ragged_batches.one_mask()
     count = sum(p.numel() for p in trainable_parameters(model).values())
     for wrong in (0, count):
         with pytest.raises(BadInput, match="eigenvalues cannot be found"):

@@ -118,10 +118,10 @@ def test_progress_says_how_far_it_probably_is():
     reports = []
     running = Replayed(torch.tensor([1.0, 3.0]).double().repeat(600))
 
-    def progress(task, done, total, message=""):
-        reports.append((done, total, message))
-
-    measure_until([running], [BATCH] * 200, Stopping(0.05), task="x", expected=1200, progress=progress)
+    measure_until(
+        [running], [BATCH] * 200, Stopping(0.05), task="x", expected=1200,
+        progress=lambda _, *told: reports.append(told),
+    )  # fmt: skip
     assert reports[0][1] <= 1200
     assert all(done < total for done, total, _ in reports[:-1])
     assert reports[-1][0] == reports[-1][1] == running.sentences
@@ -132,11 +132,8 @@ def test_an_error_too_small_for_any_text_is_asked_for_until_the_text_ends():
     values = torch.tensor([1.0, 3.0]).repeat(600)
     reports = []
 
-    def progress(task, done, total, message=""):
-        reports.append((done, total))
-
-    running = Replayed(values.double())
-    reason = measure_until([running], [BATCH] * 20, Stopping(1e-300), task="x", progress=progress)
+    running, told = Replayed(values.double()), lambda _, *told: reports.append(told[:2])
+    reason = measure_until([running], [BATCH] * 20, Stopping(1e-300), task="x", progress=told)
     assert (reason, running.sentences) == ("the sentences ended", 120)
     assert all(done < total for done, total in reports[:-1])
 

@@ -1,10 +1,9 @@
-import functools
 from functools import partial
 
 import pytest
 import ragged_batches
 import torch
-from dense_derivatives import group_indices, hessian_and_each_sentences
+from dense_derivatives import decomposed, group_indices, partly_trained
 
 import isoloss.curvature.hessian_top_eigenvalue as edge_module
 from isoloss.curvature.derivatives import trainable_parameters
@@ -16,7 +15,7 @@ from isoloss.curvature.hessian_top_eigenvalue import (
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
-from tiny_models import ARCHITECTURES, partly_frozen, tiny_model
+from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE = MaskedObjective()
 
@@ -69,26 +68,12 @@ def test_an_eigenvector_to_start_from():
     assert (pair.value, pair.products) == (2, 1)
 
 
-def small_model(architecture):
-    return partly_frozen(
-        tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH), "layer.1.output", "embeddings"
-    )
-
-
-@functools.cache
-def dense(architecture):
-    """The last eigenvalue, its vector v, and v·H_i v for each sentence, which is its own block here."""
-    model, batch = small_model(architecture).eval(), ragged_batches.several_masks()
-    hessian, by_sentence = hessian_and_each_sentences(model, batch)
-    values, vectors = torch.linalg.eigh(hessian)
-    return float(values[-1]), vectors[:, -1], by_sentence @ vectors[:, -1] @ vectors[:, -1]
-
-
 @pytest.mark.parametrize(("architecture", "basis_bytes"), [*zip(ARCHITECTURES, (1, 1 << 30), strict=True)])
 def test_the_models_hessian_against_a_dense_one(architecture, basis_bytes):
-    model, batch = small_model(architecture), ragged_batches.several_masks()
+    model, batch = partly_trained(architecture), ragged_batches.several_masks()
     found = hessian_top_eigenvalue(model, [batch], OBJECTIVE, tolerance=1e-7, basis_bytes=basis_bytes)
-    value, v, forms = dense(architecture)
+    values, vectors, by_sentence = decomposed(architecture)
+    value, v = float(values[-1]), vectors[:, -1]
     assert found.converged
     assert found.estimate.value == pytest.approx(value, rel=1e-8)
     assert found.residual <= 1e-7 * found.estimate.value
@@ -96,14 +81,16 @@ def test_the_models_hessian_against_a_dense_one(architecture, basis_bytes):
     for name, places in group_indices(trainable_parameters(model)).items():
         assert found.groups[name].value == pytest.approx(float(value * v[places].square().sum()), rel=1e-4)
     assert found.parameters.frozen
-    assert found.estimate.standard_error == pytest.approx(float(forms.std() / 6**0.5), rel=1e-4)
+    assert found.estimate.standard_error == pytest.approx(
+        float((by_sentence @ v @ v).std() / 6**0.5), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize(("share", "converged"), [(0.5, False), (2.0, True)])
 def test_it_has_converged_where_the_residual_is_within_the_tolerance(share, converged):
     measure = partial(
         hessian_top_eigenvalue,
-        *(small_model(ARCHITECTURES[0]), [ragged_batches.several_masks()], OBJECTIVE),
+        *(partly_trained(ARCHITECTURES[0]), [ragged_batches.several_masks()], OBJECTIVE),
         most_products=4,
     )
     few = measure(tolerance=1e-9)

@@ -21,7 +21,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
-from tiny_models import tiny_model
+from tiny_models import partly_frozen, tiny_model
 
 MASKED = MaskedObjective()
 
@@ -104,7 +104,7 @@ def test_another_seed_draws_other_signs(model) -> None:
 
 
 def test_products_with_the_fisher_information_are_those_of_the_dense_matrix(model) -> None:
-    masked = batch(3)
+    masked, model = batch(3), partly_frozen(model, "layer.1.output", "embeddings")
     dense = dense_fisher(model, masked)
     vector = torch.randn(len(dense), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     assert torch.allclose(fisher_vector_product(model, MASKED, masked, vector), dense @ vector, atol=1e-9)
@@ -134,7 +134,7 @@ def test_the_rate_covers_what_dense_matrices_give(model) -> None:
 
 
 def test_the_rate_is_the_mean_over_pairs_of_different_parts(model) -> None:
-    masked = batch(8)
+    masked, model = batch(8), partly_frozen(model, "layer.1.output", "embeddings")
     found = trace_descent_rate(model, MASKED, masked, 2.0, seed=1)
     starts = (0, 2, 4, 6)
     parts = [

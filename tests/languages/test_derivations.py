@@ -41,9 +41,9 @@ def test_the_first_misplaced_word_is_where_the_exact_distributions_stop(text: st
 @pytest.mark.parametrize("grammar", [headline_grammar().grammar, second_grammar().grammar])
 def test_every_sentence_drawn_is_one(grammar: Grammar) -> None:
     language = pcfg(grammar)
-    drawn = language.sample(20, torch.Generator().manual_seed(0))
+    drawn, vocabulary = language.sample(20, torch.Generator().manual_seed(0)), language.vocabulary
     for ids in drawn.ids.tolist():
-        words = [language.vocabulary[word] for word in ids]
+        words = [vocabulary[word] for word in ids]
         assert first_misplaced_word(grammar, words) is None
         assert refuse_underivable(" ".join(words), grammar) is None
 

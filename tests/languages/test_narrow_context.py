@@ -32,14 +32,14 @@ def distributions_by_summing(
     """For each possible sentence and position t, Pr(x_t = w | the words at `seen[t]`) by plain sums."""
     lengths = torch.full((len(ids),), ids.shape[1])
     weights = language.log_probability(Sentences(ids, lengths)).exp().tolist()
-    rows = [tuple(row) for row in ids.tolist()]
+    rows, words = [tuple(row) for row in ids.tolist()], len(language.vocabulary)
     distributions = {}
     for row, weight in zip(rows, weights, strict=True):
         if weight == 0:
             continue
         distributions[row] = []
         for t, places in enumerate(seen):
-            joint = [0.0] * len(language.vocabulary)
+            joint = [0.0] * words
             for other, other_weight in zip(rows, weights, strict=True):
                 if all(other[place] == row[place] for place in places):
                     joint[other[t]] += other_weight

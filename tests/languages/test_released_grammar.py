@@ -15,9 +15,9 @@ from isoloss.languages.sentences import Sentences
 RELEASED = Path(__file__).parents[1] / "data" / "liu2023-released.pcfg"
 
 Rules = tuple[
-    dict[tuple[Symbol, Symbol], list[tuple[Symbol, float]]],
-    dict[str, list[tuple[Symbol, float]]],
-    list[tuple[Symbol, float]],
+    dict[tuple[str, str], list[tuple[str, float]]],
+    dict[str, list[tuple[str, float]]],
+    list[tuple[str, float]],
 ]
 
 
@@ -31,16 +31,18 @@ def rules() -> Rules:
     grammar: Grammar = read_grammar(RELEASED)
     binary, lexical, roots = defaultdict(list), defaultdict(list), []
     for rule in grammar.rules:
-        if len(rule.right) == 2:
-            binary[rule.right].append((rule.left, rule.probability))
-        elif isinstance(rule.right[0], str):
-            lexical[rule.right[0]].append((rule.left, rule.probability))
-        else:
-            roots.append((rule.right[0], rule.probability))
+        parent = rule.left.name, rule.probability
+        match rule.right:
+            case (Symbol(left), Symbol(right)):
+                binary[left, right].append(parent)
+            case (str(word),):
+                lexical[word].append(parent)
+            case (Symbol(root),):
+                roots.append((root, rule.probability))
     return binary, lexical, roots  # type: ignore[return-value]
 
 
-Chart = dict[tuple[int, int], dict[Symbol, float]]
+Chart = dict[tuple[int, int], dict[str, float]]
 """By where its words begin and end, the weight of each symbol above them."""
 
 
@@ -54,7 +56,7 @@ def textbook_chart(words: list[str], known: Chart) -> Chart:
         for start in range(len(words) - length + 1):
             if (start, start + length) in known:
                 continue
-            cell: dict[Symbol, float] = defaultdict(float)
+            cell: dict[str, float] = defaultdict(float)
             for split in range(start + 1, start + length):
                 for left, left_weight in chart[start, split].items():
                     for right, right_weight in chart[split, start + length].items():
@@ -75,13 +77,14 @@ def test_masked_distributions_are_those_of_substitution(length: int, places: int
     sentences = language().sample(400, torch.Generator().manual_seed(1))
     row = int((sentences.lengths == length).nonzero()[0])
     sentence = Sentences(sentences.ids[row : row + 1, :length], sentences.lengths[row : row + 1])
-    words = [language().vocabulary[word] for word in sentence.ids[0].tolist()]
+    vocabulary = language().vocabulary
+    words = [vocabulary[word] for word in sentence.ids[0].tolist()]
     distribution = language().masked_log_probabilities(sentence)[0].exp()
     chart = textbook_chart(words, {})
     for place in range(0, length, length // places):
         # Parts that do not contain the position are the same whatever word is there.
         same = {(start, end): cell for (start, end), cell in chart.items() if not start <= place < end}
-        others = ([*words[:place], word, *words[place + 1 :]] for word in language().vocabulary)
+        others = ([*words[:place], word, *words[place + 1 :]] for word in vocabulary)
         weights = torch.tensor([textbook_inside(other, same) for other in others], dtype=torch.float64)
         assert (distribution[place] - weights / weights.sum()).abs().max() < 1e-12
     weight = language().log_probability(sentence).exp().item()

@@ -1,8 +1,9 @@
+from collections import Counter
+
 import pytest
 import torch
-from enumeration import enumerate_derivations
+from enumeration import chi_square_passes, enumerate_derivations
 from small_grammars import CASES
-from test_pcfg import chi_square_passes
 
 from isoloss.languages.pcfg import pcfg
 
@@ -11,16 +12,13 @@ from isoloss.languages.pcfg import pcfg
 def test_trees_belong_to_the_sampled_sentences_and_have_their_frequencies(name: str) -> None:
     written, maximum, complete = CASES[name]
     language, enumeration = pcfg(written, maximum), enumerate_derivations(written, complete)
-    n = 3000
+    n, vocabulary = 3000, language.vocabulary
     trees = language.sample_derivations(n, torch.Generator().manual_seed(9))
     drawn = language.sample(n, torch.Generator().manual_seed(9))
     for tree, ids, length in zip(trees, drawn.ids.tolist(), drawn.lengths.tolist(), strict=True):
-        assert list(tree.words) == [language.vocabulary[word] for word in ids[:length]]
-    counts: dict[tuple[str, ...], int] = {}
-    for tree in trees:
-        counts[(str(tree),)] = counts.get((str(tree),), 0) + 1
-    weights = {(str(tree),): n * weight / enumeration.total for tree, weight in enumeration.trees}
-    assert chi_square_passes(counts, weights)
+        assert list(tree.words) == [vocabulary[word] for word in ids[:length]]
+    weights = {str(tree): n * weight / enumeration.total for tree, weight in enumeration.trees}
+    assert chi_square_passes(Counter(map(str, trees)), weights)
 
 
 def test_a_long_right_branching_tree_is_built_without_recursion() -> None:

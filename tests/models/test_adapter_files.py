@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from adapters_on_disk import saved
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 
@@ -20,10 +21,7 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(8, 8, 0)
     model.save_pretrained(folder / "base")
     adapted = get_peft_model(model, LoraConfig(r=2, target_modules=["value"], init_lora_weights=False))
-    adapted.save_pretrained(folder / "adapter")
-    path = folder / "adapter" / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": "../base"}))
-    return folder / "adapter"
+    return saved(adapted, folder)
 
 
 def test_a_weight_that_is_not_stored_is_named(adapter: Path, tmp_path: Path) -> None:

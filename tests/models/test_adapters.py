@@ -83,6 +83,13 @@ def dense_trace(model, objective, batch, sentence):
     return float(total) / len(p)
 
 
+def assert_the_trace_is_the_dense_one(model, **settings):
+    objective, batch = PretrainedCausal(), next_token_batch([[3, 4, 5, 6]] * DRAWS, pad=0)
+    values = sum(sentence_fisher_traces(model, objective, batch, seed=0, **settings).groups.values())
+    exact = dense_trace(model, objective, batch, 0)
+    assert abs(float(values.mean()) - exact) < 4 * float(values.std()) / len(values) ** 0.5 < 0.5 * exact
+
+
 def test_the_trace_of_an_adapter_is_that_of_the_dense_fisher(adapter):
     model, prediction = load_any_language_model(str(adapter), dtype=torch.float64)
     objective, batch = BATCHES["gpt2" if prediction == "causal" else "bert"]
@@ -144,11 +151,7 @@ def test_what_is_trained_beside_the_matrices_is_measured_and_stays_shared(settin
     torch.testing.assert_close(loaded(input_ids=ids).logits, own)
     ours = list(filter(is_trained, loaded.parameters()))
     assert [tuple(each.shape) for each in ours] == [tuple(each.shape) for each in trained]
-    objective, batch = PretrainedCausal(), next_token_batch([[3, 4, 5, 6]] * DRAWS, pad=0)
-    traces = sentence_fisher_traces(loaded, objective, batch, seed=0)
-    values = sum(traces.groups.values())
-    exact = dense_trace(loaded, objective, batch, 0)
-    assert abs(float(values.mean()) - exact) < 4 * float(values.std()) / len(values) ** 0.5 < 0.5 * exact
+    assert_the_trace_is_the_dense_one(loaded)
     assert all(each is now for each, now in zip(ours, filter(is_trained, loaded.parameters()), strict=True))
 
 
@@ -161,11 +164,7 @@ def test_the_trace_of_vera_is_over_what_scales_its_fixed_matrices(stored, dtype,
     ids = torch.tensor([[3, 4, 5, 6]])
     own = adapted.to(dtype).eval()(input_ids=ids).logits
     torch.testing.assert_close(loaded(input_ids=ids).logits, own)
-    objective, batch = PretrainedCausal(), next_token_batch([[3, 4, 5, 6]] * DRAWS, pad=0)
-    traces = sentence_fisher_traces(loaded, objective, batch, seed=0, compare=False)
-    values = sum(traces.groups.values())
-    exact = dense_trace(loaded, objective, batch, 0)
-    assert abs(float(values.mean()) - exact) < 4 * float(values.std()) / len(values) ** 0.5 < 0.5 * exact
+    assert_the_trace_is_the_dense_one(loaded, compare=False)
     named = {name for name, each in loaded.named_parameters() if each.requires_grad}
     assert {name.split(".")[-2] for name in named} == {"vera_lambda_b", "vera_lambda_d"}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from models_to_place import gpt2
 from torch import nn
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from isoloss.errors import BadInput
 from isoloss.models import several_devices
@@ -18,13 +18,9 @@ PROCESSOR = torch.device("cpu")
 TESTS = Path(__file__).parents[1]
 
 
-def gpt2() -> GPT2LMHeadModel:
-    return GPT2LMHeadModel(GPT2Config(vocab_size=11, n_embd=16, n_layer=4, n_head=2, n_positions=32))
-
-
 def test_layers_stay_whole_and_every_share_has_some() -> None:
     pytest.importorskip("accelerate")
-    model = gpt2()
+    model = gpt2(layers=4)
     spread_over_devices(model, [PROCESSOR, PROCESSOR])
     executed = {
         name: module._hf_hook for name, module in model.named_modules() if hasattr(module, "_hf_hook")
@@ -38,7 +34,7 @@ def test_a_model_that_does_not_fit_is_refused_with_the_way_out(monkeypatch: pyte
     with pytest.raises(
         BadInput, match=r"do not hold the weights of GPT2LMHeadModel, .* name more devices, or"
     ):
-        spread_over_devices(gpt2(), [PROCESSOR, PROCESSOR])
+        spread_over_devices(gpt2(layers=4), [PROCESSOR, PROCESSOR])
 
 
 def test_a_model_that_does_not_say_what_must_stay_whole_is_refused() -> None:
@@ -49,7 +45,7 @@ def test_a_model_that_does_not_say_what_must_stay_whole_is_refused() -> None:
 def test_without_the_package_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "accelerate", None)
     with pytest.raises(BadInput, match=r"needs the package accelerate; pip install 'isoloss\[accelerate\]'"):
-        spread_over_devices(gpt2(), [PROCESSOR, PROCESSOR])
+        spread_over_devices(gpt2(layers=4), [PROCESSOR, PROCESSOR])
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def test_quantities_of_streamed_weights_are_those_of_weights_in_place(kind, name
     for place in (nn.Module.cpu, partial(stream_weights, device="cpu")):
         models = load_together([str(tmp_path / "model")], prediction, torch.float64, place)
         batches = sampled_batches(models, prediction, tmp_path / "ids.jsonl", 0)
-        found.append(measure_each(names, models, batches, Stopping(sentences=12), {}, silent, 1 << 30)[0])
+        found.append(measure_each(names, models, batches, Stopping(sentences=6), {}, silent, 1 << 30)[0])
     for here, elsewhere in zip(*found, strict=True):
         for one, other in zip(here.records, elsewhere.records, strict=True):
             assert one.quantity == other.quantity

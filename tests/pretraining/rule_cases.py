@@ -7,12 +7,26 @@ from torch import nn
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.descent import SGD, AdamW
+from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened
+from isoloss.pretraining.other_optimisers import Muon
 from isoloss.pretraining.stream import Stream
-from isoloss.pretraining.update_rule import Training
+from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 from tiny_models import far_from_the_start
 
 LANGUAGE = TaskedLanguage()
 OBJECTIVE = MaskedObjective()
+QUICK = AdamW(learning_rate=1e-2, warm_up_steps=0)
+RULES: dict[str, UpdateRuleSettings] = {
+    "AdamW": QUICK,
+    "SGD": SGD(learning_rate=0.1, warm_up_share=0.0, momentum=0.9),
+    "SAM": SAM(optimiser=QUICK),
+    "flatness-regularised": FlatnessRegularised(optimiser=QUICK),
+    "sharpened": Sharpened((0.0, 9.0), optimiser=QUICK),
+    "adversarial": Adversarial((2.0, 4.0), strength=0.1, examples=8, smoothing=0.5, optimiser=QUICK),
+    "Muon": Muon(learning_rate=1e-2, rest=QUICK),
+}
 
 
 def tiny(dropout: float = 0.0) -> nn.Module:

@@ -63,11 +63,11 @@ def test_the_loss_falls_to_the_entropy_of_the_masked_word(tmp_path: Path) -> Non
     """A masked end word follows its neighbour; one inside is the geometric mean of two: known entropies."""
     language = MarkovLanguage(stay=0.9, shortest=3, maximum_length=3)
     specification = replace(
-        small(steps=400),
+        small(steps=280),
         language_digest=language.digest,
         architecture=PostLayerNormTransformer(Shape(16, 2, 1, 32), dropout=0.0),
         batch_size=256,
-        checkpoint_steps=(280, 400),
+        checkpoint_steps=(160, 280),
     )
     report = pretrain(specification, language, tmp_path)
 

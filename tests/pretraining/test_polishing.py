@@ -67,13 +67,13 @@ def test_a_run_at_rest_takes_no_steps_and_leaves_the_same_checkpoints(
 ) -> None:
     architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
     specification = PretrainingSpecification(
-        architecture, SETTINGS, LANGUAGE.digest, 400, 64, 0, (10, 200, 300, 400), objective=SoftLabels()
+        architecture, SETTINGS, LANGUAGE.digest, 100, 64, 0, (10, 60, 80, 100), objective=SoftLabels()
     )
     model = architecture.build(
         len(LANGUAGE.vocabulary), LANGUAGE.maximum_length, derived_seed(0, "initialisation")
     )
-    rule = SETTINGS.build(replace(training(SoftLabels()), model=model))
-    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
+    rule = SETTINGS.build(replace(training(SoftLabels()), model=model, steps=100))
+    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 100) as batches:
         for step, batch in enumerate(batches, 1):
             rule.step(batch, step)
 
@@ -84,19 +84,19 @@ def test_a_run_at_rest_takes_no_steps_and_leaves_the_same_checkpoints(
     )
     taken: list[int] = []
     pretrain(specification, LANGUAGE, tmp_path, at_step=lambda step, *_: taken.append(step))
-    assert 10 < len(taken) < 200
+    assert 10 < len(taken) < 60
     assert len(drawn) == -(-len(taken) // 128)
     kept = {each.step: each for each in map(read_checkpoint, checkpoint_folders(tmp_path))}
-    assert kept[10].training_loss > kept[200].training_loss
-    assert len({(kept[step].digest, kept[step].training_loss) for step in (200, 300, 400)}) == 1
-    trained = load_masked_language_model(kept[400].folder)
+    assert kept[10].training_loss > kept[60].training_loss
+    assert len({(kept[step].digest, kept[step].training_loss) for step in (60, 80, 100)}) == 1
+    trained = load_masked_language_model(kept[100].folder)
     assert all(map(torch.equal, model.parameters(), trained.parameters()))
 
-    shutil.rmtree(kept[400].folder)
+    shutil.rmtree(kept[100].folder)
     resumed = pretrain(specification, LANGUAGE, tmp_path, at_step=lambda step, *_: taken.append(step))
-    assert resumed.resumed_from == 300
-    assert (resumed.last.digest, resumed.last.training_loss) == (kept[400].digest, kept[400].training_loss)
-    assert max(taken) < 200
+    assert resumed.resumed_from == 80
+    assert (resumed.last.digest, resumed.last.training_loss) == (kept[100].digest, kept[100].training_loss)
+    assert max(taken) < 60
 
 
 def test_words_drawn_do_not_tell_the_divergence() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import index
 from os import PathLike
+from pathlib import Path
 from typing import SupportsFloat, SupportsIndex
 
 import torch
