@@ -95,6 +95,7 @@ def test_without_parameters_to_measure_it_is_refused(measure, model):
         measure(model.requires_grad_(False), [ragged_batches.one_mask()], OBJECTIVE)
 
 
+@pytest.mark.parametrize("sentences_before", [2, 3])
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -106,7 +107,7 @@ def test_without_parameters_to_measure_it_is_refused(measure, model):
         ),
     ],
 )
-def test_scores_that_are_not_finite_are_named(name, value, model):
+def test_scores_that_are_not_finite_are_named(name, value, sentences_before, model):
     class Diverged:
         def logits(self, model, batch):
             scores = OBJECTIVE.logits(model, batch).clone()
@@ -114,5 +115,5 @@ def test_scores_that_are_not_finite_are_named(name, value, model):
             return scores
 
     batch = ragged_batches.one_mask()
-    with pytest.raises(BadInput, match="scores for sentence 6 are not finite"):
-        MEASURES[name](model, [sentences_between(batch, 0, 2), batch], Diverged())
+    with pytest.raises(BadInput, match=f"scores for sentence {sentences_before + 4} are not finite"):
+        MEASURES[name](model, [sentences_between(batch, 0, sentences_before), batch], Diverged())

@@ -21,14 +21,9 @@ from isoloss.results.checkpoint import latest_checkpoint, read_checkpoint, refus
 from isoloss.results.run_folder import PLAN_FILE, read_run_folder
 from isoloss.results.store import json_digest, read_sealed, write_sealed
 
-WEIGHTS = "model.safetensors"
-HARMS = [
-    *((name, harm) for name in (WEIGHTS, TRAINING_STATE) for harm in ("flip", "cut", "empty", "remove")),
-    *((name, "flip") for name in ("config.json", "tokenizer.json")),
-]
 
-
-@pytest.mark.parametrize(("name", "harm"), HARMS)
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", TRAINING_STATE])
+@pytest.mark.parametrize("harm", ["flip", "cut", "empty", "remove"])
 def test_a_damaged_newest_is_named_and_the_one_before_used(name: str, harm: str, tmp_path: Path) -> None:
     before, newest = write(tmp_path, 5), write(tmp_path, 10)
     path = newest.folder / name

@@ -1,5 +1,6 @@
 """The loss's curvature along a direction: an update, another checkpoint, the gradient of small batches."""
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -139,12 +140,13 @@ def batch_sharpness(
     if batch < 1:
         raise BadInput(f"a batch has at least one sentence, not {batch}")
     measured, batches = MeasuredParameters.of(model), list(batches)
-    parts = [
-        sentences_between(each, start, start + batch)
-        for each in batches
-        for start in range(0, len(each) - batch + 1, batch)
+    firsts = itertools.accumulate(map(len, batches), initial=0)
+    losses = [
+        loss
+        for each, first in zip(batches, firsts, strict=False)
+        for loss in losses_of(model, _without_a_rest(each, batch), objective, first)
     ]
-    if len(parts) < 2:
+    if len(losses) < 2:
         raise BadInput(
             f"{sum(map(len, batches))} sentences are not two batches of {batch}, and one has no error bar; "
             "measure on more, or in smaller batches"
@@ -152,7 +154,7 @@ def batch_sharpness(
     parameters = trainable_parameters(model)
     curvatures = []
     with evaluation_mode(model):
-        for number, loss in enumerate(losses_of(model, parts, objective)):
+        for number, loss in enumerate(losses):
             along = gradient(loss.mean, parameters)
             square = sum(inner_products_by_group(along, along).values())
             if not square > 0:
@@ -161,6 +163,10 @@ def batch_sharpness(
                 )
             product = hessian_vector_product(loss.mean, parameters, along)
             curvatures.append(sum(inner_products_by_group(along, product).values()) / square)
-            progress("batch sharpness", number + 1, len(parts))
+            progress("batch sharpness", number + 1, len(losses))
     found = torch.tensor(curvatures, dtype=torch.float64)
-    return BatchSharpness(found, batch, batch * len(parts), measured)
+    return BatchSharpness(found, batch, batch * len(losses), measured)
+
+
+def _without_a_rest(batch: Batch, size: int) -> list[Batch]:
+    return [sentences_between(batch, start, start + size) for start in range(0, len(batch) - size + 1, size)]

@@ -228,8 +228,9 @@ def measurement_key(record: Record) -> tuple[Any, ...]:
 def _run_folders(folder: Path, unread: list[OSError]) -> Iterator[Path]:
     """Runs' folders; folders below one, and those of which a killed process wrote a part, are left out.
 
-    Links are followed last, so that what is also there without one is found there. One that leads to a folder
-    above itself is not. `unread` gets the errors of folders that cannot be read.
+    Links are followed last, so that what is also there without one is found there, and first of those in one
+    folder the ones named as what they lead to. One that leads to a folder above itself is not. `unread` gets
+    the errors of folders that cannot be read.
     """
     seen: set[Path] = set()
     waiting = [folder]
@@ -243,7 +244,8 @@ def _run_folders(folder: Path, unread: list[OSError]) -> Iterator[Path]:
                 folders.clear()
             seen.add(real)
             folders[:] = [name for name in folders if not is_temporary(name)]
-            links = (here / name for name in folders if (here / name).is_symlink())
+            links = [here / name for name in folders if (here / name).is_symlink()]
+            links.sort(key=lambda link: (link.name != link.resolve().name, link.name))
             waiting += [link for link in links if not real.is_relative_to(link.resolve())]
 
 
