@@ -18,6 +18,12 @@ def write_thread_count(path: Path, progress: Progress) -> list[str]:
     return [f"wrote {path.name}"]
 
 
+def write_after_lines(number: int, awaited: Path, path: Path, progress: Progress) -> list[str]:
+    while not awaited.exists() or len(awaited.read_text().splitlines()) < number:
+        time.sleep(0.05)
+    return write_thread_count(path, progress)
+
+
 def write_page_faults(path: Path, progress: Progress) -> list[str]:
     torch.ones(2**21)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -15,6 +15,7 @@ from short_jobs import (
     never_end,
     never_end_either,
     run_out_of_time_once,
+    write_after_lines,
     write_thread_count,
 )
 
@@ -242,7 +243,10 @@ def test_more_jobs_than_may_be_submitted_at_once_are_submitted_in_turn(
 ) -> None:
     monkeypatch.setattr(slurm_runner, "SECONDS_BETWEEN_TRIES", 0.0)
     fake_slurm.allow(slurm, 1)
-    jobs = [Job(name, partial(write_thread_count, tmp_path / name), 1.0) for name in ("first", "second")]
+    jobs = [  # the first is not done before the second was refused, and refused again
+        Job(name, partial(write_after_lines, 3, slurm / "refused", tmp_path / name), 1.0)
+        for name in ("first", "second")
+    ]
     seen: list[tuple[str, str]] = []
 
     def report(task: str, completed: float, total: float, message: str = "") -> None:
@@ -256,7 +260,7 @@ def test_more_jobs_than_may_be_submitted_at_once_are_submitted_in_turn(
     assert ("first", text) not in seen
     left = [path.name for path in (tmp_path / "jobs").iterdir() if not path.is_symlink()]
     assert not [name for name in left if name.startswith(".") or len(name) == 36]
-    assert len((slurm / "refused").read_text().splitlines()) >= 1
+    assert len((slurm / "refused").read_text().splitlines()) >= 3
 
 
 def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: Path) -> None:
