@@ -9,6 +9,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForMaskedLM
 
 import isoloss.measurements.compared_checkpoints as compared_module
+from isoloss.models.lstm import LSTM
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, Shape
 
@@ -62,7 +63,7 @@ def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(compare, co
         (["a", "b", *TEXT, "--mask-rate", "0"], "mask rate must be above 0"),
         (["a", "b", *TEXT, "--same-loss", "2"], "share of the loss"),
         (["a", "b", *TEXT, "--seconds", "0"], "the seconds to measure for must be above 0"),
-        (["a", "b", *TEXT, "--sentences", "1"], "1 sentences have no standard error; measure on at least 2"),
+        (["a", "b", *TEXT, "--sentences", "1"], "a standard error takes at least 2 sentences, not 1"),
         (["a", "b", *TEXT, "--device", "cud"], "the device 'cud' cannot be used"),
     ],
 )
@@ -114,6 +115,13 @@ def test_a_mask_rate_of_causal_models_alone_is_refused(compare, tmp_path):
     code, _, told = compare(*asked, "--mask-rate", "0.5")
     assert (code, told.count("\n")) == (2, 1)
     assert "causal models predict every next token; leave the options of masks out" in told
+
+
+def test_a_model_without_a_classifier_is_not_fine_tuned_and_nothing_is_measured(compare, tmp_path):
+    save(LSTM(8, 1).build(11, 7, 0), tmp_path / "lstm")
+    code, _, told = compare("a", tmp_path / "lstm", *TEXT, *TASK, "--fine-tune")
+    assert (code, told.count("\n")) == (2, 1), told
+    assert "lstm is of a kind that has no classifier in transformers, so it cannot be fine-tuned" in told
 
 
 def test_an_adapter_is_not_fine_tuned_and_nothing_is_measured_before_that_is_said(compare, tmp_path):

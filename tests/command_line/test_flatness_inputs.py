@@ -220,7 +220,7 @@ def test_scores_that_are_not_finite_are_named_by_line(flatness, models):
         (["gpt2", "--text", "text.txt", "--one-mask"], "leave the options of masks out"),
         (
             ["bert", "--text", "text.txt", "--sentences", "-3"],
-            "-3 sentences have no standard error",
+            "a standard error takes at least 2 sentences, not -3",
         ),
         (["bert", "--text", "one.txt"], "one.txt has a single sentence, but an error bar takes two"),
         (["bert", "--token-ids", "one.jsonl"], "one.jsonl has a single sentence"),

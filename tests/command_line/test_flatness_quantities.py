@@ -238,8 +238,8 @@ def test_a_quantity_without_a_number_does_not_take_the_others_with_it(flatness):
     code, written, told = flatness(*asked, "fisher_trace", "gradient_norm", "pretraining_loss")
     alone = flatness(*asked, "fisher_trace", "pretraining_loss")
     assert code == 2
-    assert "gradient_norm: 2 sentences have no standard error; measure on at least 3" in told
+    assert "gradient_norm: a standard error takes at least 3 sentences, not 2" in told
     assert json.loads(written)["records"] == json.loads(output_of(alone))["records"]
     code, written, told = flatness(*asked, "gradient_norm")
     assert (code, written) == (2, "")
-    assert told.endswith("isoloss: 2 sentences have no standard error; measure on at least 3\n")
+    assert told.endswith("isoloss: a standard error takes at least 3 sentences, not 2\n")

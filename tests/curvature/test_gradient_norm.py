@@ -117,7 +117,7 @@ def test_blocks_cover_all_sentences_once():
     lots = sentence_blocks([one] * 200)
     assert max(map(len, lots)) <= LARGEST
     assert torch.equal(torch.cat([b.targets for b in lots]), one.targets.repeat(200))
-    with pytest.raises(BadInput, match="2 sentences have no standard error; measure on at least 3"):
+    with pytest.raises(BadInput, match="a standard error takes at least 3 sentences, not 2"):
         gradient_norm(tiny_model(ARCHITECTURES[0], 2, 5), [sentences_between(one, 0, 2)], OBJECTIVE)
 
 

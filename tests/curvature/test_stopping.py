@@ -96,7 +96,7 @@ def test_error_bars_cover_also_where_the_error_itself_stopped():
         ({"relative_error": 0.0}, "the relative error asked must be above 0 and below 1, not 0.0"),
         ({"relative_error": 2.0}, "must be above 0 and below 1, not 2.0; 0.02 is 2 %"),
         ({"relative_error": float("nan")}, "must be above 0"),
-        ({"sentences": 1}, "1 sentences have no standard error"),
+        ({"sentences": 1}, "a standard error takes at least 2 sentences, not 1"),
         ({"seconds": -1.0}, "must be above 0, not -1.0"),
     ],
 )
@@ -108,7 +108,7 @@ def test_what_makes_no_sense_is_refused(settings, sentence):
 def test_nothing_to_measure_is_refused():
     with pytest.raises(BadInput, match="no sentences to measure on"):
         measured(torch.ones(1), Stopping(), batches=0)
-    with pytest.raises(BadInput, match="1 sentences have no standard error"):
+    with pytest.raises(BadInput, match="a standard error takes at least 2 sentences, not 1"):
         measure_until(
             [Replayed(torch.ones(1).double())], [sentences_between(BATCH, 0, 1)], Stopping(), task="x"
         )

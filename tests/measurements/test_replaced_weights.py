@@ -8,6 +8,8 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
+from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.weight_changes import differences
 from isoloss.errors import BadInput
 from isoloss.measurements.models_on_text import load_predicting
 from isoloss.measurements.prediction import NextToken
@@ -22,8 +24,8 @@ def saved(folder: Path, seed: int = 0, **settings: object) -> Path:
     return folder
 
 
-def adapter(folder: Path, base: Path, alpha: int) -> Path:
-    asked = LoraConfig(r=2, lora_alpha=alpha, target_modules=["c_attn"], fan_in_fan_out=True)
+def adapter(folder: Path, base: Path, alpha: int, bias: str = "none") -> Path:
+    asked = LoraConfig(r=2, lora_alpha=alpha, target_modules=["c_attn"], fan_in_fan_out=True, bias=bias)
     adapted = get_peft_model(GPT2LMHeadModel.from_pretrained(base), asked)
     adapted.save_pretrained(folder)
     settings = json.loads((folder / "adapter_config.json").read_text())
@@ -51,6 +53,16 @@ def test_adapters_of_another_scaling_or_base_model_are_refused(tmp_path: Path) -
     ):
         with pytest.raises(BadInput, match=f"the adapter {here}: {named} is another one there.* merge both"):
             replacement_by(str(other), str(here), loaded(here), "causal")
+
+
+def test_what_this_adapter_trains_is_replaced_whichever_the_other_trains(tmp_path: Path) -> None:
+    base = saved(tmp_path / "base")
+    biased, plain = (adapter(tmp_path / bias, base, 2, bias) for bias in ("all", "none"))
+    model = loaded(biased)
+    replacement, doubt = replacement_by(str(plain), str(biased), model, "causal")
+    assert doubt is None
+    assert set(replacement.weights) == set(trainable_parameters(model))
+    assert set(differences(model, replacement)) <= set(replacement.weights)
 
 
 def test_weights_that_are_not_finite_are_named(tmp_path: Path) -> None:

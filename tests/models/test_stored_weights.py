@@ -30,7 +30,8 @@ def test_an_adapter_is_read_as_its_base_model_is_stored_also_in_torchs_own_files
     base, adapter = tmp_path / "base", tmp_path / "adapter"
     for folder in (base, adapter):
         folder.mkdir()
-    torch.save({"weight": torch.ones(9, dtype=torch.bfloat16)}, base / "pytorch_model.bin")
+    held = {"weight": torch.ones(9, dtype=torch.bfloat16), "optimizer": {"rate": 1.0}, "epoch": 3}
+    torch.save(held, base / "pytorch_model.bin")  # as some keep what they train with beside the weights
     (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
     for name in (base, adapter):
         found = stored_weights.precision_that_fits([str(name)], 35, 0)

@@ -142,7 +142,7 @@ def _not_mended(chosen: Choice, folder: Path, failed: Set[str]) -> Iterator[Noti
 
 def executor(request: ReproduceOptions) -> Executor:
     """The executor of the request's jobs. Raises BadInput for a device that it cannot have."""
-    refuse_unknown_device(request.device)  # of a cluster's no more is known here
+    refuse_unknown_device(request.device)  # a cluster's devices cannot be tried from here
     gpus = 0 if request.device == "cpu" else 1
     match request.on:
         case "local":

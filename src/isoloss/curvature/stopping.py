@@ -18,7 +18,7 @@ uncertain, and stopping where it happens to be small would make error bars too n
 def refuse_too_few(sentences: int, fewest: int = 2) -> None:
     """Raise BadInput for fewer sentences than an error bar takes."""
     if sentences < fewest:
-        raise BadInput(f"{sentences} sentences have no standard error; measure on at least {fewest}")
+        raise BadInput(f"a standard error takes at least {fewest} sentences, not {sentences}")
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,7 @@ def relative_to_the_start(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
     """log2 of the excess loss of raw over averaged weights, over η Tr H / 4B; sums over all checkpoints.
 
-    With η from shares of the stable rate.
+    η is a share of the stable rate.
     """
     rows = relative_to_the_start(runs)
     if rows.is_empty():

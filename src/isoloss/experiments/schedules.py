@@ -1,4 +1,4 @@
-"""The time of drifts to flatter minima, SGD's (Theorem 3.3) and AdamW's, for averaged weights."""
+"""The time of drifts to flatter minima, averaged: SGD's (Theorem 3.3), by its stable rate too, and AdamW's."""
 
 import math
 from dataclasses import dataclass
@@ -196,7 +196,7 @@ class RelativeSGD:
 
 @dataclass(frozen=True)
 class RelativeSchedule:
-    """A learning rate as a share r of the stable one η*, and a batch of B sentences: for SGD.
+    """SGD's learning rate as a share r of the stable one η*, and a batch of B sentences.
 
     Its time is r² k̄ / B, with k̄ the mean of the averaged steps: that is 4τ / η*², where τ = η²k̄ / 4B is
     Theorem 3.3's. Runs from one start at equal times are so at equal τ. Raises BadInput unless both are

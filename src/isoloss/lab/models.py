@@ -26,7 +26,7 @@ from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import FIRST_WORD
-from isoloss.results.checkpoint import RECORD_FILE, seeds_of
+from isoloss.results.checkpoint import RAW_FOLDER, RECORD_FILE, seeds_of
 from isoloss.results.store import read_sealed
 
 LanguageObjective = MaskedObjective | NextWordObjective
@@ -272,8 +272,9 @@ def saved_seeds(folder: Path) -> tuple[int, ...]:
     >>> saved_seeds(Path("nowhere"))
     ()
     """
-    if (folder / RECORD_FILE).is_file():
-        return seeds_of(read_sealed(folder / RECORD_FILE, RECORD_FILE))
+    checkpoint = folder.parent if folder.name == RAW_FOLDER else folder
+    if (checkpoint / RECORD_FILE).is_file():
+        return seeds_of(read_sealed(checkpoint / RECORD_FILE, RECORD_FILE))
     seeds = re.search(r"seeds of its runs: (\d{1,19}(?:, then \d{1,19})*)\)", _card(folder))
     return tuple(map(int, seeds[1].split(", then "))) if seeds else ()
 

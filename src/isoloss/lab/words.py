@@ -123,8 +123,8 @@ def in_one_sentence(doing: str) -> Iterator[None]:
         raise
     except (RuntimeError, IndexError, TypeError, ValueError, AttributeError, KeyError) as error:
         reason = first_line(error)
-        if place := place_in_users_code(error):
-            raise BadInput(f"{doing} failed in {place}: {type(error).__name__}: {reason}; mend it") from error
         memory = isinstance(error, torch.OutOfMemoryError) or "memory" in reason
+        if not memory and (place := place_in_users_code(error)):
+            raise BadInput(f"{doing} failed in {place}: {type(error).__name__}: {reason}; mend it") from error
         advice = "fewer sentences or a smaller batch" if memory else "a model that reads such sentences"
         raise BadInput(f"{doing} failed: {reason}; give {advice}") from None

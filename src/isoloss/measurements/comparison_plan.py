@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from transformers import PreTrainedModel
+from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, PreTrainedModel
 
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.curvature.stopping import Stopping
@@ -33,6 +33,7 @@ from isoloss.measurements.sampled_batches import WARNED_ABOVE, SampledBatches
 from isoloss.measurements.task_texts import task_features
 from isoloss.measurements.verdicts import FINE_TUNING, LOSS, LOWER, PROBE, TRACE
 from isoloss.models.adapters import base_of_adapter
+from isoloss.models.folder_configuration import read_config
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
 from isoloss.results.estimate import sample_mean
@@ -185,10 +186,10 @@ def planned_stages(
 ) -> list[Stage]:
     """The measurements of all checkpoints, the quick kinds first, and fine-tuning seed by seed.
 
-    Raises BadInput for an adapter that is to be fine-tuned.
+    Raises BadInput for a model that is to be fine-tuned and is an adapter, or has no classifier.
     """
     if settings.fine_tune:
-        _refuse_adapters(checkpoints)
+        _refuse_what_is_not_fine_tuned(checkpoints)
     stages: list[Stage] = []
     on_text = _on_text(settings, checkpoints, sources, models)
     stages += on_text[:1]
@@ -207,12 +208,17 @@ def planned_stages(
     return stages
 
 
-def _refuse_adapters(checkpoints: Sequence[Checkpoint]) -> None:
+def _refuse_what_is_not_fine_tuned(checkpoints: Sequence[Checkpoint]) -> None:
     for checkpoint in checkpoints:
         if base_of_adapter(checkpoint.name) is not None:
             raise BadInput(
                 f"{checkpoint.name} is an adapter, and fine-tuning trains a whole model: merge it into its "
                 "base model and name the merged folder, or leave --fine-tune out"
+            )
+        if type(read_config(checkpoint.name)) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
+            raise BadInput(
+                f"{checkpoint.name} is of a kind that has no classifier in transformers, so it cannot be "
+                "fine-tuned; leave --fine-tune out and keep the linear probe"
             )
 
 

@@ -66,9 +66,13 @@ def replacement_of(
 ) -> Replacement:
     """What replaces the weights of `model`, called `name`, by those of `other`, called `source`.
 
+    That is, the weights that `model` trains, whichever `other` does: which ones `other` trains is set so.
     Raises BadInput, with `advice`, where parameters have other names or shapes, and if any is not finite.
     """
     _refuse_other_shapes(source, name, model, other, advice)
+    trained = trainable_parameters(model)
+    for each, parameter in other.named_parameters():
+        parameter.requires_grad_(each in trained)
     for each, weight in trainable_parameters(other).items():
         if not weight.isfinite().all():
             raise BadInput(
@@ -111,7 +115,7 @@ def _refuse_other_base(source: str, name: str, model: nn.Module, other: nn.Modul
         if ours is None or its is None or not torch.equal(ours, its.to(ours)):
             raise BadInput(
                 f"{source} cannot replace the weights of the adapter {name}: {each} is another one there, "
-                "and adapters leave that as it is; merge both into their base models, and name the merged "
+                "and that adapter leaves it as it is; merge both into their base models, and name the merged "
                 "folders"
             )
 

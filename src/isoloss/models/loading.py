@@ -49,6 +49,7 @@ def load_masked_language_model(folder: Path) -> PreTrainedModel:
 
     Raises BadInput if there is no such folder, and as `load_model` does.
     """
+    refuse_damaged(folder)
     if not (folder / "config.json").is_file():
         raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder")
     config = read_config(str(folder))

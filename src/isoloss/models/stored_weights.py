@@ -34,8 +34,15 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     Raises BadInput if a .bin file wraps the weights in another structure, and whatever torch and safetensors
     raise for a damaged file.
     """
-    held = _safetensors(folder) or _torch_files(folder)
-    return {name: shape for name, (_, shape) in held.items()}
+    held = _safetensors(folder)
+    for path in [] if held else _torch_paths(folder):
+        for name, value in held_in(path, "meta").items():
+            if isinstance(value, Mapping):
+                raise BadInput(
+                    f"{path} holds a state of training, not weights alone; save what it has under {name!r} "
+                    f"in its place: torch.save(torch.load(path)[{name!r}], path)"
+                )
+    return {name: shape for name, (_, shape) in (held or _torch_files(folder)).items()}
 
 
 def holds_weights(name: str) -> bool:
@@ -110,21 +117,17 @@ def _safetensors(folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
 
 
 def _torch_files(folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """The same of torch's .bin files, with the names that types have in torch.
+    """The same of torch's .bin files, with the names that types have in torch; raises as `held_in` does."""
+    return {
+        name: (str(value.dtype).removeprefix("torch."), tuple(value.shape))
+        for path in _torch_paths(folder)
+        for name, value in held_in(path, "meta").items()
+        if isinstance(value, torch.Tensor)
+    }
 
-    Raises BadInput for a file that wraps the weights in another structure, and as `held_in` does.
-    """
-    found: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for path in sorted(folder.glob("pytorch_model*.bin")):
-        for name, value in held_in(path, "meta").items():
-            if isinstance(value, Mapping):
-                raise BadInput(
-                    f"{path} holds a state of training, not weights alone; save what it has under {name!r} "
-                    f"in its place: torch.save(torch.load(path)[{name!r}], path)"
-                )
-            if isinstance(value, torch.Tensor):
-                found[name] = str(value.dtype).removeprefix("torch."), tuple(value.shape)
-    return found
+
+def _torch_paths(folder: Path) -> list[Path]:
+    return sorted(folder.glob("pytorch_model*.bin"))
 
 
 def held_in(path: Path, device: str) -> dict[str, Any]:

@@ -38,6 +38,7 @@ class Processes:
     number: int = 0
     """Which one this is, from 0; 0 is the main process."""
     device: torch.device | None = None
+    """Where messages are; None for one alone, which sends none."""
 
     def average(self, tensors: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over the processes, bit-identical in all of them.

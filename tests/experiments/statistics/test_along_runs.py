@@ -92,4 +92,7 @@ def test_parts_of_the_runs() -> None:
     slope = Slope(in_doublings("trace"))
     assert Among("rule", "a", slope)(runs) == slope(runs[:1])
     assert math.isnan(Among("rule", "c", slope)(runs))
+    assert math.isnan(Among("rule", "c", slope)([]))
+    with pytest.raises(KeyError, match="ruel"):  # told as a misspelt name, before anything is run
+        Among("ruel", "a", slope)(runs)
     assert FromStep(4, slope)(runs[:1]) == -2.0

@@ -132,14 +132,20 @@ def divergence_over_entropy(runs: Frames) -> float:
 
 @dataclass(frozen=True)
 class Among:
-    """A statistic of only the runs whose `column` is `value`; nan if there are none."""
+    """A statistic of only the runs whose `column` is `value`; nan if there are none.
+
+    Some runs may lack the column. Raises KeyError if all do.
+    """
 
     column: str
     value: str
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        chosen = [run for run in runs if self.column in run.columns and run[self.column][0] == self.value]
+        having = [run for run in runs if self.column in run.columns]
+        if runs and not having:
+            raise KeyError(self.column)
+        chosen = [run for run in having if run[self.column][0] == self.value]
         return self.statistic(chosen) if chosen else float("nan")
 
 
