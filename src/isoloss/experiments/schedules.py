@@ -1,4 +1,4 @@
-"""The time of drifts to flatter minima, averaged: SGD's (Theorem 3.3), by its stable rate too, and AdamW's."""
+"""The time of drifts to flatter minima: SGD's (Theorem 3.3), by its stable rate too, and AdamW's."""
 
 import math
 from dataclasses import dataclass
