@@ -40,6 +40,7 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
         (("figure-1", "--runs", "zebra"), "no run of figure-1 is called 'zebra'; its 4 runs are width-16-"),
         (("figure-1", "--device", "tpu"), "the device 'tpu' cannot be used (torch knows no device"),
         (("figure-1", "--device", "tpu", "--on", "slurm"), "the device 'tpu' cannot be used"),
+        (("figure-1", "--device", "meta", "--on", "slurm"), "the device 'meta' cannot be used"),
         (("figure-1", "figure-99"), "no experiment 'figure-99'; did you mean 'figure-"),
         (("zebra",), "no experiment 'zebra'; choose paper or all, among figure-1"),
         (("figure-1", "--address", "head:6379"), "--address is for --on ray"),

@@ -17,6 +17,7 @@ from isoloss import lab
 from isoloss.errors import BadInput, IsolossError
 from isoloss.lab.models import refuse_no_language
 from isoloss.lab.network import digest_of_network
+from isoloss.lab.words import in_one_sentence
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.loading import load_masked_language_model
@@ -203,6 +204,12 @@ def test_a_mistake_in_ones_own_rule_is_told_with_its_line(language: PCFG, tmp_pa
     exec(compile(file.read_text(), str(file), "exec"), given)
     with pytest.raises(BadInput, match=rf"training failed in {file}, line 3, in build: .*modle.*mend"):
         lab.train(language, 16, steps=2, seed=1, rule=given["Mine"](), progress=lab.silent)
+
+
+def test_memory_that_ran_out_is_no_mistake_of_ones_own() -> None:
+    told = "training failed: out of memory; give fewer sentences or a smaller batch"
+    with pytest.raises(BadInput, match=told), in_one_sentence("training"):
+        raise torch.OutOfMemoryError("out of memory")
 
 
 def refusals(language: PCFG, run: lab.Run) -> dict[str, Callable[[], object]]:
