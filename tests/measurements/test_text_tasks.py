@@ -1,31 +1,20 @@
-"""The probe and fine-tuning on texts, masked and causal."""
-
-import random
-from dataclasses import replace
+"""The probe on texts, and what it reads of them, masked and causal."""
 
 import pytest
 import torch
+from texts_of_two_halves import TASK, vectors
 from tokenizers import normalizers
 from transformers import (
     ByT5Tokenizer,
-    CodeGenConfig,
-    CodeGenForCausalLM,
     FNetConfig,
     FNetForMaskedLM,
-    FunnelConfig,
-    FunnelForMaskedLM,
-    LlamaConfig,
-    LlamaForCausalLM,
     XLNetConfig,
     XLNetLMHeadModel,
 )
 
-import isoloss.measurements.fine_tuning as fine_tuning
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
-from isoloss.measurements.fine_tuning import fine_tune, fine_tune_once
-from isoloss.measurements.fine_tuning_run import FineTuned, FineTuningSettings, classifier_of
-from isoloss.measurements.labelled_inputs import padding_token, text_inputs, text_splits
+from isoloss.measurements.labelled_inputs import padding_token, text_inputs
 from isoloss.measurements.linear_probe import LabelledFeatures, ProbeSettings
 from isoloss.measurements.task_texts import (
     features_of_inputs,
@@ -33,24 +22,10 @@ from isoloss.measurements.task_texts import (
     majority_record,
     task_features,
 )
-from isoloss.models.lstm import LSTMConfig, LSTMForMaskedLM
 from isoloss.models.tokenizer import word_tokenizer
-from tiny_text_models import WORDS, text_model, text_tokenizer
+from tiny_text_models import text_model, text_tokenizer
 
 PROBE = ProbeSettings(seeds=(0, 1), epochs=30, learning_rate=1e-2, batch_size=32)
-FAST = FineTuningSettings(seeds=(0, 1), epochs=5, learning_rate=3e-3, warm_up_steps=5, batch_size=16)
-
-
-def examples(n, seed):
-    """Texts of 1 to 6 words from the half of WORDS given by the label."""
-    chosen = random.Random(seed)
-    labels = [chosen.randint(0, 1) for _ in range(n)]
-    halves = WORDS[4:], WORDS[:4]
-    texts = tuple(" ".join(chosen.choices(halves[label], k=chosen.randint(1, 6))) for label in labels)
-    return LabelledTexts(texts, None, tuple(labels))
-
-
-TASK = TextTask("half", ("late", "early"), examples(200, 1), examples(40, 2), examples(60, 3))
 
 
 class Latent(torch.nn.Module):
@@ -106,111 +81,9 @@ def test_the_majority_is_the_training_texts_and_measured_on_the_test_texts():
     assert (record.quantity, record.value, record.n) == ("majority_accuracy", 0.25, 4)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_task_is_learnt_by_fine_tuning_and_the_model_is_left_as_it_was(causal):
-    model, tokenizer = text_model(causal), text_tokenizer(causal)
-    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    inputs = text_splits(model, tokenizer, TASK)
-    found = fine_tune(model, inputs, TASK.classes, FAST)
-    assert found.best.estimate.value > 0.8
-    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
-    assert found.best.records("m", {})[0].quantity == "fine_tuning_best_accuracy"
-    alone = fine_tune_once(model, inputs, TASK.classes, FAST, seed=1)
-    assert float(alone.best.double().mean()) == float(found.best.by_seed[1])
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_classifier_reads_the_vector_that_it_should(causal):
-    """The first token's in a masked model, the last one's in a causal model, whatever the padding."""
-    model, tokenizer = text_model(causal), text_tokenizer(causal)
-    classifier = classifier_of(model, ("x", "y"), seed=0, padding=2 if causal else 0).eval()
-    inputs = text_inputs(model, tokenizer, TASK.test)[:9]
-    with torch.no_grad():
-        scores = classifier(**inputs.arguments(torch.device("cpu"))).logits
-        for row, length in enumerate(inputs.lengths.tolist()):
-            vectors = model.base_model(input_ids=inputs.ids[row : row + 1, :length].long()).last_hidden_state[
-                0
-            ]
-            if causal:
-                expected = classifier.score(vectors[-1])
-            else:
-                pooled = classifier.bert.pooler(vectors[None])
-                expected = classifier.classifier(pooled)[0]
-            torch.testing.assert_close(scores[row], expected)
-
-
-def test_without_padding_of_its_own_a_causal_model_is_read_at_the_last_token_of_every_text():
-    model, tokenizer = text_model(causal=True), text_tokenizer(causal=True)
-    tokenizer.eos_token = None
-    test = LabelledTexts(("a b [PAD]", "a b [CLS]", "c d e f g", "b [PAD] [PAD]", "h"), None, (0, 1, 0, 1, 0))
-    splits = text_splits(model, tokenizer, replace(TASK, test=test))
-    assert splits.padding == 2
-    classifier = classifier_of(model, TASK.classes, seed=0, padding=splits.padding).eval()
-    with torch.no_grad():
-        scores = classifier(**splits.test.arguments(torch.device("cpu"))).logits
-        for row, text in zip(scores, test.texts, strict=True):
-            last = vectors(model, tokenizer(text)["input_ids"])[-1]
-            torch.testing.assert_close(row, classifier.score(last))
-
-
-def test_texts_that_end_in_every_token_there_is_need_a_padding_token():
-    model, tokenizer = text_model(causal=True), text_tokenizer(causal=True)
-    tokenizer.eos_token = None
-    ends = tuple(tokenizer.get_vocab())
-    test = LabelledTexts(ends, None, (0,) * len(ends))
-    with pytest.raises(BadInput, match=r"no padding token, and every token ends some text; .*pad_token"):
-        text_splits(model, tokenizer, replace(TASK, test=test))
-
-
-def test_what_fills_texts_up_is_learnt_where_it_is_part_of_a_text():
-    config = LlamaConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
-                         intermediate_size=8, bos_token_id=None, eos_token_id=None)  # fmt: skip
-    classifier = classifier_of(LlamaForCausalLM(config), ("x", "y"), seed=0, padding=3)
-    classifier(input_ids=torch.tensor([[3, 4, 5]])).logits[0, 0].backward()
-    assert classifier.model.embed_tokens.weight.grad[3].any()
-
-
-def test_each_seeds_head_starts_anew(monkeypatch):
-    heads, right = [], torch.tensor([True])
-
-    def untrained(classifier, *_):
-        heads.append(classifier.classifier.weight.detach())
-        return FineTuned([1.0], 1, right, right)
-
-    monkeypatch.setattr(fine_tuning, "fine_tune_seed", untrained)
-    model, tokenizer = text_model(causal=False), text_tokenizer(causal=False)
-    inputs = text_splits(model, tokenizer, TASK)
-    for seed in (0, 1, 0):
-        fine_tune_once(model, inputs, TASK.classes, FAST, seed)
-    assert torch.equal(heads[0], heads[2])
-    assert not torch.equal(heads[0], heads[1])
-
-
-def test_what_cannot_be_learnt_or_measured_is_refused():
-    model, tokenizer = text_model(), text_tokenizer()
-    alike = replace(TASK.train, labels=(1,) * 200)
-    for task, sentence in [
-        (replace(TASK, train=alike), "every training example is of the class 'early'"),
-        (replace(TASK, validation=TASK.validation[[]]), "validation split has 0"),
-        (replace(TASK, test=TASK.test[[0]]), "test split has 1"),
-    ]:
-        with pytest.raises(BadInput, match=sentence):
-            fine_tune(model, text_splits(model, tokenizer, task), task.classes, FAST)
-    with pytest.raises(BadInput, match="no more than the warm-up's 200"):
-        fine_tune(model, text_splits(model, tokenizer, TASK), TASK.classes, FineTuningSettings(epochs=1))
-    every_word = replace(FAST, every_word=True)
-    with pytest.raises(BadInput, match="no fixed number of words for a head to read"):
-        fine_tune(model, text_splits(model, tokenizer, TASK), TASK.classes, every_word)
-
-
 TEXTS = LabelledTexts(("a b c", "d", "e f g h a", "zz b"), None, (0, 1, 0, 1))
 PAIRS = LabelledTexts(("a b", "c"), ("d", "e f g"), (0, 1))
 BREAK = 13
-
-
-def vectors(model, ids, **arguments):
-    with torch.no_grad():
-        return model.base_model(input_ids=torch.tensor([ids]), **arguments).last_hidden_state[0]
 
 
 def test_a_masked_models_features_are_means_over_the_texts_own_tokens():
@@ -299,31 +172,6 @@ def test_only_models_with_several_token_types_are_given_them():
 def test_a_tokenizer_that_does_not_say_where_its_tokens_are_from_is_refused():
     with pytest.raises(BadInput, match="ByT5Tokenizer does not say which text a token is from"):
         text_inputs(text_model(), ByT5Tokenizer(), TEXTS)
-
-
-@pytest.mark.parametrize(
-    ("kind", "config", "said"),
-    [
-        (
-            CodeGenForCausalLM,
-            CodeGenConfig(vocab_size=9, n_positions=8, n_embd=16, n_layer=1, n_head=4, rotary_dim=2),
-            "CodeGenForCausalLM has no classifier in transformers",
-        ),
-        (
-            LSTMForMaskedLM,
-            LSTMConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1),
-            "LSTMForMaskedLM has no classifier in transformers",
-        ),
-        (
-            FunnelForMaskedLM,
-            FunnelConfig(vocab_size=9, block_sizes=[1], d_model=8, n_head=1, d_head=8, d_inner=8),
-            r"another backbone \(decoder\.\S+ differs\)",
-        ),
-    ],
-)
-def test_a_model_without_a_classifier_of_its_backbone_is_not_fine_tuned(kind, config, said):
-    with pytest.raises(BadInput, match=f"{said}.*so it cannot be fine-tuned; .* keep the linear probe"):
-        classifier_of(kind(config), ("x", "y"), seed=0, padding=0)
 
 
 @pytest.mark.parametrize(
