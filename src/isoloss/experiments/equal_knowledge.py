@@ -5,7 +5,7 @@ Their statistics say how anything changes with flatness alone.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -27,6 +27,7 @@ from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining.descent import SGD
 from isoloss.pretraining.flatness_regularised import Sharpened
 from isoloss.pretraining.polishing import Polished
+from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 STAGE, START, BRANCH, POLISHED = "stage", "start", "branch", "polished"
 """The column of a run's stage, and its values; the column `branch` has the ways on from a start."""
@@ -121,17 +122,40 @@ def share_of_fall(runs: Frames) -> float:
 
 
 @dataclass(frozen=True)
+class Branch:
+    """A way on from a start for `steps`, measured on weights averaged over `averaging_horizon` steps.
+
+    It trains on words drawn if `on_words_drawn`, and on soft labels otherwise.
+    """
+
+    name: str
+    update_rule: UpdateRuleSettings
+    steps: int
+    batch_size: int
+    averaging_horizon: int | None
+    on_words_drawn: bool
+
+
+def by_label_noise(descent: Schedule, steps: int, warm_up: float = 0.0) -> tuple[Branch, Branch]:
+    """SGD on words drawn, whose label noise flattens (Theorem 3.3), and on soft labels, which have none.
+
+    Over a share `warm_up` of the steps the rate rises, since at the full one a sharp start would come loose.
+    """
+    rule = SGD(descent.learning_rate, warm_up_share=warm_up)
+    flattened = Branch(FLATTENED, rule, steps, descent.batch_size, descent.horizon, on_words_drawn=True)
+    return flattened, replace(flattened, name=CONTROL, on_words_drawn=False)
+
+
+@dataclass(frozen=True)
 class EqualKnowledge:
     """How models come to know one language to within a KL divergence, each at three degrees of flatness.
 
-    `start` trains on the exact distribution (soft labels) until KL has fallen to its divergence. From its
-    last weights SGD goes on with the rate and batch of `descent` for `descent_steps`, once on words drawn,
-    whose label noise flattens (Theorem 3.3), and once on soft labels, which have none; over a share
-    `descent_warm_up` of them the rate rises, since at the full one a sharp start would come loose.
-    `sharpened` goes the other way for `sharpened_steps`, on soft labels. From each, `polished` trains on soft
-    labels until KL has fallen to one divergence below the start's. All else has batches of `batch_size`
-    sentences. A seed has a model of every size, or with `in_turn` of one, each size's turn after the other's;
-    `polished_branches` are those that are polished.
+    `start` trains on the exact distribution (soft labels) until KL has fallen to its divergence. The branches
+    `flattened` go on from its last weights, and `sharpened` goes the other way for `sharpened_steps`, on soft
+    labels. From each, `polished` trains on soft labels until KL has fallen to one divergence below the
+    start's. But for the flattened, batches have `batch_size` sentences. A seed has a model of every size, or
+    with `in_turn` of one, each size's turn after the other's; `polished_branches` are those that are
+    polished.
     """
 
     name: str
@@ -139,15 +163,13 @@ class EqualKnowledge:
     architectures: tuple[PreLayerNormTransformer | GPT2Transformer, ...]
     start: Polished
     start_steps: int
-    descent: Schedule
-    descent_steps: int
+    flattened: tuple[Branch, ...]
     sharpened: Sharpened
     sharpened_steps: int
     polished: Polished
     polished_steps: int
     predicted: MaskedObjective | NextWordObjective = MaskedObjective()  # noqa: RUF009  (frozen)
     batch_size: int = 128
-    descent_warm_up: float = 0.0
     in_turn: bool = False
     polished_branches: tuple[str, ...] = (FLATTENED, CONTROL, SHARPENED)
 
@@ -194,17 +216,23 @@ class EqualKnowledge:
         )
 
     def _branches(self, start: PlannedRun, followed: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
-        sgd: dict[str, Any] = {
-            "update_rule": SGD(self.descent.learning_rate, warm_up_share=self.descent_warm_up),
-            "batch_size": self.descent.batch_size,
-            "averaging_horizon": self.descent.horizon,
-        }
-        steps, further = self.descent_steps, self.sharpened_steps
-        return (
-            _on(start, BRANCH, FLATTENED, steps, followed, objective=self.predicted, **sgd),
-            _on(start, BRANCH, CONTROL, steps, followed, **sgd),
-            _on(start, BRANCH, SHARPENED, further, followed, update_rule=self.sharpened),
+        flattened = (
+            _on(
+                start,
+                BRANCH,
+                branch.name,
+                branch.steps,
+                followed,
+                update_rule=branch.update_rule,
+                batch_size=branch.batch_size,
+                averaging_horizon=branch.averaging_horizon,
+                objective=self.predicted if branch.on_words_drawn else start.objective,
+            )
+            for branch in self.flattened
         )
+        further = self.sharpened_steps
+        sharpened = _on(start, BRANCH, SHARPENED, further, followed, update_rule=self.sharpened)
+        return (*flattened, sharpened)
 
     def _polished(self, branch: PlannedRun, measured: Sequence[Quantity]) -> PlannedRun:
         return _on(

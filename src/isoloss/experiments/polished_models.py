@@ -202,7 +202,7 @@ def in_seconds(
         architectures=(architecture,),
         start=Polished(1.2 * kl, rule),
         start_steps=30,
-        descent_steps=10,
+        flattened=tuple(replace(branch, steps=10) for branch in models.flattened),
         sharpened_steps=4,
         polished=Polished(kl, rule, held_out=64),
         polished_steps=20,

@@ -8,6 +8,7 @@ from isoloss.experiments.equal_knowledge import (
     SHARPENED,
     EqualKnowledge,
     MeanPerDoubling,
+    by_label_noise,
     in_doublings,
 )
 from isoloss.experiments.experiment import Experiment
@@ -31,8 +32,7 @@ DECIDED = EqualKnowledge(
     architectures=laptop_transformers((48, 64)),
     start=Polished(9e-6, AdamW(8e-3, warm_up_steps=100, weight_decay=0.0, decay="cosine"), held_out=HELD_OUT),
     start_steps=4500,
-    descent=Schedule(0.2, 64),
-    descent_steps=2000,
+    flattened=by_label_noise(Schedule(0.2, 64), 2000),
     sharpened=Sharpened((1.4614, 1.4804), 0.02, 4.0, smoothing=0.9, optimiser=SGD(0.05, warm_up_share=0.0)),
     sharpened_steps=300,
     polished=Polished(
@@ -73,8 +73,7 @@ QUICK = replace(
     in_turn=True,
     start=replace(SOONER.start, divergence=6e-6, asked_every=40, cycles=3),
     start_steps=4800,
-    descent=Schedule(0.2, 32),
-    descent_steps=1600,
+    flattened=by_label_noise(Schedule(0.2, 32), 1600),
     sharpened=replace(SOONER.sharpened, strength=24.0),
     sharpened_steps=260,
     polished=replace(

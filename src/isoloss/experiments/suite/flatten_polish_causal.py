@@ -3,7 +3,13 @@
 from dataclasses import replace
 
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import EqualKnowledge, PerDoubling, in_doublings, in_points
+from isoloss.experiments.equal_knowledge import (
+    EqualKnowledge,
+    PerDoubling,
+    by_label_noise,
+    in_doublings,
+    in_points,
+)
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, short_grammar
 from isoloss.experiments.polished_models import (
@@ -46,9 +52,7 @@ CAUSAL = EqualKnowledge(
         cycles=2,
     ),
     start_steps=2400,
-    descent=Schedule(0.2, 32),
-    descent_steps=12_000,
-    descent_warm_up=0.8,
+    flattened=by_label_noise(Schedule(0.2, 32), 12_000, warm_up=0.8),
     sharpened=Sharpened((1.409, 1.411), 0.02, 16.0, smoothing=0.9, optimiser=SGD(0.02, warm_up_share=0.0)),
     sharpened_steps=1500,
     polished=Polished(

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 from isoloss.experiments.design import Design, Picture
+from isoloss.experiments.equal_knowledge import by_label_noise
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, short_hmm
 from isoloss.experiments.polished_models import in_seconds, polished_models
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
 from isoloss.experiments.suite.flatten_polish import DECIDED
 
@@ -14,7 +16,7 @@ SHORT = replace(
     DECIDED,
     name="short HMM",
     language=ReadyLanguage(short_hmm()),
-    descent_steps=3000,
+    flattened=by_label_noise(Schedule(0.2, 64), 3000),
     sharpened=replace(DECIDED.sharpened, loss_window=(1.6512, 1.6702)),
     sharpened_steps=450,
 )
