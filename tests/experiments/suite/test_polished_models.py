@@ -8,7 +8,9 @@ from isoloss.experiments.languages import short_grammar, short_hmm
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.suite.flatten_polish_causal import CAUSAL, WHY_PLAIN_PROBES_DIFFER
+from isoloss.experiments.suite.flatten_polish_dyck import DYCK
 from isoloss.experiments.suite.flatten_polish_hmm import SHORT
+from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import named_task
 from isoloss.measurements.exact_loss import ExactLossQuantity
@@ -18,7 +20,9 @@ from isoloss.progress import silent
 POLISHED = ("flatten-polish", "flatten-polish-hmm", "flatten-polish-causal")
 
 
-@pytest.mark.parametrize(("models", "language"), [(SHORT, short_hmm()), (CAUSAL, short_grammar())])
+@pytest.mark.parametrize(
+    ("models", "language"), [(SHORT, short_hmm()), (CAUSAL, short_grammar()), (DYCK, dyck(10, 0.5))]
+)
 def test_models_are_sharpened_just_above_the_entropy(models: EqualKnowledge, language: Language) -> None:
     sentences = ExactLossQuantity(20_000, 1, models.predicted)
     entropy = sentences.evaluation(sentences.draw(language, models.predicted, silent)).entropy.mean().item()
