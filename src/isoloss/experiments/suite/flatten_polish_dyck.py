@@ -189,7 +189,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 
 EXPERIMENT = Design(
     flatten_polish_dyck,
-    registered="",
+    registered="0b755462bcf13ebe68e69832dbef0ecd30cdcbc2",
     seeds=SEEDS,
     picture=Picture(
         "counting",
