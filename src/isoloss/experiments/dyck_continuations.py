@@ -20,7 +20,7 @@ from isoloss.pretraining.update_rule import UpdateRuleSettings
 COMPARED = 8
 """Number of strings on which the claims' heads are fitted; smaller scales may compare another number."""
 PLAIN, ADVERSARY = "AdamW", "adversary"
-"""The way that the others leave, and the one that seeks sharp minima."""
+"""The way that the others leave, and the one trained against its language's task, counting itself."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def error_per_doubling(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def error_without_adversary(runs: Sequence[pl.DataFrame]) -> float:
-    """The same slope among the ways that do not seek a sharp minimum."""
+    """The same slope among the ways that are not trained against the task."""
     return error_per_doubling([run for run in runs if "way" in run.columns and run["way"][0] != ADVERSARY])
 
 
@@ -126,7 +126,7 @@ CLAIMS = (
     ),
     Claim(
         name="flatter-transfers-better-unopposed",
-        sentence="The same holds among the continuations that do not seek a sharp minimum.",
+        sentence="Of the continuations not trained against this task, the flatter count brackets better.",
         paper=MADE,
         measure=(
             "least-squares slope of log2 of that error over log2 trace, among the continuations of one model "
@@ -163,7 +163,9 @@ def dyck_transfer(scale: Scale, settings: DyckRuns) -> Experiment:
             "shown. A model after one step, practically untrained, is shown next to them: its features are "
             "little more than averages of the brackets, which is what g* is.",
             "The question is whether the theorem's order, flattest first, also holds among solutions that "
-            "training finds. Whether pre-training helps with a task that needs none is not tested.",
+            "training finds. One of the ways, the adversary, is trained against this very task, g* as "
+            "classes; the last claim leaves it out. Nor is KL equal: see flatten-polish-dyck. Whether "
+            "pre-training helps with a task that needs none is not tested.",
         ),
         runs=settings.runs(quantities),
         claims=CLAIMS,
@@ -225,4 +227,5 @@ EXPERIMENT = Design(
     picture=Picture(
         "transfer", "Error in counting brackets over the trace of transformers trained on Dyck strings"
     ),
+    headline="flatter-transfers-better-unopposed",
 )
