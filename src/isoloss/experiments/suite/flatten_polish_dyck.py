@@ -131,7 +131,7 @@ CLAIMS_ON_DYCK = (
     *(claim for claim in CLAIMS if claim.name in DAMAGED),
 )
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(341, 353)), "night": tuple(range(301, 341))}
+SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(341, 353)), "night": tuple(range(301, 321))}
 
 
 def flatten_polish_dyck(scale: Scale) -> Experiment:
