@@ -189,7 +189,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 
 EXPERIMENT = Design(
     flatten_polish_dyck,
-    registered="0b755462bcf13ebe68e69832dbef0ecd30cdcbc2",
+    registered="6a266a0d7056382bc7db31fe9549ccf8aafa4cee",
     seeds=SEEDS,
     picture=Picture(
         "counting",
