@@ -58,7 +58,7 @@ FINDINGS = (
         "**The loss converges before accuracy and KL do**: accuracy of masked models then still rises, by "
         "{0}, and a run spans {1}",
         "What accuracy follows",
-        ("After the loss has converged, does accuracy keep rising?", "Has KL converged as well?"),
+        ("Late in training, does accuracy keep rising?", "Has KL converged as well?"),
     ),
     Finding(
         "flatten-polish",
