@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from results_quoted import DRIFT_PAGE, README, findings, with_drift, with_results
+from results_of_drift import DRIFT_PAGE, with_drift
+from results_quoted import README, findings, with_results
 from results_rounds import decided_by_family, ranges
 from results_shipped import (
     ROOT,
@@ -62,7 +63,8 @@ INTRODUCTION = """\
 # What we found
 
 Every claim was [registered before its runs](claims.md). Brackets: 95 % intervals over seeds, corrected for
-several effects (Holm).
+several effects (Holm). In pictures with bands, thick lines are means over seeds, bands one standard deviation
+over them, and thin lines single runs.
 """
 IN_A_MINUTE = """\
 ## In a minute
