@@ -37,6 +37,10 @@ from isoloss.experiments.experiment_names import GROUPS
 from isoloss.experiments.scale import scale_named
 
 PAGE = ROOT / "docs" / "what-we-found.md"
+BANDS = (
+    "In pictures with bands, thick lines are means over seeds, bands one standard deviation over them, thin "
+    "lines single runs.\n"
+)
 LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
 
 
@@ -52,6 +56,7 @@ def results_page(shipped: Sequence[dict[str, Any]]) -> str:
             findings(shipped, ""),
             *_summary(by_name),
             _families(shipped),
+            BANDS,
             *map(_section, by_name.values()),
             theory_section(),
             LIMITS,
@@ -63,15 +68,13 @@ INTRODUCTION = """\
 # What we found
 
 Every claim was [registered before its runs](claims.md). Brackets: 95 % intervals over seeds, corrected for
-several effects (Holm). In pictures with bands, thick lines are means over seeds, bands one standard deviation
-over them, and thin lines single runs.
+several effects (Holm).
 """
 IN_A_MINUTE = """\
 ## In a minute
 
-Models with the same pre-training loss can differ downstream. Liu and others (2023) argue that flatter ones
-are better, and that training finds them. A model is flat if the trace of its loss's Hessian is
-small. Languages are known exactly here, and so is KL, a model's divergence from one.
+Liu and others (2023) argue that flatter models are better at one pre-training loss. Flat is a small trace of
+the loss's Hessian. Languages are known exactly, and so is KL, a model's divergence from one.
 """
 KINDS = {"effect": "Others", "premise": "Premises"}
 SIGNS = {"supported": "✓", "not supported": "✗", "inconclusive": "?"}
