@@ -73,8 +73,8 @@ several effects (Holm).
 IN_A_MINUTE = """\
 ## In a minute
 
-Liu and others (2023) argue that flatter models are better at one pre-training loss. Flat is a small trace of
-the loss's Hessian. Languages are known exactly, and so is KL, a model's divergence from one.
+Flat models have a small trace of the loss's Hessian; KL is a model's divergence from the language, which is
+known exactly.
 """
 KINDS = {"effect": "Others", "premise": "Premises"}
 SIGNS = {"supported": "✓", "not supported": "✗", "inconclusive": "?"}

@@ -114,7 +114,7 @@ FINDINGS = (
         ("Yes", "Yes", "Yes", "Yes"),
         "**SGD keeps moving to flatter models, roughly by one clock**: a run goes through {0}; at equal "
         "τ = η²k / 4B (rate η, batch B, k steps) schedules are at most {1}; steps to a given fall scale as "
-        "η^-a B^b, a = {2}, b = {3}",
+        "η^-{2} B^{3}",
         "The clock",
         (
             "Does the trace keep falling under SGD?",
