@@ -73,8 +73,8 @@ several effects (Holm).
 IN_A_MINUTE = """\
 ## In a minute
 
-Flat models have a small trace of the loss's Hessian; KL is a model's divergence from the language, which is
-known exactly.
+Flat models have a small trace of the loss's Hessian; KL is a model's divergence from the language, known
+exactly.
 """
 KINDS = {"effect": "Others", "premise": "Premises"}
 SIGNS = {"supported": "✓", "not supported": "✗", "inconclusive": "?"}
