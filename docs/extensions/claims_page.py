@@ -68,10 +68,10 @@ def _section(laptop: Experiment, night: Experiment) -> str:
 
 
 def _checkpoints(laptop: Experiment, night: Experiment) -> str:
-    """From which step on runs are saturated, and where they end; empty where they differ in many ways."""
+    """From which step on checkpoints are judged, and where runs end; empty where they differ in many ways."""
     scales = ((name, _saturated(each)) for name, each in (("laptop", laptop), ("night", night)))
     steps = [f"{listed} (`{name}`)" for name, listed in scales if listed]
-    return f"\nSaturated checkpoints: those of steps {' and '.join(steps)}.\n" if steps else ""
+    return f"\nCheckpoints judged: those of steps {' and '.join(steps)}.\n" if steps else ""
 
 
 def _saturated(experiment: Experiment) -> str:

@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from results_quoted import DRIFT_PAGE, README, findings, with_drift, with_results
+from results_of_drift import DRIFT_PAGE, with_drift
+from results_quoted import README, findings, with_results
 from results_rounds import decided_by_family, ranges
 from results_shipped import (
     ROOT,
@@ -36,6 +37,10 @@ from isoloss.experiments.experiment_names import GROUPS
 from isoloss.experiments.scale import scale_named
 
 PAGE = ROOT / "docs" / "what-we-found.md"
+BANDS = (
+    "In pictures with bands, thick lines are means over seeds, bands one standard deviation over them, thin "
+    "lines single runs.\n"
+)
 LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
 
 
@@ -51,6 +56,7 @@ def results_page(shipped: Sequence[dict[str, Any]]) -> str:
             findings(shipped, ""),
             *_summary(by_name),
             _families(shipped),
+            BANDS,
             *map(_section, by_name.values()),
             theory_section(),
             LIMITS,
@@ -67,9 +73,8 @@ several effects (Holm).
 IN_A_MINUTE = """\
 ## In a minute
 
-Models with the same pre-training loss can differ downstream. Liu and others (2023) argue that flatter ones
-are better, and that training finds them. A model is flat if the trace of its loss's Hessian is
-small. Languages are known exactly here, and so is KL, a model's divergence from one.
+Flat models have a small trace of the loss's Hessian; KL is a model's divergence from the language, known
+exactly.
 """
 KINDS = {"effect": "Others", "premise": "Premises"}
 SIGNS = {"supported": "✓", "not supported": "✗", "inconclusive": "?"}

@@ -1,4 +1,4 @@
-"""What README and docs/drift.md quote of the shipped results, between marks in their text."""
+"""What README quotes of the shipped results, between marks in its text."""
 
 import re
 import textwrap
@@ -9,13 +9,16 @@ from typing import Any
 from results_shipped import ROOT, in_words, largest_current, seeds_of
 
 from isoloss.experiments.equal_knowledge import POLISHED
+from isoloss.experiments.polished_models import STANDARDISED_300
 
-README, DRIFT_PAGE = ROOT / "README.md", ROOT / "docs" / "drift.md"
+README = ROOT / "README.md"
 PLACES = {
     "found": "<!-- what was found -->\n",
     "table": "<!-- what make reproduce gave -->\n",
-    "speed": "<!-- how fast the trace fell -->\n",
     "drift": "<!-- what the drift gave -->\n",
+    "exponents": "<!-- how steps scale -->\n",
+    "speed": "<!-- how fast the trace fell -->\n",
+    "limits": "<!-- where the clock fails -->\n",
 }
 """Of what these pages say of the results, the line that each part stands below."""
 
@@ -32,9 +35,15 @@ def starts_polished(result: dict[str, Any]) -> str:
     return f"{sum(reached)} of {len(reached)}"
 
 
+def right_if_standardised(result: dict[str, Any]) -> str:
+    """The mean accuracy from 300 examples of the polished models' standardised features."""
+    rows = [row for row in result["checkpoints"] if row["stage"] == POLISHED]
+    return f"{sum(row[STANDARDISED_300] for row in rows) / len(rows):.4f}"
+
+
 @dataclass(frozen=True)
 class Finding:
-    """What one or two claims of one experiment say together.
+    """What a few claims of one experiment say together.
 
     `sentence` is said if the claims' answers are `needed`, with each claim's number under its place and
     what `counted` says of the result, if anything; if they have become others, `about` heads the `questions`
@@ -53,12 +62,16 @@ class Finding:
 FINDINGS = (
     Finding(
         "figure-1",
-        ("later-is-better", "one-kl"),
-        ("Yes", "No"),
-        "**The loss converges before accuracy and KL do**: accuracy of masked models then still rises, by "
-        "{0}, and a run spans {1}",
-        "What accuracy follows",
-        ("After the loss has converged, does accuracy keep rising?", "Has KL converged as well?"),
+        ("one-loss", "one-kl", "later-is-better"),
+        ("Yes", "No", "Yes"),
+        "**A loss that looks converged hides KL that still falls**: late in a run the loss changes by {0}, "
+        "which is {1}, and accuracy of masked models still rises, by {2}",
+        "What a loss that looks converged hides",
+        (
+            "Has the loss converged late in training?",
+            "Has KL converged as well?",
+            "Does accuracy still rise?",
+        ),
     ),
     Finding(
         "flatten-polish",
@@ -78,13 +91,14 @@ FINDINGS = (
         "flatten-polish-causal",
         ("flatter-is-no-better", "flatter-is-neither-better-nor-worse"),
         ("Yes", "Yes"),
-        "**A plain probe reads flatter causal models better**: at equal KL accuracy changes by {0}, on "
-        "standardised features by {1}",
+        "**Probes that have not converged favour flatter causal models**: at equal KL accuracy from 300 "
+        "examples changes by {0}, on standardised features, where it is {counted} on average, by {1}",
         "Causal models",
         (
             "Does a plain probe's accuracy rise by half a point as the trace halves?",
             "On standardised features, does it change by less than half a point?",
         ),
+        right_if_standardised,
     ),
     Finding(
         "dyck-transfer",
@@ -96,15 +110,17 @@ FINDINGS = (
     ),
     Finding(
         "drift",
-        ("trace-falls", "one-clock"),
-        ("Yes", "Yes"),
-        "**SGD keeps moving to flatter models, by one clock**: a run goes through {0}; learning rate η, "
-        "batch size B and steps k matter nearly only through τ = η²k / 4B, by which schedules are at most "
-        "{1}",
+        ("trace-falls", "one-clock", "rate-exponent", "batch-exponent"),
+        ("Yes", "Yes", "Yes", "Yes"),
+        "**SGD keeps moving to flatter models, roughly by one clock**: a run goes through {0}; at equal "
+        "τ = η²k / 4B (rate η, batch B, k steps) schedules are at most {1}; steps to a given fall scale as "
+        "η^-{2} B^{3}",
         "The clock",
         (
             "Does the trace keep falling under SGD?",
-            "Do learning rate η, batch size B and steps k matter nearly only through τ = η²k / 4B?",
+            "At equal τ = η²k / 4B (learning rate η, batch size B, k steps), are all schedules alike?",
+            "Do steps to a given fall scale roughly as η^-2?",
+            "And roughly as B?",
         ),
     ),
 )
@@ -113,9 +129,6 @@ FINDINGS = (
 ANSWERS = {"supported": "Yes", "not supported": "No", "inconclusive": "Undecided"}
 ASKED_THE_OTHER_WAY = ("flatter-is-no-better",)
 """The claims whose question a supported claim answers with no."""
-
-DRIFT_CLAIMS = ("trace-falls", "loss-stands", "one-clock", "no-noise-no-fall")
-"""The claims whose verdicts stand beside the drift's pictures."""
 
 ROWS = {
     "figure-1": ("later-is-flatter",),
@@ -146,7 +159,7 @@ def with_results(readme: str, shipped: Sequence[dict[str, Any]]) -> str:
     same, verdicts = _standing(shipped)
     more = textwrap.fill(MORE.format(same=same, verdicts=verdicts), 125, break_on_hyphens=False)
     table = f"{readme_table(shipped)}\n{more}\n"
-    return _placed(_placed(readme, "found", findings(shipped, "docs/what-we-found.md")), "table", table)
+    return placed(placed(readme, "found", findings(shipped, "docs/what-we-found.md")), "table", table)
 
 
 def findings(shipped: Sequence[dict[str, Any]], page: str) -> str:
@@ -166,7 +179,7 @@ def _in_a_sentence(found: Finding, shipped: Sequence[dict[str, Any]], page: str)
         said = f"**{found.about}**: " + "; ".join(
             f"{asked} {answer}, {number}" for asked, answer, number in parts
         )
-    seeds = _in_words(len(seeds_of(shown["result"])))
+    seeds = number_in_words(len(seeds_of(shown["result"])))
     where = f"[{found.experiment}]({page}#{found.experiment}), {shown['scale']} scale, {seeds} seeds"
     text = f"- {said} ({where}).".replace(" %", "\N{NO-BREAK SPACE}%")
     return textwrap.fill(text, 125, subsequent_indent="  ", break_on_hyphens=False)
@@ -222,45 +235,13 @@ def _standing(shipped: Sequence[dict[str, Any]]) -> tuple[int, int]:
     return sum(int(same) for same, _ in pairs), sum(int(every) for _, every in pairs)
 
 
-def drift_verdicts(shipped: dict[str, Any]) -> str:
-    """What a scale's runs say of the drift: each claim with its verdict and its number."""
-    claims = {claim["name"]: claim for claim in shipped["result"]["claims"]}
-    lines = [f"At `{shipped['scale']}` scale, {_in_words(len(seeds_of(shipped['result'])))} seeds:\n"]
-    for words in (in_words(claims[name]) for name in DRIFT_CLAIMS):
-        line = f"- {words.sentence[:-1]}: **{words.verdict}**, {words.measured}."
-        lines.append(textwrap.fill(line, 120, subsequent_indent="  ", break_on_hyphens=False))
-    return "\n".join(lines)
-
-
-def with_drift(drift_page: str, shipped: Sequence[dict[str, Any]]) -> str:
-    """The text of the page on the drift with its verdicts, and its speed over that predicted, by scale."""
-    results = [each for each in shipped if each["result"]["name"] == "drift"]
-    verdicts = "\n\n".join(map(drift_verdicts, results))
-    return _placed(_with_speed(drift_page, shipped), "drift", verdicts + "\n")
-
-
-def _with_speed(drift_page: str, shipped: Sequence[dict[str, Any]]) -> str:
-    speeds = [
-        f"{_times(claim)} at `{each['scale']}` scale, {_in_words(len(seeds_of(each['result'])))} seeds"
-        for each in shipped
-        if each["result"]["name"] == "drift"
-        for claim in each["result"]["claims"]
-        if claim["name"] == "speed"
-    ]
-    sentence = f"The measured speed of the trace's fall, divided by the predicted one: {'; '.join(speeds)}."
-    return _placed(drift_page, "speed", textwrap.fill(sentence, 120) + "\n")
-
-
-def _times(claim: dict[str, Any]) -> str:
-    value, low, high = (f"{2 ** claim[name]:.2f}" for name in ("effect", "low", "high"))
-    return f"{value} ({low} to {high})"
-
-
-def _in_words(number: int) -> str:
+def number_in_words(number: int) -> str:
+    """As text has it: in words, if it has them here."""
     return IN_WORDS.get(number, str(number))
 
 
-def _placed(page: str, part: str, written: str) -> str:
+def placed(page: str, part: str, written: str) -> str:
+    """The page with this part of it as `written`."""
     before, begin, rest = page.partition(PLACES[part])
     _, _, after = rest.partition(END)
     return before + begin + written + END + after

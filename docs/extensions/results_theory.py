@@ -14,7 +14,7 @@ def theory_section() -> str:
     return "\n".join(
         [
             "## Does the theory hold?\n",
-            f"Yes, with corrections: {held} of {len(findings)} findings hold. Of the rest, some are "
+            f"Mostly, with corrections: {held} of {len(findings)} findings hold. Of the rest, some are "
             "constants and proofs of the paper that have to be corrected, others are checkpoints too far "
             "from an exact fit. Each lemma and theorem is a program that can fail (`isoloss theory`). It "
             "holds (is supported) if the whole 95 % interval of a number agrees with the prediction to "

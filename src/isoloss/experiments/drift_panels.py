@@ -10,7 +10,7 @@ from isoloss.experiments.schedules import RelativeSchedule, Schedule
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 
 TIME = Axis("time", "time of the drift, τ = η²k / 4B", logarithmic=True)
-RELATIVE_TIME = Axis("time", "time of the drift, 4τ = η²k / B, η as in the legend", logarithmic=True)
+RELATIVE_TIME = Axis("time", "time of the drift, 4τ / η*², with τ = η²k / 4B", logarithmic=True)
 RELATIVE_DISTANCE = Axis("distance", "learning rate × steps, (η/η*)k", logarithmic=True)
 """η* is the rate that is stable at the start."""
 TRACE = Axis("trace", "trace of the Hessian (Fisher form)", "trace_error", logarithmic=True)
@@ -149,8 +149,8 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
         Panel(
             f"clock-{key}",
             f"Is there a single clock? {where}",
-            "Trace and accuracy against 4τ = η²k̄ / B, where k̄ is the mean step of the averaged weights; "
-            "the dashed line is the start. The control has hardly any noise, and so hardly any τ. "
+            "Trace and accuracy against 4τ / η*² = (η/η*)² k̄ / B, where k̄ is the mean step of the averaged "
+            "weights; the dashed line is the start. The control has hardly any noise, and so hardly any τ. "
             f"{MEDIAN.bars}",
             tuple(charts),
             with_beginning(rows),

@@ -198,7 +198,7 @@ def varied_runs(
     """The compared size with each seed, changed as each of the named `variants` says.
 
     A variant changes fields of `PlannedRun`, such as {"batch_size": 9}. Labelled by `rule`, its name, and
-    measured at every checkpoint; claims are judged on those after saturation.
+    measured at every checkpoint; claims are judged on those late in training.
     """
     measured = measured_at(scale.grammar.checkpoint_steps, *quantities)
     compared = [run for run in grammar_runs(scale, measured) if run.architecture == compared_model(scale)]

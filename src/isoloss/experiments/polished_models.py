@@ -120,10 +120,13 @@ CLAIMS = (
     Claim(
         name="noise-flattens",
         answers=Question.THEORY,
-        sentence="Without label noise, SGD hardly drifts to flatter models.",
+        sentence=(
+            "Without the noise of sampled words as labels, SGD drifts less than half as far towards flatter "
+            "models."
+        ),
         paper="the drift is the gradient noise's (Theorem 3.3; no number given)",
         measure="fall of log2 trace along SGD on soft labels, over that on sampled words; sums over starts",
-        unit="of the fall with label noise",
+        unit="of the fall on sampled words",
         claimed=below(0.5),
         statistic=share_of_fall,
         reason="it would be 1 if the drift needed no noise",

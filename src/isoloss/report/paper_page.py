@@ -44,7 +44,7 @@ def paper_page(results: Sequence[ExperimentResult]) -> tuple[Page, ...]:
 
 
 def ranges(table: pl.DataFrame) -> Facts:
-    """From the least to the largest of each of RANGES, over the checkpoints after saturation.
+    """From the least to the largest of each of RANGES, over the checkpoints that are judged.
 
     >>> ranges(pl.DataFrame({"step": [1, 2], "saturated": [True, True], "loss": [1.5, 1.52]}))
     (('exact pre-training loss', '1.5 to 1.52 nats, a spread of 1.3 %'),)

@@ -3,8 +3,8 @@
 At the distribution the mean gradient of B samples has mean 0 and covariance H / B (Lemma 3.2), so that Adam's
 second moment is H_ii / B and its step is -α D g, D = √B diag(H_ii)^(-1/2). With D held fixed this is SGD in
 the coordinates D^(-1/2) θ, and the limit of Li, Wang and Arora (2022), Theorem 3.3's, is there
-dθ/dt = -(1/4B) D^½ P D^½ ∇ Tr(D H), t = kα², P the projection to the minimisers. Since D is √B over the roots
-of the diagonal, ∇ Tr(D H) = 2 √B ∇ Σ √H_ii, and
+dθ/dt = -(1/4B) D^½ P D^½ ∇ Tr(D H), t = kα², P the orthogonal projection onto the tangent space of the
+minimisers in these coordinates. Since D is √B over the roots of the diagonal, ∇ Tr(D H) = 2 √B ∇ Σ √H_ii, and
 
     dθ/dt = -½ S^(-½) P S^(-½) ∇ Σ_i √H_ii,   S = diag √H_ii:
 

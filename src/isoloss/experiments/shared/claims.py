@@ -108,7 +108,7 @@ def final_losses_are_equal(name: str, models: str) -> Claim:
 
 def kl_is_constant_within_runs(name: str, whose: str, statistic: Statistic = RANGE_OF_KL) -> Claim:
     """The premise that KL does not change within a run; `whose` begins the sentence, such as "PCFG: "."""
-    sentence = _of(whose, "Within a run, after saturation, KL(distribution || model) no longer changes.")
+    sentence = _of(whose, "Within a run, late in training, KL(distribution || model) no longer changes.")
     measure = "mean over runs of log2(largest / smallest KL) of the run's checkpoints"
     window = (KL_WINDOW, WHY_KL_WINDOW, "doublings of KL")
     return premise_of_loss(name, sentence, KL_IN_PAPER, measure, statistic, *window)
@@ -199,21 +199,21 @@ def later_is_better(
 
 LATER_IS_BETTER = later_is_better(
     "later-is-better",
-    "Within a run, after saturation, later checkpoints do better downstream.",
+    "Within a run, late in training, later checkpoints do better downstream.",
     "accuracy rises along a run (Figure 2; no number given)",
     answers=Question.LATER,
 )
 FIGURE_1 = (
     premise_of_loss(
         "one-loss",
-        sentence="Within a run, after saturation, the pre-training loss no longer changes.",
+        sentence="Within a run, late in training, the pre-training loss no longer changes.",
         paper=LOSSES_IN_PAPER,
         measure="mean over runs of largest minus smallest exact loss of the run's dots, over their mean",
         statistic=RANGE_OF_LOSS,
     ),
     premise_of_loss(
         "typical-runs-have-one-loss",
-        sentence="Within a typical run, after saturation, the pre-training loss no longer changes.",
+        sentence="Within a typical run, late in training, the pre-training loss no longer changes.",
         paper=LOSSES_IN_PAPER,
         measure=(
             "geometric mean over runs of largest minus smallest exact loss of the run's dots, over their mean"
@@ -276,7 +276,7 @@ FIGURE_1 = (
     ),
     later_is_flatter(
         "later-is-flatter",
-        "Within a run, after saturation, later checkpoints are flatter.",
+        "Within a run, late in training, later checkpoints are flatter.",
         "the trace falls along a run (Figure 4; no number given)",
         answers=Question.LATER,
     ),

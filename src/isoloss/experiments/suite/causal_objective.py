@@ -58,7 +58,7 @@ CLAIMS = (
     ),
     later_is_flatter(
         "causal-later-is-flatter",
-        "With the next-word objective too, later checkpoints are flatter after saturation.",
+        "With the next-word objective too, later checkpoints are flatter.",
         f"{OURS}; there the trace falls along a run (Figure 4)",
         Among("objective", NEXT_WORD, FLATTENING),
         "causal runs",
@@ -66,7 +66,7 @@ CLAIMS = (
     ),
     later_is_better(
         "causal-later-is-better",
-        "With the next-word objective too, later checkpoints do better downstream after saturation.",
+        "With the next-word objective too, later checkpoints do better downstream.",
         f"{OURS}; there accuracy rises along a run (Figure 2)",
         Among("objective", NEXT_WORD, IMPROVEMENT),
         "causal runs",
@@ -127,7 +127,7 @@ def causal_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRu
 def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     every = table.filter(pl.col("step").is_not_null())
     steps = "One line per run. KL and trace are those of each run's own objective."
-    dots = "Checkpoints after saturation. The traces of the two objectives are of different losses."
+    dots = "Checkpoints late in training. The traces of the two objectives are of different losses."
     return (
         Panel(
             "steps",

@@ -1,4 +1,4 @@
-"""Figure 1: exact loss, trace of the Hessian and probe accuracy of checkpoints after saturation."""
+"""Figure 1: exact loss, trace of the Hessian and probe accuracy of checkpoints late in training."""
 
 from dataclasses import replace
 
@@ -81,7 +81,7 @@ def after_saturation(scale: Scale) -> Experiment:
             "loss but differ in downstream accuracy, and the trace of the Hessian tells the better ones "
             "apart.",
             "The first charts show loss, trace and accuracy of each run over its steps; the others have a "
-            "dot for each checkpoint after the loss has converged.",
+            "dot for each checkpoint late in training, from the step on from which claims are judged.",
             *((ELSEWHERE,) if at_laptop else ()),
         ),
         runs=grammar_runs(scale, (*measured, *beside)),

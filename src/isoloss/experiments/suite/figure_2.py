@@ -53,7 +53,7 @@ def figure_2(scale: Scale) -> Experiment:
             *(
                 later_is_better(
                     f"{task.key}-later-is-better",
-                    f"{task.title}: accuracy keeps rising after the loss has converged.",
+                    f"{task.title}: accuracy keeps rising late in training.",
                     "“the downstream accuracy continues increasing” (Section 2.3; no number given)",
                     task.statistic(IMPROVEMENT),
                 )
@@ -83,12 +83,12 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
 
 
 def loss_is_constant_over_steps(task: ShownTask, paper: str) -> Claim:
-    """That a run's saturated checkpoints have the same loss, in the window of Figure 1."""
+    """That a run's dots have the same loss, in the window of Figure 1."""
     return premise_of_loss(
         f"{task.key}-one-loss",
-        sentence=f"{task.title}: after saturation, the loss no longer changes.",
+        sentence=f"{task.title}: late in training, the loss no longer changes.",
         paper=paper,
-        measure="mean over runs of largest minus smallest loss of its saturated checkpoints, over their mean",
+        measure="mean over runs of largest minus smallest loss of its dots, over their mean",
         statistic=task.statistic(RANGE_OF_LOSS),
     )
 
@@ -105,8 +105,8 @@ def later_is_better_at_one_kl(task: ShownTask) -> Claim:
         sentence=f"{task.title}: at equal KL, later checkpoints have higher accuracy.",
         paper="it increases while “the pre-training loss does not improve” (Section 2.3; no number given)",
         measure=(
-            "slope of probe accuracy over log2(steps) given log2(KL), by least squares over the saturated "
-            "checkpoints, with an intercept for each run"
+            "slope of probe accuracy over log2(steps) given log2(KL), by least squares over the dots, "
+            "with an intercept for each run"
         ),
         unit="percentage points per doubling of steps",
         claimed=above(0.0),

@@ -191,14 +191,16 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
     last = task.last_rows(table)
     caption = (
         f"{task.chance_and_ceiling(table)}One dot per run at step {task.runs.steps:,}, one line for each of "
-        f"{len(scale.seeds)} seeds. A dashed line marks the width from which on the loss is "
-        f"saturated, if it is: within {100 * LOSS_WINDOW:g} % of the lowest. Below: the same before "
+        f"{len(scale.seeds)} seeds. A dashed line marks the width from which on the mean "
+        f"loss is within {100 * LOSS_WINDOW:g} % of the lowest, if any. Below: the same before "
         "any training; then accuracy when the features of all sizes have the same dimension, after and "
         "before training. Claims at equal KL subtract what there was before from what there is after. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
     saturated = saturated_width(last.partition_by("run", maintain_order=True))
-    marked = None if saturated is None else Mark(saturated, "loss converged")
+    marked = (
+        None if saturated is None else Mark(saturated, f"loss within {100 * LOSS_WINDOW:g} % of the lowest")
+    )
     beside = (OF_UNTRAINED, *OF_ONE_DIMENSION)
     shown = (LOSS, ACCURACY, *(axis for axis in beside if axis.column in last.columns))
     charts = tuple(Lines(SIZE, y, BY_SEED, "seed", marked=marked) for y in shown)

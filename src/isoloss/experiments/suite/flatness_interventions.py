@@ -1,4 +1,4 @@
-"""From one start, four ways to the same loss that differ only in flatness: does flatness cause anything?"""
+"""From one start, four ways to the same loss that differ in flatness: does flatness cause anything?"""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from isoloss.progress import silent
 from isoloss.results.verdict import above, below
 
 EXAMPLES = (100, 1000)
-SETS_APART = "none: the paper compares checkpoints, and does not set flatness itself"
+SETS_APART = "none: the paper sets flatness only by SAM, on real text, where KL is not known"
 BY_CONTINUATION = Colour("pace", "continued by")
 
 
@@ -168,7 +168,7 @@ def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     return (
         Panel(
             "accuracy-over-trace",
-            "Does accuracy follow flatness when nothing else changes?",
+            "Does accuracy follow flatness at equal loss?",
             "One dot per start and continuation, all at about the same loss; bars are one standard error "
             "over sentences.",
             (
@@ -262,16 +262,17 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
     quantities = (sizes.loss(), sizes.trace(), probe, sizes.probe_of(task, STANDARDISED, Standardised()), few)
     return Experiment(
         name="flatness-interventions",
-        title="Is flatter better where flatness alone is set?",
+        title="Is flatter better where flatness is set at equal loss?",
         question=Question.FLATNESS,
         text=(
             "The paper finds that, among models of the same pre-training loss, flatter ones do better "
-            "downstream, and infers that flatness is the reason. Here flatness is set directly: from each of "
-            "AdamW's last checkpoints, training continues in four ways, for the same number of steps and to "
-            f"the same loss. SGD with noise becomes flatter, by Theorem 3.3. SGD with {settings.quieter} "
-            "times the batch, hence hardly any noise, does not. The flatness regulariser descends L + (σ²/2) "
-            "Tr H, weighted as the noise of SGD weights it. The same regulariser with its sign reversed "
-            "makes the model sharper, as strongly as the pre-training loss allows.",
+            "downstream, and infers that flatness is the reason. Here flatness is set at equal loss: from "
+            "each of AdamW's last checkpoints, training continues in four ways, for the same number of steps "
+            "and to the same loss. SGD with noise becomes flatter, by Theorem 3.3. SGD with "
+            f"{settings.quieter} times the batch, hence hardly any noise, does not. The flatness regulariser "
+            "descends L + (σ²/2) Tr H, weighted as the noise of SGD weights it. The same regulariser with "
+            "its sign reversed makes the model sharper, as strongly as the pre-training loss allows. KL, a "
+            "small part of the loss, is not made equal; in flatten-polish it is.",
             "If flatness is the reason, accuracy falls whenever the trace is made to rise, whichever way is "
             "used. The probes are the paper's and one on standardised features; both are also trained on few "
             "examples.",

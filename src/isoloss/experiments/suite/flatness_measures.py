@@ -121,7 +121,7 @@ def flatness_measures(scale: Scale, flatness: FlatnessSettings) -> Experiment:
 
 
 def _runs(scale: Scale, flatness: FlatnessSettings) -> tuple[PlannedRun, ...]:
-    """The grammar's runs and the rules', labelled by rule and width, measured after saturation."""
+    """The grammar's runs and the rules', labelled by rule and width, measured late in training."""
     grammar, compared, sizes = scale.grammar, scale.compared, scale.sizes
     probe, competitors = sizes.probe_of(grammar.tasks[1]), flatness.competitors(sizes.seed + 2)
     quantities: tuple[Quantity, ...] = (sizes.loss(), sizes.trace(), probe, *competitors)
@@ -165,7 +165,7 @@ def _measures_panel(runs: Sequence[pl.DataFrame], columns: Sequence[str], scale:
     return Panel(
         "measures",
         "Each measure against accuracy",
-        f"Checkpoints after saturation. Horizontal bars: one standard error. {probe_bars(scale.sizes)}",
+        f"Checkpoints late in training. Horizontal bars: one standard error. {probe_bars(scale.sizes)}",
         tuple(Dots(axis, ACCURACY, RULE) for axis in (TRACE, *axes)),
         pl.concat(runs, how="diagonal_relaxed"),
     )

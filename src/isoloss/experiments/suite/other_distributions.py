@@ -76,7 +76,7 @@ def _of_shift(shift: Shift, column: str) -> tuple[Claim, Claim]:
 CLAIMS = (
     premise_of_loss(
         "one-loss-of-shifted",
-        sentence="Within a run, after saturation, the pre-training loss no longer changes.",
+        sentence="Within a run, late in training, the pre-training loss no longer changes.",
         paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
         measure="mean over runs of largest minus smallest exact loss of the run's dots, over their mean",
         statistic=RANGE_OF_LOSS,
@@ -138,7 +138,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     ]
     charts = tuple(Dots(TRACE, axis, BY_WIDTH) for axis in axes if axis.column in table.columns)
     dots = table.filter(pl.col("step").is_not_null())
-    caption = f"One dot per checkpoint after saturation. {trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
+    caption = f"One dot per checkpoint late in training. {trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
     shows = ("flatter-is-better-with-skewed-roots", "flatter-is-better-with-uniform-rules")
     title = "Trace against accuracy on each distribution"
     return (Panel("trace", title, caption, charts, dots, shows=shows),)
