@@ -271,8 +271,8 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
             "and to the same loss. SGD with noise becomes flatter, by Theorem 3.3. SGD with "
             f"{settings.quieter} times the batch, hence hardly any noise, does not. The flatness regulariser "
             "descends L + (σ²/2) Tr H, weighted as the noise of SGD weights it. The same regulariser with "
-            "its sign reversed makes the model sharper, as strongly as the pre-training loss allows. KL, a small part of the "
-            "loss, is not made equal; in flatten-polish it is.",
+            "its sign reversed makes the model sharper, as strongly as the pre-training loss allows. KL, a "
+            "small part of the loss, is not made equal; in flatten-polish it is.",
             "If flatness is the reason, accuracy falls whenever the trace is made to rise, whichever way is "
             "used. The probes are the paper's and one on standardised features; both are also trained on few "
             "examples.",
