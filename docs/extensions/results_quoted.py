@@ -187,8 +187,10 @@ def _in_a_sentence(found: Finding, shipped: Sequence[dict[str, Any]], page: str)
 
 def conclusion(shown: dict[str, Any]) -> str:
     """A shipped result's finding without numbers, for a picture's title; empty if it is not among them."""
+    judged = {claim["name"] for claim in shown["result"]["claims"]}
     for found in FINDINGS:
-        if found.experiment == shown["result"]["name"] and _answers(found, shown) == found.needed:
+        known = found.experiment == shown["result"]["name"] and judged.issuperset(found.claims)
+        if known and _answers(found, shown) == found.needed:
             return found.sentence.split("**")[1]
     return ""
 
