@@ -191,8 +191,8 @@ def _changes(
     if options.replacement is not None:
         from isoloss.measurements.replaced_weights import replacement_by
 
-        by_other, doubt = replacement_by(options.replacement, options.model, model, options.objective)
-        if doubt is not None:
+        by_other, doubts = replacement_by(options.replacement, options.model, model, options.objective)
+        for doubt in doubts:
             print(f"warning: {doubt}", file=sys.stderr)
         others.append(by_other)
     return roundings, others
