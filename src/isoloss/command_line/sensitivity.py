@@ -126,7 +126,7 @@ def sensitivity(options: SensitivityOptions) -> int:
     found, best = _predicted(options, models, batches, *changes)
     if (doubt := beyond_trust(found)) is not None:
         print(f"warning: {doubt}", file=sys.stderr)
-    shown = Shown(options.model, found, best, options.by, batches, options.seed)
+    shown = Shown(options.model, models[options.model], found, best, options.by, batches, options.seed)
     if best is not None:
         write_allocation(shown, _allocation_file(options))
     if options.output is not None:
