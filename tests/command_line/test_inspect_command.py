@@ -7,7 +7,14 @@ import pytest
 import torch
 from called import answer, json_of, output_of, refused, run
 from models_with_heads import model_with_head
-from transformers import FNetConfig, FNetForMaskedLM
+from transformers import (
+    BartConfig,
+    BartForSequenceClassification,
+    FNetConfig,
+    FNetForMaskedLM,
+    T5Config,
+    T5ForSequenceClassification,
+)
 
 from isoloss.measurements import foreseen_cost
 from isoloss.models.loading import load_any_language_model
@@ -203,3 +210,38 @@ def test_the_configuration_alone_tells_of_the_head_of_a_task(tmp_path, capsys):
     told = output_of(answer(capsys, "inspect", tmp_path / "alone", "--for", "80GB"))
     assert "BertForSequenceClassification, type bert, text classes; from its configuration alone" in told
     assert "fits into 80 GB" in told
+
+
+BART = {
+    "d_model": 8,
+    **dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"), 1),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2),
+    "bos_token_id": 1,
+    "decoder_start_token_id": 2,
+}
+T5 = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}
+
+
+@pytest.fixture(scope="module", params=["bart", "t5"])
+def reads_ends(request, tmp_path_factory):
+    """A model that classifies a text by its end-of-sentence token."""
+    config = BartConfig if request.param == "bart" else T5Config
+    kind = BartForSequenceClassification if request.param == "bart" else T5ForSequenceClassification
+    size = BART if request.param == "bart" else T5
+    with torch.random.fork_rng():
+        model = kind(config(vocab_size=11, pad_token_id=0, eos_token_id=2, num_labels=3, **size))
+    return model_with_head("text", tmp_path_factory.mktemp(request.param), model)
+
+
+def test_a_classifier_that_reads_the_end_of_a_sentence_is_tried_on_sentences_that_have_one(
+    reads_ends, capsys
+):
+    (told,) = json_of(answer(capsys, "inspect", reads_ends, "--json"))["models"]
+    assert told["predicts"] == "text classes"
+    assert told["trial"]["padded"]
+
+
+@pytest.mark.usefixtures("_untimed")
+def test_a_configuration_is_not_asked_what_depends_on_a_texts_tokens(reads_ends, capsys):
+    told = refused(capsys, "inspect", reads_ends, "--for", "8GB")
+    assert "depends on the values of its weights, or of the tokens that it reads" in told

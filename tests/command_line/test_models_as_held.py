@@ -106,6 +106,9 @@ def test_an_adapter_replaces_weights_by_those_that_it_makes_of_them(
     values = [[each["value"] for each in records] for records in of_both]
     assert values[0] == pytest.approx(values[1], rel=1e-3)
     assert {each["settings"]["part"] for each in of_both[0]} == {"layer 1", "final norm", "all"}
+    alone = output_of(answer(capsys, "sensitivity", adapter, *text[:-1], "--round", 4))
+    frozen = sum(not each.requires_grad for each in adapted.parameters())
+    assert f"{frozen} tensors are frozen and left out" in " ".join(alone.split())
     told = refused(capsys, "sensitivity", adapter, *text, "--replacement", base)
     assert "name another adapter, or merge this one into its base model" in told
 

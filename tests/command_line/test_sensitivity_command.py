@@ -5,8 +5,10 @@ from functools import partial
 
 import pytest
 import torch
-from called import answer, output_of
+from called import answer, output_of, refused
 from flatness_folders import save
+from models_with_heads import ROWS, model_with_head, table_of
+from transformers import AutoTokenizer, BartConfig, BartForConditionalGeneration
 
 from isoloss.models.loading import load_any_language_model
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
@@ -79,6 +81,55 @@ def test_other_changes_are_shown_alone_and_a_model_may_replace_another(run):
     assert noise[0] == pytest.approx(noise[1], rel=0.05)
     out = output_of(run(*arguments, "--replacement", "bert"))
     assert "no weight changes: there is nothing to predict" in out
+
+
+def bart_with(folder, bias, weights=0.0):
+    """The same at every call, but for the bias of its scores, a buffer, and for what is added to a norm."""
+    torch.manual_seed(0)
+    layers = dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_ffn_dim", "decoder_ffn_dim"), 1)
+    heads = dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2)
+    special = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+    model = BartForConditionalGeneration(BartConfig(vocab_size=11, d_model=8, **layers, **heads, **special))
+    with torch.no_grad():
+        model.final_logits_bias += bias * torch.linspace(-1, 1, 11)
+        model.model.decoder.layernorm_embedding.weight += weights
+    model_with_head("target", folder, model)
+
+
+def kl_of(before, after, rows):
+    """KL(before || after), the mean over sentences of that over predictions, from the models' own output."""
+    tokenizer = AutoTokenizer.from_pretrained(before)
+    one, two = (
+        BartForConditionalGeneration.from_pretrained(each).double().eval() for each in (before, after)
+    )
+    found = []
+    for row in rows:
+        source, target = (
+            tokenizer(row[side], return_tensors="pt").input_ids for side in ("source", "target")
+        )
+        with torch.no_grad():
+            p, q = (each(input_ids=source, labels=target).logits[0].log_softmax(1) for each in (one, two))
+        found.append((p.exp() * (p - q)).sum(1).mean())
+    return float(torch.stack(found).mean())
+
+
+def test_a_buffer_that_differs_is_in_what_is_checked_and_told_of_what_is_predicted(run, tmp_path, capsys):
+    here, there, biased = (tmp_path / name for name in ("here", "there", "biased"))
+    for folder, bias, weights in ((here, 0.0, 0.0), (there, 1.0, 0.01), (biased, 1.0, 0.0)):
+        bart_with(folder, bias, weights)
+    table = table_of(tmp_path / "table.jsonl", ROWS["target"])
+    asked = (here, "--text", table, "--dtype", "float64", "--json", "--check", "--replacement")
+    code, out, err = run(*asked, there)
+    assert code == 0
+    assert f"{there} and {here} differ in final_logits_bias, too" in err
+    of_all = {
+        each["quantity"]: each["value"]
+        for each in json.loads(out)["records"]
+        if each["settings"]["part"] == "all"
+    }
+    assert of_all["kl_measured"] == pytest.approx(kl_of(here, there, ROWS["target"]), rel=1e-6)
+    assert of_all["kl_quadratic"] < 0.01 * of_all["kl_measured"]
+    assert "differ in final_logits_bias alone" in refused(capsys, "sensitivity", *asked, biased)
 
 
 def test_bits_are_allocated_into_a_file(run, models):

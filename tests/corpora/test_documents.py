@@ -37,7 +37,11 @@ def test_a_line_or_a_file_of_text_is_a_document(written):
 
 
 def test_lines_that_end_in_carriage_returns_are_not_one_document(written):
-    for name, content in (("a.txt", "One.\rTwo.\r"), ("b.jsonl", '"One."\r"Two."')):
+    for name, content in (
+        ("a.txt", "One.\rTwo.\r"),
+        ("b.jsonl", '"One."\r"Two."'),
+        ("e.txt", "One.\rTwo.\n"),
+    ):
         with pytest.raises(
             BadInput, match=r"is a single line, in which carriage returns .* save it with line"
         ):

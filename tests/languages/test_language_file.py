@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,9 @@ def test_a_fitted_hmmlearn_model_becomes_a_language() -> None:
     assert language.best_paths(sentences).tolist() == paths
 
 
+FITTED = ("startprob_", "transmat_", "emissionprob_")
+
+
 def test_hmmlearn_models_that_do_not_fit_are_refused() -> None:
     with pytest.raises(BadInput, match="the hmmlearn model has no startprob_; fit a CategoricalHMM first"):
         from_hmmlearn(CategoricalHMM(2), ["a"], 3)
@@ -174,3 +178,13 @@ def test_hmmlearn_models_that_do_not_fit_are_refused() -> None:
         BadInput, match=r"emission has shape \(2, 2\), and 2 states and 3 words need \(2, 3\)"
     ):
         from_hmmlearn(model, ["a", "b", "c"], 3)
+    with pytest.raises(BadInput, match="the hmmlearn model: length is not a whole number; give the number"):
+        from_hmmlearn(model, ["a", "b"], True)
+    counted = SimpleNamespace(n_trials=5, **{name: getattr(model, name) for name in FITTED})
+    with pytest.raises(BadInput, match="the hmmlearn model draws several words at a time; fit a Categ"):
+        from_hmmlearn(counted, ["a", "b"], 3)
+    arrays = SimpleNamespace(**{name: getattr(model, name) for name in FITTED})
+    assert from_hmmlearn(arrays, ["a", "b"], 3).digest == from_hmmlearn(model, ["a", "b"], 3).digest
+    arrays.startprob_ = np.float64(1.0)
+    with pytest.raises(BadInput, match=r"the hmmlearn model: initial has shape \(\); give a row of numbers"):
+        from_hmmlearn(arrays, ["a", "b"], 3)

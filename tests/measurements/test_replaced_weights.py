@@ -44,9 +44,9 @@ def test_adapters_of_another_scaling_or_base_model_are_refused(tmp_path: Path) -
     base, other_base = saved(tmp_path / "base"), saved(tmp_path / "other base", seed=1)
     here = adapter(tmp_path / "here", base, alpha=8)
     like = adapter(tmp_path / "like", base, alpha=8)
-    found, doubt = replacement_by(str(like), str(here), loaded(here), "causal")
+    found, doubts = replacement_by(str(like), str(here), loaded(here), "causal")
     assert found.source == str(like)
-    assert doubt is None
+    assert doubts == []
     for other, named in (
         (adapter(tmp_path / "scaled", base, alpha=64), "the scaling of transformer.h.0.attn.c_attn"),
         (adapter(tmp_path / "elsewhere", other_base, alpha=8), "transformer.wte.weight"),
@@ -59,8 +59,8 @@ def test_what_this_adapter_trains_is_replaced_whichever_the_other_trains(tmp_pat
     base = saved(tmp_path / "base")
     biased, plain = (adapter(tmp_path / bias, base, 2, bias) for bias in ("all", "none"))
     model = loaded(biased)
-    replacement, doubt = replacement_by(str(plain), str(biased), model, "causal")
-    assert doubt is None
+    replacement, doubts = replacement_by(str(plain), str(biased), model, "causal")
+    assert doubts == []
     assert set(replacement.weights) == set(trainable_parameters(model))
     assert set(differences(model, replacement)) <= set(replacement.weights)
 
@@ -77,8 +77,7 @@ def test_weights_that_are_not_finite_are_named(tmp_path: Path) -> None:
 
 def test_another_configuration_is_told_and_another_vocabulary_refused(tmp_path: Path) -> None:
     here, other = saved(tmp_path / "here"), saved(tmp_path / "other", n_head=4, attn_pdrop=0.3)
-    _, doubt = replacement_by(str(other), str(here), loaded(here), "causal")
-    assert doubt is not None
+    _, (doubt,) = replacement_by(str(other), str(here), loaded(here), "causal")
     assert doubt.startswith(f"the configurations of {other} and {here} differ in n_head; the weights are")
     for folder, words in ((here, "abcdefgh"), (other, "bacdefgh")):
         word_tokenizer(list(words), 16).save_pretrained(folder)

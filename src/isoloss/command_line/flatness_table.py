@@ -132,10 +132,7 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
         ways = ", ".join(f"{way} {count}" for way, count in measured.ways.items())
         notes.append(f"tensors, by how they were measured: {ways}")
     for name, model in shown.models.items():
-        frozen = sum(not parameter.requires_grad for parameter in model.parameters())
-        if frozen:
-            are = "tensor is" if frozen == 1 else "tensors are"
-            notes.append(f"{name}: {frozen} {are} frozen and left out")
+        notes += about_frozen(name, model)
     for name, way in measured.apart.items():
         notes.append(f"{name}: its scores change with padding, so it was given {way}")
     notes += warnings_of(measured.records)
@@ -145,6 +142,13 @@ def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
         if each.quantity == "hessian_trace" and (note := _undetermined_sign(each))
     ]
     return [*notes, *_about_the_text(measured.reading, shown.batches.corpus)]
+
+
+def about_frozen(name: str, model: nn.Module) -> list[str]:
+    """How many of its tensors are not measured; nothing if all are."""
+    frozen = sum(not parameter.requires_grad for parameter in model.parameters())
+    are = "tensor is" if frozen == 1 else "tensors are"
+    return [f"{name}: {frozen} {are} frozen and left out"] if frozen else []
 
 
 def _undetermined_sign(record: Record) -> str:

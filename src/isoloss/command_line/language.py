@@ -112,7 +112,9 @@ class HMMOptions:
 
 @dataclass(frozen=True)
 class DyckOptions:
-    """Write the language of balanced bracket strings, alone or mixed with uniformly random ones.
+    """Write the language of strings with as many left as right brackets, in any order.
+
+    Alone, or mixed with uniformly random strings.
 
     Example: isoloss language dyck --output my.json --length 8
     """
@@ -121,7 +123,7 @@ class DyckOptions:
     length: int = 16
     """Brackets per string, an even number."""
     balanced_share: Annotated[float, arg(metavar="SHARE")] = 1.0
-    """Probability that a string is drawn from the balanced strings rather than from all strings."""
+    """Probability that a string is drawn from those with as many left as right brackets, not from all."""
     json: AsJSON = False
 
 

@@ -126,7 +126,7 @@ def sensitivity(options: SensitivityOptions) -> int:
     found, best = _predicted(options, models, batches, *changes)
     if (doubt := beyond_trust(found)) is not None:
         print(f"warning: {doubt}", file=sys.stderr)
-    shown = Shown(options.model, found, best, options.by, batches, options.seed)
+    shown = Shown(options.model, models[options.model], found, best, options.by, batches, options.seed)
     if best is not None:
         write_allocation(shown, _allocation_file(options))
     if options.output is not None:
@@ -191,8 +191,8 @@ def _changes(
     if options.replacement is not None:
         from isoloss.measurements.replaced_weights import replacement_by
 
-        by_other, doubt = replacement_by(options.replacement, options.model, model, options.objective)
-        if doubt is not None:
+        by_other, doubts = replacement_by(options.replacement, options.model, model, options.objective)
+        for doubt in doubts:
             print(f"warning: {doubt}", file=sys.stderr)
         others.append(by_other)
     return roundings, others

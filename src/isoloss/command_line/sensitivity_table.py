@@ -7,7 +7,9 @@ from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from torch import nn
 
+from isoloss.command_line.flatness_table import about_frozen
 from isoloss.command_line.terminal import in_lines, table_console
 from isoloss.files import write_atomically
 from isoloss.measurements.sampled_batches import SampledBatches
@@ -26,7 +28,8 @@ CHECKED_A_TABLE = 2
 class Shown:
     """What was found for a model, part by part, and the allocation of bits if one was asked for."""
 
-    model: str
+    name: str
+    model: nn.Module
     found: Sequence[PartUnderChange]
     best: AllocatedBits | None
     by: str
@@ -40,7 +43,7 @@ def print_json(shown: Shown) -> None:
     rows = [*shown.found, *([] if shown.best is None else [shown.best.whole])]
     content = {
         "records": [
-            asdict(record) for row in rows for record in row.records(shown.model, shown.seed, settings)
+            asdict(record) for row in rows for record in row.records(shown.name, shown.seed, settings)
         ],
         "estimand": settings["estimand"],
         "by": shown.by,
@@ -52,7 +55,7 @@ def print_json(shown: Shown) -> None:
 def write_allocation(shown: Shown, path: Path) -> None:
     """The bits of every tensor, as JSON."""
     assert shown.best is not None
-    content = {"model": shown.model, **_allocation(shown.best)}
+    content = {"model": shown.name, **_allocation(shown.best)}
     write_atomically(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
@@ -127,6 +130,7 @@ def _notes(shown: Shown, written: Path) -> list[str]:
     notes = [
         f"predicted {way}",
         f"on {n:,} sentences; each number is a {shown.batches.prediction.estimand}, ± its standard error",
+        *about_frozen(shown.name, shown.model),
     ]
     if shown.best is not None:
         notes += _about_bits(shown, shown.best, written)

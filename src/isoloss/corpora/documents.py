@@ -64,8 +64,8 @@ def file_documents(path: Path, unit: TextUnit = "line", column: str = "text") ->
     `.parquet`, and `.csv`, `.tsv` and `.json` (see `read_table`): one document per row, its text in `column`.
     Anything else is UTF-8 text: a document is a line or, with `unit` "file", the whole file. Holds one
     document in memory, for a Parquet file one row group, and any other table as a whole. Raises BadInput,
-    naming file and line, for anything else, for a document of more than 64 MiB, and for lines that end in
-    carriage returns alone.
+    naming file and line, for anything else, for a document of more than 64 MiB, and for a single line in
+    which carriage returns alone may end lines; in one of several they are white space.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "two.txt"
@@ -149,7 +149,7 @@ def _lines(path: Path) -> Iterator[Document]:
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
                 raise _no_text(path, number) from error
-            if number == 1 and "\r" in text.rstrip("\r\n") and not text.endswith("\n"):
+            if number == 1 and "\r" in text.rstrip("\r\n") and not file.peek(1):
                 raise BadInput(
                     f"{path} is a single line, in which carriage returns are where lines may have ended; "
                     "save it with line ends of Unix or of Windows"

@@ -101,11 +101,11 @@ def measured_kl(
 ) -> Float[Tensor, " n"]:
     """KL(before || after) once `change` is really added, a value per sentence as in `predicted_kl`.
 
-    Two forward passes. The weights are restored bit for bit. Raises NonFiniteScores where a logit is not
-    finite, before or after.
+    Frozen parameters and buffers can be changed, too. Two forward passes. The weights are restored bit for
+    bit. Raises NonFiniteScores where a logit is not finite, before or after.
     """
-    weights = trainable_parameters(model)
-    moved = [weights[name] for name in change]
+    stored = {**dict(model.named_buffers()), **dict(model.named_parameters())}
+    moved = [stored[name] for name in change]
     found: list[Tensor] = []
     with evaluation_mode(model), torch.no_grad():
         for batch in _pieces(model, batches, memory_bytes):

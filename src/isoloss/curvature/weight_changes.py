@@ -1,7 +1,7 @@
 """Changes of a model's weights, an output number's in a row: rounding, noise, pruning, another's weights."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -156,10 +156,14 @@ class Noise:
 
 @dataclass(frozen=True)
 class Replacement:
-    """Every weight replaced by that of the same name in `weights`, which come from `source`."""
+    """Every weight replaced by that of the same name in `weights`, which come from `source`.
+
+    `constants` is what it adds, by name, to what else the model stores, which no gradient reaches.
+    """
 
     weights: Mapping[str, Tensor]
     source: str
+    constants: Mapping[str, Tensor] = field(default_factory=dict)
 
     @staticmethod
     def by(other: nn.Module, source: str) -> "Replacement":

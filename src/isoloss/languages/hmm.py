@@ -216,8 +216,13 @@ def hmm(
     [[0.75, 0.25], [0.5, 0.5], [0.75, 0.25]]
     """
     _check_words(words, source)
+    refuse_no_whole_number(length, source)
     if length < 1:
         raise BadInput(f"{source}: a length of {length} leaves no sentence; give at least 1")
+    if initial.ndim != 1:
+        raise BadInput(
+            f"{source}: initial has shape {tuple(initial.shape)}; give a row of numbers, a state each"
+        )
     states = len(initial)
     for name, table, shape in (
         ("transition", transition, (states, states)),
@@ -237,12 +242,18 @@ def hmm(
     )
 
 
+def refuse_no_whole_number(length: object, source: str) -> None:
+    """Raise BadInput for a length that is none."""
+    if not isinstance(length, int) or isinstance(length, bool):
+        raise BadInput(f"{source}: length is not a whole number; give the number of words of a sentence")
+
+
 def _check_words(words: Sequence[str], source: str) -> None:
     if not words:
         raise BadInput(f"{source}: words is empty; give at least one word")
     seen: set[str] = set()
     for word in words:
-        if not word or word.split() != [word]:
+        if not isinstance(word, str) or word.split() != [word]:
             raise BadInput(f"{source}: {word!r} is no word, which has a letter or more and no blanks")
         if word in seen:
             raise BadInput(f"{source}: the word {word!r} stands twice in words; give each once")

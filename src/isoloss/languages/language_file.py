@@ -15,7 +15,7 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.languages.dyck import Dyck, dyck
-from isoloss.languages.hmm import HMM, hmm
+from isoloss.languages.hmm import HMM, hmm, refuse_no_whole_number
 from isoloss.languages.notation import LANGUAGE_FILE, is_json, json_content, parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 
@@ -92,8 +92,7 @@ def parse_hmm(text: str, source: str = "the HMM") -> HMM:
     words, length = content["words"], content["length"]
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         raise BadInput(f'{source}: words is no list of texts, or an empty one; write "words": ["a", "b"]')
-    if not isinstance(length, int) or isinstance(length, bool):
-        raise BadInput(f"{source}: length is not a whole number; give the number of words of a sentence")
+    refuse_no_whole_number(length, source)
     initial = content["initial"]
     states = len(initial) if isinstance(initial, list) else 0
     return hmm(
@@ -135,14 +134,16 @@ def parse_dyck(text: str, source: str = "the Dyck language") -> Dyck:
 def from_hmmlearn(model: Any, words: Sequence[str], length: int) -> HMM:
     """The language of a fitted `hmmlearn.hmm.CategoricalHMM` over `words`, its symbols 0, 1, .. in order.
 
-    Raises BadInput for a model that is not fitted, if the number of words differs from that of its symbols,
-    and for what `hmm` refuses.
+    Raises BadInput for a model that is not fitted, for a MultinomialHMM, if the number of words differs from
+    that of its symbols, and for what `hmm` refuses.
     """
     source = "the hmmlearn model"
     try:
         arrays = (model.startprob_, model.transmat_, model.emissionprob_)
     except AttributeError as error:
         raise BadInput(f"{source} has no {error.name}; fit a CategoricalHMM first") from error
+    if np.any(np.asarray(getattr(model, "n_trials", 1)) != 1):
+        raise BadInput(f"{source} draws several words at a time; fit a CategoricalHMM, which draws one")
     initial, transition, emission = (torch.tensor(np.asarray(array)) for array in arrays)
     return hmm(words, initial, transition, emission, length, source)
 

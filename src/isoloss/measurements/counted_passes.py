@@ -204,8 +204,9 @@ def counted_passes(
         if not why.startswith(("DataDependent", "DynamicOutputShape")):
             raise
         raise BadInput(
-            f"the forward pass of {name} depends on the values of its weights, so that its configuration "
-            "does not tell its cost; run isoloss inspect on its whole folder, without --for"
+            f"the forward pass of {name} depends on the values of its weights, or of the tokens that it "
+            "reads, so that its configuration does not tell its cost; run isoloss inspect on its whole "
+            "folder, without --for"
         ) from error
 
 

@@ -1,6 +1,7 @@
 """Another model's weights in a model's place, and what has to be the same for that."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.output_rows import output_rows
 from isoloss.curvature.weight_changes import Replacement
 from isoloss.errors import BadInput
 from isoloss.measurements.models_on_text import load_predicting, prediction_of, refuse_other_classes
@@ -31,13 +33,14 @@ OF_NO_FUNCTION = frozenset(
 
 def replacement_by(
     source: str, name: str, model: PreTrainedModel, objective: LanguageObjective | None
-) -> tuple[Replacement, str | None]:
+) -> tuple[Replacement, list[str]]:
     """What replaces the weights of `model`, called `name`, by those of the model called `source`.
 
     Of an adapter, by its base model with the adapter's weights, unless an adapter is to be replaced. Raises
     BadInput for a model whose parameters have other names or shapes, or are not finite; with other classes or
-    another vocabulary; and for an adapter of another base model or scaling than the one to be replaced. Where
-    configurations differ otherwise, a sentence says so: the weights are measured in this model's.
+    another vocabulary; for an adapter of another base model or scaling than the one to be replaced; and if
+    nothing that differs has a gradient. Where something else differs, or configurations do otherwise, a
+    sentence each says so: the weights are measured in this model's configuration.
     """
     predicted = prediction_of(source, objective)
     if isinstance(predicted, Head):
@@ -51,14 +54,19 @@ def replacement_by(
     if is_adapter and not by_adapter:
         advice = "name another adapter, or merge this one into its base model and name the merged folder"
     found = replacement_of(model, name, other, source, advice)
+    doubts = []
     if is_adapter and by_adapter:
         _refuse_other_base(source, name, model, other)
-    differing = _differing_settings(model, other)
-    doubt = (
-        f"the configurations of {source} and {name} differ in {', '.join(differing)}; the weights are "
-        f"measured in that of {name}"
-    )
-    return found, doubt if differing else None
+    elif constants := _differing_constants(model, other):
+        moved = (found.difference(each.name, each.rows) is not None for each in output_rows(model))
+        doubts.append(_left_out(source, name, list(constants), alone=not any(moved)))
+        found = replace(found, constants=constants)
+    if differing := _differing_settings(model, other):
+        doubts.append(
+            f"the configurations of {source} and {name} differ in {', '.join(differing)}; the weights are "
+            f"measured in that of {name}"
+        )
+    return found, doubts
 
 
 def replacement_of(
@@ -67,7 +75,8 @@ def replacement_of(
     """What replaces the weights of `model`, called `name`, by those of `other`, called `source`.
 
     That is, the weights that `model` trains, whichever `other` does: which ones `other` trains is set so.
-    Raises BadInput, with `advice`, where parameters have other names or shapes, and if any is not finite.
+    Raises BadInput, with `advice`, where what is stored has other names or shapes, and for a weight that is
+    not finite.
     """
     _refuse_other_shapes(source, name, model, other, advice)
     trained = trainable_parameters(model)
@@ -96,7 +105,8 @@ def _refuse_other_vocabulary(source: str, name: str) -> None:
 
 def _refuse_other_shapes(source: str, name: str, model: nn.Module, other: nn.Module, advice: str) -> None:
     here, there = (
-        {each: tuple(weight.shape) for each, weight in of.named_parameters()} for of in (model, other)
+        {each: tuple(tensor.shape) for each, tensor in (*of.named_parameters(), *_stored_buffers(of).items())}
+        for of in (model, other)
     )
     for each in [*here, *there]:
         ours, its = here.get(each, "no such tensor"), there.get(each, "no such tensor")
@@ -129,6 +139,39 @@ def _beside_the_adapter(model: nn.Module) -> Mapping[str, Tensor]:
         if isinstance(getattr(module, "scaling", None), dict)
     }
     return {**frozen, **dict(model.named_buffers()), **scaled}
+
+
+def _differing_constants(model: nn.Module, other: nn.Module) -> dict[str, Tensor]:
+    """What `other` stores elsewise than `model` and no gradient reaches, by name: the differences."""
+    here, there = (
+        {each: weight.detach() for each, weight in of.named_parameters() if not weight.requires_grad}
+        | _stored_buffers(of)
+        for of in (model, other)
+    )
+    both = [(each, ours, there[each].to(ours)) for each, ours in here.items()]
+    return {each: its - ours for each, ours, its in both if not torch.equal(ours, its)}
+
+
+def _stored_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """Those that a checkpoint has, but for whole numbers, which are counts and places, and truth values."""
+    stored = model.state_dict().keys()
+    named = model.named_buffers()
+    return {each: buffer for each, buffer in named if each in stored and buffer.is_floating_point()}
+
+
+def _left_out(source: str, name: str, constants: list[str], *, alone: bool) -> str:
+    """What of a replacement is not predicted. Raises BadInput if that is all of it."""
+    more = f" and {len(constants) - 1:,} more" if len(constants) > 1 else ""
+    differ = f"{source} and {name} differ in {constants[0]}{more}"
+    if alone:
+        raise BadInput(
+            f"{differ} alone, which no gradient reaches, so that nothing can be predicted; leave "
+            "--replacement out, and measure both with isoloss flatness"
+        )
+    return (
+        f"{differ}, too, which no gradient reaches: predictions leave it out; what --check measures of "
+        "all parts at once has it"
+    )
 
 
 def _differing_settings(model: PreTrainedModel, other: PreTrainedModel) -> list[str]:

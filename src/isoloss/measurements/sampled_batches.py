@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from isoloss.corpora.token_sentences import Corpus, TokenSentence
 from isoloss.errors import BadInput
 from isoloss.measurements.prediction import MaskedTokens, Prediction, SpecialTokens
+from isoloss.measurements.task_heads import TextClasses, TextLabels
 from isoloss.models.limits import number_of_tokens
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.pretrained import rectangle
@@ -184,6 +185,11 @@ def random_batch(model: PreTrainedModel, prediction: Prediction, lengths: tuple[
     sentences = [torch.randint(known, (length,), generator=generator) for length in lengths]
     # Models that read a text's last token find it by what fills the text up.
     listed = [((ids + (ids == tokens.pad)) % known).tolist() for ids in sentences]
+    end = getattr(model.config, "eos_token_id", None)
+    if isinstance(prediction, TextClasses | TextLabels) and isinstance(end, int) and end != tokens.pad:
+        # Those of BART's and T5's kind find a text's class at its end-of-sentence token, and need one.
+        inner = next(token for token in range(known) if token not in (end, tokens.pad))
+        listed = [[*(inner if token == end else token for token in ids[:-1]), end] for ids in listed]
     answers = [prediction.example_answer(ids, model.config) for ids in listed]
     numbered = [
         TokenSentence(ids, list(range(len(ids))), line, answer=answer)

@@ -22,6 +22,7 @@ from isoloss.curvature.stopping import refuse_too_few
 from isoloss.curvature.weight_changes import (
     BitAllocation,
     MixedRounding,
+    Replacement,
     Rounding,
     WeightChange,
     allocate_bits,
@@ -213,7 +214,10 @@ class Sensitivity:
     def _completed(
         self, part: PartUnderChange, change: WeightChange, inside: frozenset[str]
     ) -> PartUnderChange:
-        """With the predictions that take the errors themselves, and the true KL."""
+        """With the predictions that take the errors themselves, and the true KL.
+
+        Of a whole model's replacement, the latter with what no gradient reaches, and no prediction has.
+        """
         of_model = self.model, self.objective, self.batches
         moved = differences(self.model, change, inside) if self.of_errors or self.check else {}
         if self.of_errors:
@@ -221,6 +225,8 @@ class Sensitivity:
             quadratic = sample_mean(found.quadratic)
             part = replace(part, quadratic=quadratic, linearised=sample_mean(found.linearised))
         if self.check:
+            if part.part == WHOLE and isinstance(change, Replacement):
+                moved = {**moved, **change.constants}
             part = replace(part, measured=sample_mean(measured_kl(*of_model, moved)))
         return part
 
