@@ -40,7 +40,7 @@ from isoloss.pretraining.running_averages import Diverged
 from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress
-from isoloss.results.checkpoint import WEIGHTS_FILE, checkpoint_folders
+from isoloss.results.checkpoint import STEPS_FOLDER, WEIGHTS_FILE, read_checkpoint
 
 AVERAGED_SHARE = 32
 """Checkpoints hold the weights averaged over the last 1/32 of the run."""
@@ -93,7 +93,8 @@ def train(
     last 1/32 of the steps. With a `folder` the run is kept there: interrupted, the same call goes on.
 
     Raises BadInput for settings that cannot be used, a model that cannot read the language, or one that was
-    trained with the same seed, whose sentences would come again; IsolossError if the loss diverges.
+    trained with the same seed, whose sentences would come again; Damaged for a model in the folder that is
+    not what was written, or is gone; IsolossError if the loss diverges.
     """
     refuse_no_language(language)
     lasting = _lasting(steps, batch, seed, at)
@@ -272,11 +273,11 @@ def _run(
         seeds = (*before, lasting.seed)
         template = specification.architecture.build(len(language.vocabulary), language.maximum_length, 0)
         models = []
-        for checkpoint in checkpoint_folders(place):
+        for step in specification.checkpoint_steps:
+            checkpoint = read_checkpoint(place / STEPS_FOLDER / f"{step:06d}")  # only the last was verified
             module = copy.deepcopy(template)
-            safetensors.torch.load_model(module, checkpoint / WEIGHTS_FILE)
-            tokenizer = tokenizer_of(language)
-            models.append(Model(name, module.eval(), language, int(checkpoint.name), seeds, tokenizer))
+            safetensors.torch.load_model(module, checkpoint.folder / WEIGHTS_FILE)
+            models.append(Model(name, module.eval(), language, step, seeds, tokenizer_of(language)))
     return Run(name, tuple(models))
 
 
