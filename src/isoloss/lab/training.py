@@ -124,7 +124,7 @@ def flatten(
     run = train(
         known, start, steps=steps, seed=seed, rule=rule, batch=batch, at=at, name=name, progress=progress
     )
-    return Run(name, (replace(start, name=name, step=0), *run))
+    return Run(name, (replace(start, name=name, step=0, run_digest=run.last.run_digest), *run))
 
 
 def polish(
@@ -170,7 +170,7 @@ def polish(
     elif began < to:
         told = f"was at {began:.2g} nats of KL to begin with, which is below {to:.2g}; polish to less"
         warnings.warn(f"{called} {told}", stacklevel=2)
-    return replace(polished, step=None)
+    return replace(polished, step=None, run_digest="")
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,8 @@ def _run(
             module = copy.deepcopy(template)
             safetensors.torch.load_model(module, checkpoint.folder / WEIGHTS_FILE)
             tokenizer = tokenizer_of(language)
-            models.append(Model(name, module.eval(), language, step, seeds, tokenizer))
+            run = specification.digest
+            models.append(Model(name, module.eval(), language, step, seeds, tokenizer, run))
     return Run(name, tuple(models))
 
 
