@@ -122,6 +122,9 @@ def _suggesting(asker: str, known: Sequence[str], rows: Collection[Setting]) -> 
     except KeyError as error:
         (name, *_) = error.args or (None,)
         if isinstance(name, str) and name not in rows:
+            if place := place_in_users_code(error):  # a row, or a dict of the user's own
+                near = did_you_mean(name, known) or "; mend it and try again"
+                raise BadInput(f"{asker} fails in {place}: KeyError: {name!r}{near}") from error
             raise _misspelt(asker, name, known) from error
     except (AttributeError, NameError) as error:
         if getattr(error, "obj", error) is not None:  # else a number that is not made up

@@ -182,7 +182,8 @@ def _no_model(given: object) -> BadInput:
     if isinstance(given, Run):
         return BadInput(f"{given.name} is a run of {len(given)} models; give one of them, such as run.last")
     return BadInput(
-        f"{given!r:.60} is no model; give a run, a model's folder, its name on a hub, or a torch module"
+        f"{given!r:.60} is no model; give one of a run, a model's folder, its name on a hub, or a "
+        "torch module"
     )
 
 
