@@ -69,6 +69,15 @@ def test_a_model_is_trained_on_as_a_copy(module: Callable[[], nn.Module], langua
     assert last.estimate.value < first.estimate.value - 0.05
 
 
+def test_a_model_that_is_frozen_in_part_is_not_trained_as_a_whole(language: PCFG) -> None:
+    given = Layered()
+    given.words.requires_grad_(False)
+    with pytest.raises(BadInput, match=r"Layered has module\.words\.weight frozen, and all weights are"):
+        lab.train(language, given, steps=2, seed=1, progress=lab.silent)
+    run = lab.train(language, given.requires_grad_(False), steps=2, seed=1, progress=lab.silent)
+    assert not run.last.module.module.words.weight.equal(given.words.weight)
+
+
 def test_a_causal_model_predicts_the_next_word(language: PCFG) -> None:
     config = GPT2Config(
         vocab_size=9, n_embd=16, n_layer=1, n_head=2, n_positions=9, bos_token_id=1, eos_token_id=1
@@ -140,7 +149,7 @@ def test_a_mistake_in_ones_own_rule_is_told_with_its_line(language: PCFG, tmp_pa
 
 
 def test_memory_that_ran_out_is_no_mistake_of_ones_own() -> None:
-    told = "training failed: out of memory; give fewer sentences or a smaller batch"
+    told = "training failed: out of memory; give fewer sentences or a smaller batch, or a smaller model"
     with pytest.raises(BadInput, match=told), in_one_sentence("training"):
         raise torch.OutOfMemoryError("out of memory")
 
@@ -219,6 +228,7 @@ def mistaken_types(language: PCFG, run: lab.Run) -> dict[str, Callable[[], objec
         "the run train cannot be plotted": lambda: lab.plot(run),
         "train is a run of 7 models": lambda: lab.flatten(run, steps=3, seed=2),
         "'x' is no language; give one.*": lambda: lab.model(run.last, language="x"),
+        "None is no model; give one of a run, .*": lambda: lab.flatten(None, steps=3, seed=1),
         "3 cannot be plotted": lambda: lab.plot(lab.loss(run, sentences=5, seed=2), against=3),
     }
 
