@@ -56,6 +56,9 @@ def test_a_number_that_is_undefined_has_its_reason_beside_it() -> None:
     line = claim_lines(replace(RESULT, judgements=judgements), None, None, judged=True)[1]
     assert "undefined: the runs lack what is compared, such as checkpoints of one loss" in line
     assert "seeds would decide" not in line
+    judgements = (replace(first, estimate=Estimate(math.inf, math.nan, 2)), *others)
+    line = claim_lines(replace(RESULT, judgements=judgements), None, None, judged=True)[1]
+    assert "undefined: the statistic is infinite" in line
 
 
 @pytest.mark.parametrize(

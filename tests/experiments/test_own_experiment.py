@@ -223,6 +223,16 @@ def edited(old: str, new: str) -> str:
             r"two quantities of the run \S+ have the column loss at step",
         ),
         (
+            "empty_seeds.py",
+            edited("(601, 602, 603, 604, 605)", "()"),
+            r"empty_seeds\.py, line \d+: the seeds at laptop must be a tuple .* such as \(1, 2\), not \(\)",
+        ),
+        (
+            "own_dict.py",
+            edited('MeanAtSameLoss(WITH, WITHOUT, "trace", doublings)', "lambda runs: {'a': 1}['b']"),
+            r"fails in \S+own_dict\.py, line \d+, in <lambda>: KeyError: 'b'; mend it and try again",
+        ),
+        (
             "none.py",
             edited("return Experiment(", "Experiment("),
             r"none\.py plans None where an Experiment should",

@@ -1,7 +1,9 @@
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,6 +23,7 @@ from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.progress import Progress
 from norm_experiments import RUN
+from runtime_types import unchecked
 
 RECURSIVE = pcfg(parse_grammar("S -> 'a' S [0.5] | 'b' [0.5]"), maximum_length=3)
 LOSS, TRACE = ExactLossQuantity(8, seed=1), TraceQuantity(8, seed=2)
@@ -128,6 +131,15 @@ def test_a_label_is_no_other_columns(name: str) -> None:
 def test_two_labels_have_two_names() -> None:
     with pytest.raises(BadInput, match="the run run has two labels rule"):
         replace(run(MeasuredAt(LOSS, (4,))), labels=(("rule", "a"), ("rule", "b")))
+
+
+@pytest.mark.parametrize("label", [("rule", ["x"]), (["rule"], "x"), ("rule", LOSS)])
+def test_a_label_is_a_text_a_number_or_none(label: Any) -> None:
+    says = r"the run run has the label .*; give it a text, a number or None"
+    with unchecked():
+        replace(run(), labels=(("a", None), ("b", np.int64(3)), ("c", 0.5)))
+        with pytest.raises(BadInput, match=says):
+            replace(run(), labels=(label,))
 
 
 @pytest.mark.parametrize("labels", [{"rule": "x"}, ("rule", "x"), (("rule", "x", 1),)])

@@ -200,6 +200,17 @@ def test_one_quantity_is_plotted_against_another(run: lab.Run) -> None:
         lab.plot(losses, against=lab.trace(run.last, sentences=20, seed=0, progress=lab.silent))
 
 
+def test_what_is_plotted_against_another_quantity_is_of_the_same_weights(
+    run: lab.Run, language: PCFG
+) -> None:
+    other = lab.train(language, 16, steps=40, at=[40], seed=2, progress=lab.silent)
+    losses = lab.loss(run.last, sentences=20, seed=0, progress=lab.silent)
+    with pytest.raises(BadInput, match="loss and trace are not of the same models"):
+        lab.plot(losses, against=lab.trace(other, sentences=20, seed=0, progress=lab.silent))
+    again = lab.model(run.last, name="the same")
+    lab.plot(losses, against=lab.trace(again, sentences=20, seed=0, progress=lab.silent))
+
+
 def test_a_model_without_a_step_has_no_place_over_steps(run: lab.Run) -> None:
     mean = lab.average(run.models[-2:])
     with pytest.raises(BadInput, match="a model without a step has no place over steps"):
@@ -211,6 +222,11 @@ def test_two_models_of_one_name_and_step_are_not_joined_to_a_line(run: lab.Run, 
     traces = lab.trace([*run, *other], sentences=20, seed=0, progress=lab.silent)
     with pytest.raises(BadInput, match=r"two models are called train, step 1, .* lab.train\(..., name="):
         lab.plot(traces)
+    apart = lab.train(language, 16, steps=3, at=[3], seed=2, progress=lab.silent)
+    with pytest.raises(BadInput, match=r"two runs are called train, .* lab.train\(..., name="):
+        lab.plot(lab.trace([*run, *apart], sentences=20, seed=0, progress=lab.silent))
+    flat = lab.flatten(run.last, steps=2, seed=3, progress=lab.silent)
+    lab.plot(lab.trace([*run, *flat], sentences=20, seed=0, progress=lab.silent))
 
 
 def test_a_number_prints_without_its_sentences(run: lab.Run) -> None:

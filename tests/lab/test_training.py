@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
+from torch import nn
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from isoloss import lab
 from isoloss.errors import BadInput, IsolossError
 from isoloss.lab.models import refuse_no_language
-from isoloss.lab.network import digest_of_network
 from isoloss.lab.words import in_one_sentence
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -26,27 +25,7 @@ from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from runtime_types import unchecked
-
-
-class Layered(nn.Module):
-    """A torch module that knows nothing of this library."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words = nn.Embedding(9, 8)
-        self.head = nn.Linear(8, 9)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        return self.head(self.words(ids).cumsum(1))
-
-
-def same_weights(module: nn.Module, other: nn.Module) -> bool:
-    return all(a.equal(b) for a, b in zip(module.parameters(), other.parameters(), strict=True))
-
-
-def bert(**changes: int) -> BertForMaskedLM:
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    return BertForMaskedLM(BertConfig(**({"vocab_size": 9, "max_position_embeddings": 12} | size | changes)))
+from small_networks import Layered, bert, same_weights
 
 
 def test_training_is_that_of_the_one_loop(run: lab.Run, language: PCFG, tmp_path: Path) -> None:
@@ -65,13 +44,6 @@ def test_training_is_that_of_the_one_loop(run: lab.Run, language: PCFG, tmp_path
     assert same_weights(run.last.module, load_masked_language_model(tmp_path / "steps" / "000040"))
 
 
-def test_a_folder_keeps_the_run(language: PCFG, tmp_path: Path) -> None:
-    settings = {"steps": 4, "seed": 1, "progress": lab.silent, "folder": tmp_path / "kept"}
-    first, again = lab.train(language, 16, **settings), lab.train(language, 16, **settings)
-    assert first.steps == again.steps
-    assert same_weights(first.last.module, again.last.module)
-
-
 def test_whole_numbers_of_numpy_are_those_of_python(language: PCFG) -> None:
     one = np.int64(1)
     steps, batch = np.array([2, 3]), np.uint8(8)
@@ -87,49 +59,6 @@ def test_whole_numbers_of_numpy_are_those_of_python(language: PCFG) -> None:
     assert list(lab.sentences(language, steps[1], seed=one)) == list(lab.sentences(language, 3, seed=1))
 
 
-def of_equal_weights(make: Callable[[], nn.Module]) -> nn.Module:
-    torch.manual_seed(0)
-    return make()
-
-
-class Scaled(Layered):
-    """The same weights, and another network for each scale and activation."""
-
-    def __init__(self, scale: float, activation: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.scale, self.activation = scale, activation
-
-    def forward(self, ids: Tensor) -> Tensor:
-        return self.head(self.activation(self.scale * self.words(ids)))
-
-
-def test_another_network_of_equal_weights_is_another_run(language: PCFG, tmp_path: Path) -> None:
-    networks = [
-        of_equal_weights(make)
-        for make in (
-            Layered,
-            lambda: Scaled(1.0, torch.tanh),
-            lambda: Scaled(2.0, torch.tanh),
-            lambda: Scaled(2.0, torch.sigmoid),
-            lambda: nn.Sequential(nn.Embedding(9, 8), nn.ReLU(), nn.Linear(8, 9)),
-            lambda: nn.Sequential(nn.Embedding(9, 8), nn.Tanh(), nn.Linear(8, 9)),
-            bert,
-            lambda: bert(num_attention_heads=4),
-        )
-    ]
-    for number, network in enumerate(networks):
-        for other in networks[number + 1 :]:
-            assert digest_of_network(network) != digest_of_network(other)
-    first, last = networks[4:6]
-    run = lab.train(language, first, steps=2, seed=1, folder=tmp_path / "run", progress=lab.silent)
-    again = lab.train(language, first, steps=2, seed=1, folder=tmp_path / "run", progress=lab.silent)
-    assert same_weights(again.last.module, run.last.module)
-    with pytest.raises(BadInput, match=r"holds another run: its architecture\.network is"):
-        lab.train(language, last, steps=2, seed=1, folder=tmp_path / "run", progress=lab.silent)
-    with pytest.raises(BadInput, match="holds another run: its steps is 2, not 200"):
-        lab.train(language, first, steps=200, seed=1, folder=tmp_path / "run", progress=lab.silent)
-
-
 @pytest.mark.parametrize("module", [Layered, bert, lambda: bert(vocab_size=30)])
 def test_a_model_is_trained_on_as_a_copy(module: Callable[[], nn.Module], language: PCFG) -> None:
     given = module()
@@ -138,6 +67,15 @@ def test_a_model_is_trained_on_as_a_copy(module: Callable[[], nn.Module], langua
     assert all(a.equal(b) for a, b in zip(before, given.parameters(), strict=True))
     first, last = lab.loss([run.models[0], run.last], sentences=50, seed=0, progress=lab.silent)
     assert last.estimate.value < first.estimate.value - 0.05
+
+
+def test_a_model_that_is_frozen_in_part_is_not_trained_as_a_whole(language: PCFG) -> None:
+    given = Layered()
+    given.words.requires_grad_(False)
+    with pytest.raises(BadInput, match=r"Layered has module\.words\.weight frozen, and all weights are"):
+        lab.train(language, given, steps=2, seed=1, progress=lab.silent)
+    run = lab.train(language, given.requires_grad_(False), steps=2, seed=1, progress=lab.silent)
+    assert not run.last.module.module.words.weight.equal(given.words.weight)
 
 
 def test_a_causal_model_predicts_the_next_word(language: PCFG) -> None:
@@ -175,6 +113,10 @@ def test_polishing_ends_at_the_divergence_asked_for(run: lab.Run, language: PCFG
 
 
 def test_a_model_that_is_not_polished_says_so(run: lab.Run) -> None:
+    begins = lab.loss(run.last, sentences=2000, seed=4, progress=lab.silent).kl
+    nearly = 0.9 * begins[0].estimate.value
+    with pytest.warns(UserWarning, match=f"nats of KL, not {nearly:.2g}, in 3 steps; give more"):
+        lab.polish(run.last, to=nearly, steps=3, seed=4, progress=lab.silent)
     with pytest.warns(UserWarning, match="nats of KL, not 1e-06, in 3 steps; give more"):
         lab.polish(run.last, to=1e-6, steps=3, seed=4, progress=lab.silent)
     with pytest.warns(UserWarning, match="nats of KL to begin with, which is below 9; polish to less"):
@@ -207,7 +149,7 @@ def test_a_mistake_in_ones_own_rule_is_told_with_its_line(language: PCFG, tmp_pa
 
 
 def test_memory_that_ran_out_is_no_mistake_of_ones_own() -> None:
-    told = "training failed: out of memory; give fewer sentences or a smaller batch"
+    told = "training failed: out of memory; give fewer sentences or a smaller batch, or a smaller model"
     with pytest.raises(BadInput, match=told), in_one_sentence("training"):
         raise torch.OutOfMemoryError("out of memory")
 
@@ -286,6 +228,7 @@ def mistaken_types(language: PCFG, run: lab.Run) -> dict[str, Callable[[], objec
         "the run train cannot be plotted": lambda: lab.plot(run),
         "train is a run of 7 models": lambda: lab.flatten(run, steps=3, seed=2),
         "'x' is no language; give one.*": lambda: lab.model(run.last, language="x"),
+        "None is no model; give one of a run, .*": lambda: lab.flatten(None, steps=3, seed=1),
         "3 cannot be plotted": lambda: lab.plot(lab.loss(run, sentences=5, seed=2), against=3),
     }
 

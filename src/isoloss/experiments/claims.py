@@ -181,6 +181,8 @@ class Judgement:
             return ""
         if not self.runs:
             return "not measured"
+        if math.isinf(self.effect):
+            return "undefined: the statistic is infinite"
         return "undefined: the runs lack what is compared, such as checkpoints of one loss"
 
     @property

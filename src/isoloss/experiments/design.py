@@ -74,7 +74,7 @@ class Design:
                     f"seeds are given for a scale {scale!r}; there are {', '.join(get_args(ScaleName))}"
                 )
             numbers = isinstance(seeds, tuple) and all(isinstance(seed, int) for seed in seeds)
-            if not numbers or min(seeds, default=0) < 0 or len(set(seeds)) < len(seeds):
+            if not numbers or min(seeds, default=-1) < 0 or len(set(seeds)) < len(seeds):
                 raise BadInput(
                     f"the seeds at {scale} must be a tuple of different whole numbers from 0 on, such as "
                     f"(1, 2), not {seeds!r}"

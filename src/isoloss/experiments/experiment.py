@@ -15,6 +15,7 @@ from torch import nn
 
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.drawn_panels import refuse_what_is_no_panel
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun
 from isoloss.measurements.accuracy import AccuracyQuantity
@@ -152,13 +153,18 @@ class Experiment:
             raise BadInput(f"two claims of {self.name} are called {twice}; name each for what it says")
 
     def drawn(self, table: pl.DataFrame) -> tuple[Panel, ...]:
-        """Its panels, which show no withdrawn claims; none of measurements while there are none."""
+        """Its panels, which show no withdrawn claims; none of measurements while there are none.
+
+        Raises BadInput for what is no panel, and whatever `panels` raises.
+        """
         if (self.runs or self.references) and table.is_empty():
             return ()
+        panels = self.panels(table)
+        refuse_what_is_no_panel(panels, self.name)
         withdrawn = {claim.name for claim in self.claims if claim.withdrawn}
         return tuple(
             replace(panel, shows=tuple(name for name in panel.shows if name not in withdrawn))
-            for panel in self.panels(table)
+            for panel in panels
         )
 
 

@@ -13,11 +13,13 @@ from isoloss.errors import BadInput, IsolossError, place_in_users_code
 from isoloss.executors.job import Job, Notice, Outcome, last_line
 from isoloss.experiments.carry_out import damaged_files, is_complete, measured_records
 from isoloss.experiments.claims import Judgement, judge
+from isoloss.experiments.drawn_panels import refuse_text_on_axes
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
 from isoloss.experiments.misspelt_names import refuse_misspelt_names
 from isoloss.experiments.planned_run import PlannedRun, named_as_planned
 from isoloss.files import alone_in, remove_unfinished
+from isoloss.panels import Panel
 from isoloss.progress import Progress, part_of, silent
 from isoloss.results.record import Setting
 from isoloss.results.run_folder import DRAWN_FOLDER, REFERENCES_FOLDER
@@ -55,8 +57,8 @@ class ExperimentResult:
         return tuple(judged for judged in self.judgements if judged.claim.role == "withdrawn")
 
     @property
-    def unjudged(self) -> tuple[Notice, ...]:
-        """Why no claim was judged, if a statistic failed; the others are failures of jobs."""
+    def own_failures(self) -> tuple[Notice, ...]:
+        """Why no claim was judged, or no panel drawn, if the user's code failed; the others are of jobs."""
         return tuple(each for each in self.outcome.failures if each.job == self.experiment.name)
 
     @property
@@ -104,8 +106,8 @@ def carry_out_experiments(
         planned = [run for experiment in experiments for run in experiment.runs] if runs is None else runs
         outcome = execute(experiment_jobs(experiments, planned, output, device), progress)
         results = tuple(gathered(experiments, output, outcome, progress))
-        unjudged = [each for result in results for each in result.unjudged]
-        outcome = replace(outcome, failures=(*outcome.failures, *unjudged))
+        own = [each for result in results for each in result.own_failures]
+        outcome = replace(outcome, failures=(*outcome.failures, *own))
     return Results(results, outcome, time.monotonic() - begun)
 
 
@@ -125,7 +127,10 @@ def gathered(
     outcome: Outcome | None = None,
     progress: Progress = silent,
 ) -> list[ExperimentResult]:
-    """The results of all measurements in `output`; computes only tables and verdicts."""
+    """The results of all measurements in `output`; computes only tables and verdicts.
+
+    Statistics or panels of the user's that fail are failures of the experiment, which has none of them then.
+    """
     outcome = outcome or Outcome((), ())
     names = job_names(experiments, shared(run for experiment in experiments for run in experiment.runs))
     results = []
@@ -139,11 +144,16 @@ def gathered(
         of_this = part_of(progress, done, len(experiments))
         judged, left_out = of_whole_seeds(judged_runs(table), experiment.runs)
         judgements: list[Judgement] = []
+        failed: list[str] = []
         try:
             judgements = judge(experiment.claims, judged, progress=of_this)
         except Exception as error:
-            unjudged = Notice(experiment.name, _why_not_judged(error))
-            of_experiment = replace(of_experiment, failures=(*of_experiment.failures, unjudged))
+            failed.append(_why("its claims are not judged", error, "mend the statistic"))
+        if why := _why_not_drawn(experiment, table):
+            experiment = replace(experiment, panels=_none)
+            failed.append(why)
+        own = (Notice(experiment.name, each) for each in failed)
+        of_experiment = replace(of_experiment, failures=(*of_experiment.failures, *own))
         trained_with = _versions(experiment, output)
         results.append(
             ExperimentResult(experiment, table, tuple(judgements), of_experiment, trained_with, left_out)
@@ -151,15 +161,30 @@ def gathered(
     return results
 
 
-def _why_not_judged(error: Exception) -> str:
+def _why_not_drawn(experiment: Experiment, table: pl.DataFrame) -> str:
+    """Why its panels cannot be drawn of the table; empty if they can, or lack a column of a missing run."""
+    try:
+        for panel in experiment.drawn(table):
+            refuse_text_on_axes(panel, experiment.name)
+    except Exception as error:
+        there = set() if table.is_empty() else set(table.filter(pl.col("complete"))["run"])
+        if isinstance(error, pl.exceptions.ColumnNotFoundError) and {r.name for r in experiment.runs} - there:
+            return ""
+        return _why("its panels are not drawn", error, "mend the function")
+    return ""
+
+
+def _none(_table: pl.DataFrame) -> tuple[Panel, ...]:
+    return ()
+
+
+def _why(consequence: str, error: Exception, what_to_do: str) -> str:
     """The sentence, with the line of the user's own file. Raises what is the library's own mistake."""
     place = place_in_users_code(error)
     if not place and not isinstance(error, IsolossError):
         raise error
     why = str(error) if isinstance(error, IsolossError) else f"{type(error).__name__}: {last_line(error)}"
-    return (
-        f"its claims are not judged: {f'{place}: ' if place else ''}{why}; mend the statistic and run again"
-    )
+    return f"{consequence}: {f'{place}: ' if place else ''}{why}; {what_to_do} and run again"
 
 
 def _versions(experiment: Experiment, output: Path) -> dict[str, Any]:

@@ -3,8 +3,11 @@
 They are looked for in a table with all of its columns, before anything is measured.
 """
 
+import ast
+import linecache
 import math
 import re
+import traceback
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +17,8 @@ from typing import Any
 
 import polars as pl
 
-from isoloss.errors import BadInput, did_you_mean
+from isoloss.errors import BadInput, did_you_mean, place_in_users_code
+from isoloss.experiments.drawn_panels import refuse_what_is_no_panel
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.panels import Panel, columns_of
@@ -24,6 +28,8 @@ TEXTS = ("checkpoint", "sentence_")
 """How the columns begin whose cells are no numbers."""
 COUNTS = ("_sentences", "_texts", "parameters", "left_out")
 """How the columns end whose cells are whole numbers."""
+MISFIT = re.compile(r"^\S+\(\) (missing|takes|got) |^'(?!NoneType)\w+' object is not callable")
+"""What Python says of a call that fits no function."""
 
 
 def refuse_misspelt_names(experiment: Experiment) -> None:
@@ -47,13 +53,10 @@ def refuse_misspelt_names(experiment: Experiment) -> None:
             value = claim.statistic(judged)
         if not isinstance(value, Real):
             raise BadInput(f"{asker} has a statistic that returns {value!r}; let it return a number, or nan")
-    panels: object = ()
+    panels: tuple[Panel, ...] = ()
     with _suggesting(f"a panel of {experiment.name}", table.columns, rows):
         panels = experiment.panels(table)
-    if not isinstance(panels, tuple):
-        raise BadInput(
-            f"panels of {experiment.name} returned {panels!r:.40}; let it return a tuple of panels"
-        )
+    refuse_what_is_no_panel(panels, experiment.name)
     names = [panel.name for panel in panels]
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise BadInput(f"two panels of {experiment.name} are called {twice}; name each for what it shows")
@@ -107,7 +110,10 @@ def _without_sizes(column: str) -> str:
 
 @contextmanager
 def _suggesting(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
-    """Turn failed look-ups of columns or attributes into BadInput, but not a KeyError for one of `rows`."""
+    """Turn failed look-ups of columns or attributes into BadInput, but not a KeyError for one of `rows`.
+
+    So are calls that fit no function.
+    """
     try:
         yield
     except pl.exceptions.ColumnNotFoundError as error:
@@ -116,13 +122,50 @@ def _suggesting(asker: str, known: Sequence[str], rows: Collection[Setting]) -> 
     except KeyError as error:
         (name, *_) = error.args or (None,)
         if isinstance(name, str) and name not in rows:
+            if place := place_in_users_code(error):  # a row, or a dict of the user's own
+                near = did_you_mean(name, known) or "; mend it and try again"
+                raise BadInput(f"{asker} fails in {place}: KeyError: {name!r}{near}") from error
             raise _misspelt(asker, name, known) from error
     except (AttributeError, NameError) as error:
         if getattr(error, "obj", error) is not None:  # else a number that is not made up
             why = f"{type(error).__name__}: {error}"
             raise BadInput(f"{asker} fails: {why}; mend it and try again") from error
+    except TypeError as error:
+        if place := _misfit(error):
+            raise BadInput(f"{asker} fails in {place}: TypeError: {error}; mend it and try again") from error
     except Exception:  # any other error is reported on real numbers, if at all
         pass
+
+
+def _misfit(error: TypeError) -> str:
+    """Where in the user's own file a call fits no function, whatever is measured; empty if that is not known.
+
+    A call of as many values as there are rows, with a star, may fit others, and so may what is None now.
+    """
+    last, place = traceback.extract_tb(error.__traceback__)[-1], place_in_users_code(error)
+    of_call = re.search(
+        r"^\S+\(\) (missing|takes|got) |^'(?!NoneType)\w+' object is not callable", str(error)
+    )
+    in_own_file = place.startswith(f"{last.filename}, line {last.lineno},")
+    return place if of_call and in_own_file and _has_no_star(last) else ""
+
+
+def _has_no_star(place: traceback.FrameSummary) -> bool:
+    """Whether what is called there has arguments of its own alone."""
+    first, last = place.lineno or 1, place.end_lineno or 0
+    lines = [linecache.getline(place.filename, number).encode() for number in range(first, last + 1)]
+    if not lines:
+        return False
+    lines[-1] = lines[-1][: place.end_colno]
+    lines[0] = lines[0][place.colno :]
+    try:
+        called = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+    except SyntaxError:
+        return False
+    return isinstance(called, ast.Call) and not (
+        any(isinstance(each, ast.Starred) for each in called.args)
+        or any(keyword.arg is None for keyword in called.keywords)
+    )
 
 
 def _misspelt(asker: str, name: str, known: Sequence[str]) -> BadInput:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
 
@@ -225,6 +226,11 @@ class PlannedRun:
                 f"labels of the run {self.name} must be a tuple of names and values, such as "
                 f'(("rule", "AdamW"),), not {labels!r}'
             )
+        for label in labels:
+            if not isinstance(label[0], str) or not isinstance(label[1], str | Real | None):
+                raise BadInput(
+                    f"the run {self.name} has the label {label!r:.60}; give it a text, a number or None"
+                )
         names = [name for name, _ in self.labels]
         if twice := next((name for name in names if names.count(name) > 1), ""):
             raise BadInput(f"the run {self.name} has two labels {twice}; call one otherwise")

@@ -17,7 +17,8 @@ from isoloss.results.estimate import Estimate, paired_difference
 class Row:
     """A model's number: its name, its step if any, the estimate, and the values it is the mean of.
 
-    `digest` is the model's, by which a card knows its numbers: models of several runs may have one name.
+    `digest` is the model's, by which a card knows its numbers: models of several runs may have one name. What
+    run it is a step of is `run_digest`.
     """
 
     model: str
@@ -25,11 +26,17 @@ class Row:
     estimate: Estimate
     values: Float[Tensor, " n"]
     digest: str
+    run_digest: str = ""
 
     @property
     def label(self) -> str:
         """The model's name and step."""
         return self.model if self.step is None else f"{self.model}, step {self.step:,}"
+
+    @property
+    def weights(self) -> str:
+        """The digest of the model's weights alone: a module may keep what it has read, beside them."""
+        return self.digest.partition("-")[0]
 
     def __repr__(self) -> str:
         return f"{self.label}  {self.estimate}"
@@ -101,7 +108,7 @@ def plot(*measured: Measured, against: Measured | None = None) -> alt.VConcatCha
 
     Bars are one standard error; those of an exact loss are of KL alone, since all models share the entropy's.
     Axes show the range of what was measured, not zero. The chart's `save` writes PNG, SVG, PDF or HTML.
-    Raises BadInput where nothing can be plotted, and over steps for two models of one name and step.
+    Raises BadInput where nothing can be plotted, and over steps for two runs of one name.
     """
     if not measured:
         raise BadInput(f"there is nothing to plot; {PLOTTED}")
@@ -124,10 +131,11 @@ def _of_steps(measured: Measured) -> Any:
         raise BadInput("a model without a step has no place over steps; plot one quantity against another")
     labels = [row.label for row in measured.rows]
     if twice := [label for label in labels if labels.count(label) > 1]:
-        raise BadInput(
-            f"two models are called {twice[0]}, and would be on one line; name them before measuring, as in "
-            "lab.train(..., name='wide')"
-        )
+        raise _on_one_line(f"two models are called {twice[0]}")
+    runs: dict[str, str] = {}
+    for row in measured.rows:
+        if runs.setdefault(row.model, row.run_digest) != row.run_digest:
+            raise _on_one_line(f"two runs are called {row.model}")
     doubling = 0 not in rows["step"]  # a run on from a model begins at step 0, and its clock is linear
     x = alt.X("step:Q", title="step", scale=alt.Scale(type="log" if doubling else "linear", nice=False))
     base = alt.Chart(rows).encode(x=x, color=alt.Color("model:N", title=None))
@@ -138,8 +146,14 @@ def _of_steps(measured: Measured) -> Any:
     return alt.layer(line, bars, *_dashed(near)).properties(width=WIDTH, height=HEIGHT)
 
 
+def _on_one_line(what: str) -> BadInput:
+    return BadInput(
+        f"{what}, and would be on one line; name them before measuring, as in lab.train(..., name='wide')"
+    )
+
+
 def _of_two(x: Measured, y: Measured) -> Any:
-    if [row.label for row in x.rows] != [row.label for row in y.rows]:
+    if [row.weights for row in x.rows] != [row.weights for row in y.rows]:
         raise BadInput(f"{y.quantity} and {x.quantity} are not of the same models, in the same order")
     rows = pl.concat([_with_bars(x, "x"), _with_bars(y, "y").drop("model", "step")], how="horizontal")
     across, up = (

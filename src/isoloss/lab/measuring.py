@@ -211,4 +211,4 @@ def _text(every: Sequence[Model], on: Text) -> TextCorpus:
 
 
 def _row(found: Model, values: Float[Tensor, " n"]) -> Row:
-    return Row(found.name, found.step, sample_mean(values), values, found.digest)
+    return Row(found.name, found.step, sample_mean(values), values, found.digest, found.run_digest)

@@ -38,6 +38,7 @@ class Model:
 
     `language` is what it was trained on, None if unknown, `step` the step of its run, `seeds` are those of
     all runs that it went through, and `tokenizer` reads texts for it. `weights` is how many numbers it has.
+    `run_digest` names the settings of the run whose step it is of, if of any.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Model:
     step: int | None = None
     seeds: tuple[int, ...] = ()
     tokenizer: Any = field(default=None, compare=False)
+    run_digest: str = ""
 
     @property
     def objective(self) -> LanguageObjective:
@@ -180,7 +182,8 @@ def _no_model(given: object) -> BadInput:
     if isinstance(given, Run):
         return BadInput(f"{given.name} is a run of {len(given)} models; give one of them, such as run.last")
     return BadInput(
-        f"{given!r:.60} is no model; give a run, a model's folder, its name on a hub, or a torch module"
+        f"{given!r:.60} is no model; give one of a run, a model's folder, its name on a hub, or a "
+        "torch module"
     )
 
 

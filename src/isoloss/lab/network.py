@@ -2,17 +2,23 @@
 
 import hashlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import fields, is_dataclass
 from types import FunctionType
 from typing import Any
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 LIBRARIES = ("torch", "transformers", "isoloss")
 """Whose modules are told by their names and settings; of others the code is looked at too."""
 OF_NO_NETWORK = ("architectures", "dtype", "torch_dtype", "transformers_version", "language_words")
 """Settings of a configuration that tell how it was written, and of which tokens a language is."""
+
+KEPT_BY_TORCH = frozenset(vars(nn.Module()))
+"""Attributes of every module: its weights, buffers and hooks, and whether it is trained."""
 
 
 def digest_of_weights(module: nn.Module) -> str:
@@ -27,7 +33,8 @@ def digest_of_weights(module: nn.Module) -> str:
 def digest_of_network(module: nn.Module) -> str:
     """A hexadecimal digest of what a module computes from its weights: its layers, settings and code.
 
-    Functions that its classes' methods call elsewhere are not looked at.
+    Tensors, lists and the like that a module of one's own keeps are part of it; functions that its classes'
+    methods call elsewhere are not looked at.
 
     >>> digest_of_network(nn.Sequential(nn.ReLU())) == digest_of_network(nn.Sequential(nn.Tanh()))
     False
@@ -45,15 +52,49 @@ def digest_of_network(module: nn.Module) -> str:
 
 
 def _settings(module: nn.Module) -> Iterator[str]:
-    """Numbers, texts and functions that a module keeps, those of transformers in their configuration."""
+    """What a module keeps beside its weights, of libraries' modules numbers, texts and functions.
+
+    Those of transformers are in their configuration.
+    """
     library = _library(type(module))
+    if library == "transformers":
+        return
+    is_own = library not in LIBRARIES
     for name, value in sorted(vars(module).items()):
-        if name == "training" or library == "transformers" or (library in LIBRARIES and name.startswith("_")):
+        if name in KEPT_BY_TORCH or (not is_own and name.startswith("_")):
             continue
         if isinstance(value, int | float | str):
             yield f"{name}: {value!r}"
         elif callable(value):
             yield f"{name}: {_code(value)}"
+        elif is_own and value is not None and (told := _told(value)):
+            yield f"{name}: {told}"
+    unsaved = sorted(module._non_persistent_buffers_set) if is_own else []
+    yield from (f"{name}: {_told(module._buffers[name])}" for name in unsaved)
+
+
+def _told(value: Any, within: tuple[int, ...] = ()) -> str:
+    """A value as text, the same in every process: numbers of arrays by a digest; empty for other objects."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = torch.as_tensor(value)
+    if isinstance(value, Tensor):
+        held = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        return f"{value.dtype} {tuple(value.shape)} {hashlib.sha256(held.numpy().tobytes()).hexdigest()}"
+    if id(value) in within:  # it holds itself
+        return "..."
+    inside = (*within, id(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Mapping):
+        told = (f"{_told(key, inside)}: {_told(each, inside)}" for key, each in value.items())
+        return f"{{{', '.join(told)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_told(each, inside) for each in value)}]"
+    if isinstance(value, Set):
+        return f"{{{', '.join(sorted(_told(each, inside) for each in value))}}}"
+    if value is None or isinstance(value, int | float | complex | str | bytes | torch.dtype):
+        return repr(value)
+    return _code(value) if callable(value) else ""
 
 
 def _is_told(name: str) -> bool:

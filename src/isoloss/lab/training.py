@@ -1,4 +1,4 @@
-"""Training in the laboratory: from fresh weights, on from a model, flattened, polished, averaged."""
+"""Training in the laboratory: from fresh weights, on from a model, flattened, polished."""
 
 import copy
 import tempfile
@@ -9,19 +9,16 @@ from pathlib import Path
 from typing import SupportsIndex
 
 import safetensors.torch
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.lab.models import (
     LanguageObjective,
     Model,
-    Models,
     OneModel,
     Run,
     model,
-    models_of,
     reader_of,
     refuse_no_language,
 )
@@ -34,20 +31,18 @@ from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining.descent import SGD, AdamW
-from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.loop import AtStep, nothing_at_step, pretrain
 from isoloss.pretraining.polishing import Polished
 from isoloss.pretraining.running_averages import Diverged
 from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
-from isoloss.pretraining.update_rule import UpdateRuleSettings
+from isoloss.pretraining.update_rule import ComesToRest, UpdateRule, UpdateRuleSettings
 from isoloss.progress import Progress
-from isoloss.results.checkpoint import WEIGHTS_FILE, checkpoint_folders
+from isoloss.results.checkpoint import STEPS_FOLDER, WEIGHTS_FILE, read_checkpoint
 
 AVERAGED_SHARE = 32
 """Checkpoints hold the weights averaged over the last 1/32 of the run."""
 HELD_OUT = 2000
 """Sentences on which a polished model's KL is what was asked for."""
-FAR = 1.5
-"""Times the KL asked for: above that, on other sentences than those that stopped it, a model is not there."""
 
 
 @dataclass(frozen=True)
@@ -88,12 +83,14 @@ def train(
     """Train on fresh sentences of the language and keep a model at each step in `at`, by default doubling.
 
     `of` is the width of a new two-layer transformer (pre-LN, no dropout), or a model, which is copied and
-    trained on from its weights. `rule` is any update rule's settings, by default AdamW at 3e-3. `batch` is in
-    sentences. With `soft` labels are the exact distributions. The models hold the weights averaged over the
-    last 1/32 of the steps. With a `folder` the run is kept there: interrupted, the same call goes on.
+    trained on from its weights, all of them. `rule` is any update rule's settings, by default AdamW at 3e-3.
+    `batch` is in sentences. With `soft` labels are the exact distributions. The models hold the weights
+    averaged over the last 1/32 of the steps. With a `folder` the run is kept there: interrupted, the same
+    call goes on.
 
-    Raises BadInput for settings that cannot be used, a model that cannot read the language, or one that was
-    trained with the same seed, whose sentences would come again; IsolossError if the loss diverges.
+    Raises BadInput for settings that cannot be used, a model that cannot read the language, one of which some
+    weights are frozen, or one that was trained with the same seed, whose sentences would come again; Damaged
+    for a model in the folder that is not what was written, or is gone; IsolossError if the loss diverges.
     """
     refuse_no_language(language)
     lasting = _lasting(steps, batch, seed, at)
@@ -128,7 +125,7 @@ def flatten(
     run = train(
         known, start, steps=steps, seed=seed, rule=rule, batch=batch, at=at, name=name, progress=progress
     )
-    return Run(name, (replace(start, name=name, step=0), *run))
+    return Run(name, (replace(start, name=name, step=0, run_digest=run.last.run_digest), *run))
 
 
 def polish(
@@ -157,54 +154,24 @@ def polish(
     descent = AdamW(rate, warm_up_steps=max(1, lasting.steps // 40), weight_decay=0.0, decay="cosine")
     rule = Polished(to, descent, held_out=HELD_OUT, goes_back=True)
     ready = _ready(start, known, lasting.seed)
-    polished = _run(ready, known, True, rule, lasting, called, None, progress).last
+    arrived = False
+
+    def look(_step: int, _loss: Tensor, rule: UpdateRule) -> None:
+        nonlocal arrived
+        arrived = isinstance(rule, ComesToRest) and rule.is_at_rest
+
+    polished = _run(ready, known, True, rule, lasting, called, None, progress, look).last
     evaluation = EvaluationSet.draw(known, HELD_OUT, lasting.seed, objective=polished.objective)
     began, reached = (
         float(exact_loss(each.module, polished.objective, evaluation).kl.mean()) for each in (ready, polished)
     )
-    if reached > FAR * to:
-        told = f"came to {reached:.2g} nats of KL, not {to:.2g}, in {lasting.steps:,} steps; give more"
+    if not arrived and max(began, reached) > to:
+        told = f"came to {reached:.3g} nats of KL, not {to:.2g}, in {lasting.steps:,} steps; give more"
         warnings.warn(f"{called} {told}", stacklevel=2)
     elif began < to:
         told = f"was at {began:.2g} nats of KL to begin with, which is below {to:.2g}; polish to less"
         warnings.warn(f"{called} {told}", stacklevel=2)
-    return replace(polished, step=None)
-
-
-def average(models: Models, *, name: str = "average", language: Language | None = None) -> Model:
-    """The model whose weights are the plain mean of the models' weights, such as checkpoints of one run.
-
-    Buffers that are saved with weights, such as the running means of a batch norm, are averaged too. Raises
-    BadInput for fewer than two, for models of different shapes, or if it cannot read the `language`.
-    """
-    every = models_of(models)
-    if len(every) < 2:
-        raise BadInput("an average takes at least two models; give more of a run's, or name more folders")
-    first = every[0]
-    mean = copy.deepcopy(first.module)
-    held = _averaged_tensors(mean)
-    shapes = {each: weight.shape for each, weight in held.items()}
-    for count, other in enumerate(every[1:], start=2):
-        weights = _averaged_tensors(other.module)
-        if {each: weight.shape for each, weight in weights.items()} != shapes:
-            raise BadInput(
-                f"{first.label} and {other.label} have weights of different shapes, which have no average; "
-                "give checkpoints of one model"
-            )
-        with torch.no_grad():
-            for each, weight in held.items():
-                weight.lerp_(weights[each].to(weight), 1 / count)
-    seeds = tuple(dict.fromkeys(seed for each in every for seed in each.seeds))
-    return model(Model(name, mean, first.language, None, seeds, first.tokenizer), language=language)
-
-
-def _averaged_tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Its parameters, and the buffers of floating-point numbers that are saved with it, by name."""
-    saved = module.state_dict()
-    of_numbers = {
-        name: each for name, each in module.named_buffers() if name in saved and each.is_floating_point()
-    }
-    return {**dict(module.named_parameters()), **of_numbers}
+    return replace(polished, step=None, run_digest="")
 
 
 @dataclass(frozen=True)
@@ -245,6 +212,7 @@ def _run(
     name: str,
     folder: Path | str | None,
     progress: Progress | None,
+    at_step: AtStep = nothing_at_step,
 ) -> Run:
     """Train in the folder, or in a temporary one, and read the models of all checkpoints."""
     objective: LanguageObjective = MaskedObjective() if isinstance(start, int) else start.objective
@@ -265,18 +233,27 @@ def _run(
         place = Path(temporary) if folder is None else folder_from(folder)
         before = () if isinstance(start, int) else start.seeds
         try:
-            pretrain(specification, language, place, earlier_seeds=before, progress=progress or OneLine())
+            pretrain(
+                specification,
+                language,
+                place,
+                earlier_seeds=before,
+                at_step=at_step,
+                progress=progress or OneLine(),
+            )
         except Diverged as error:
             message = str(error) if folder else f"{error.reason}; lower the learning rate"
             raise IsolossError(message) from None
         seeds = (*before, lasting.seed)
         template = specification.architecture.build(len(language.vocabulary), language.maximum_length, 0)
         models = []
-        for checkpoint in checkpoint_folders(place):
+        for step in specification.checkpoint_steps:
+            checkpoint = read_checkpoint(place / STEPS_FOLDER / f"{step:06d}")  # only the last was verified
             module = copy.deepcopy(template)
-            safetensors.torch.load_model(module, checkpoint / WEIGHTS_FILE)
+            safetensors.torch.load_model(module, checkpoint.folder / WEIGHTS_FILE)
             tokenizer = tokenizer_of(language)
-            models.append(Model(name, module.eval(), language, int(checkpoint.name), seeds, tokenizer))
+            run = specification.digest
+            models.append(Model(name, module.eval(), language, step, seeds, tokenizer, run))
     return Run(name, tuple(models))
 
 
@@ -294,5 +271,11 @@ def _ready(of: OneModel, language: Language, seed: int) -> Model:
     if seed in start.seeds:
         raise BadInput(
             f"{start.label} was trained with seed {seed} on the sentences that would be drawn; give another"
+        )
+    frozen = [name for name, weight in start.module.named_parameters() if not weight.requires_grad]
+    if 0 < len(frozen) < len(list(start.module.parameters())):
+        raise BadInput(
+            f"{start.label} has {frozen[0]} frozen, and all weights are trained; unfreeze it: "
+            "requires_grad_(True)"
         )
     return start

@@ -126,5 +126,7 @@ def in_one_sentence(doing: str) -> Iterator[None]:
         memory = isinstance(error, torch.OutOfMemoryError) or "memory" in reason
         if not memory and (place := place_in_users_code(error)):
             raise BadInput(f"{doing} failed in {place}: {type(error).__name__}: {reason}; mend it") from error
-        advice = "fewer sentences or a smaller batch" if memory else "a model that reads such sentences"
+        advice = "a model that reads such sentences"
+        if memory:
+            advice = "fewer sentences or a smaller batch, or a smaller model"
         raise BadInput(f"{doing} failed: {reason}; give {advice}") from None
