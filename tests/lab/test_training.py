@@ -69,13 +69,19 @@ def test_a_model_is_trained_on_as_a_copy(module: Callable[[], nn.Module], langua
     assert last.estimate.value < first.estimate.value - 0.05
 
 
-def test_a_model_that_is_frozen_in_part_is_not_trained_as_a_whole(language: PCFG) -> None:
+def test_frozen_weights_stay_unless_all_are(language: PCFG, tmp_path: Path) -> None:
     given = Layered()
     given.words.requires_grad_(False)
-    with pytest.raises(BadInput, match=r"Layered has module\.words\.weight frozen, and all weights are"):
-        lab.train(language, given, steps=2, seed=1, progress=lab.silent)
-    run = lab.train(language, given.requires_grad_(False), steps=2, seed=1, progress=lab.silent)
-    assert not run.last.module.module.words.weight.equal(given.words.weight)
+    settings = {"steps": 2, "seed": 1, "progress": lab.silent, "folder": tmp_path / "kept"}
+    last = lab.train(language, given, **settings).last.module.module
+    assert last.words.weight.equal(given.words.weight)
+    assert not last.words.weight.requires_grad
+    assert not last.head.weight.equal(given.head.weight)
+    whole = given.requires_grad_(False)
+    with pytest.raises(BadInput, match=r"holds another run: its architecture\.frozen is"):
+        lab.train(language, whole, **settings)
+    trained = lab.train(language, whole, steps=2, seed=1, progress=lab.silent).last.module.module
+    assert not trained.words.weight.equal(given.words.weight)
 
 
 def test_a_causal_model_predicts_the_next_word(language: PCFG) -> None:

@@ -3,11 +3,8 @@
 They are looked for in a table with all of its columns, before anything is measured.
 """
 
-import ast
-import linecache
 import math
 import re
-import traceback
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,8 +25,8 @@ TEXTS = ("checkpoint", "sentence_")
 """How the columns begin whose cells are no numbers."""
 COUNTS = ("_sentences", "_texts", "parameters", "left_out")
 """How the columns end whose cells are whole numbers."""
-MISFIT = re.compile(r"^\S+\(\) (missing|takes|got) |^'(?!NoneType)\w+' object is not callable")
-"""What Python says of a call that fits no function."""
+MADE_WRONGLY = re.compile(r"\w+\.__init__\(\) (missing|takes|got) ")
+"""What Python says of a class called with other arguments than it has, such as a panel without data."""
 
 
 def refuse_misspelt_names(experiment: Experiment) -> None:
@@ -112,7 +109,7 @@ def _without_sizes(column: str) -> str:
 def _suggesting(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
     """Turn failed look-ups of columns or attributes into BadInput, but not a KeyError for one of `rows`.
 
-    So are calls that fit no function.
+    The same for what is made with the wrong arguments.
     """
     try:
         yield
@@ -131,41 +128,10 @@ def _suggesting(asker: str, known: Sequence[str], rows: Collection[Setting]) -> 
             why = f"{type(error).__name__}: {error}"
             raise BadInput(f"{asker} fails: {why}; mend it and try again") from error
     except TypeError as error:
-        if place := _misfit(error):
+        if (place := place_in_users_code(error)) and MADE_WRONGLY.match(str(error)):
             raise BadInput(f"{asker} fails in {place}: TypeError: {error}; mend it and try again") from error
     except Exception:  # any other error is reported on real numbers, if at all
         pass
-
-
-def _misfit(error: TypeError) -> str:
-    """Where in the user's own file a call fits no function, whatever is measured; empty if that is not known.
-
-    A call of as many values as there are rows, with a star, may fit others, and so may what is None now.
-    """
-    last, place = traceback.extract_tb(error.__traceback__)[-1], place_in_users_code(error)
-    of_call = re.search(
-        r"^\S+\(\) (missing|takes|got) |^'(?!NoneType)\w+' object is not callable", str(error)
-    )
-    in_own_file = place.startswith(f"{last.filename}, line {last.lineno},")
-    return place if of_call and in_own_file and _has_no_star(last) else ""
-
-
-def _has_no_star(place: traceback.FrameSummary) -> bool:
-    """Whether what is called there has arguments of its own alone."""
-    first, last = place.lineno or 1, place.end_lineno or 0
-    lines = [linecache.getline(place.filename, number).encode() for number in range(first, last + 1)]
-    if not lines:
-        return False
-    lines[-1] = lines[-1][: place.end_colno]
-    lines[0] = lines[0][place.colno :]
-    try:
-        called = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
-    except SyntaxError:
-        return False
-    return isinstance(called, ast.Call) and not (
-        any(isinstance(each, ast.Starred) for each in called.args)
-        or any(keyword.arg is None for keyword in called.keywords)
-    )
 
 
 def _misspelt(asker: str, name: str, known: Sequence[str]) -> BadInput:

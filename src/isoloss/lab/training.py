@@ -38,6 +38,7 @@ from isoloss.pretraining.specification import PretrainingSpecification, log_spac
 from isoloss.pretraining.update_rule import ComesToRest, UpdateRule, UpdateRuleSettings
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import STEPS_FOLDER, WEIGHTS_FILE, read_checkpoint
+from isoloss.results.store import ONLY_WHEN_CHANGED
 
 AVERAGED_SHARE = 32
 """Checkpoints hold the weights averaged over the last 1/32 of the run."""
@@ -55,15 +56,21 @@ class GivenModel:
     weights: str
     network: str
     module: PreTrainedModel = field(compare=False, repr=False)
+    frozen: tuple[str, ...] = field(default=(), metadata=ONLY_WHEN_CHANGED)
 
     @staticmethod
     def of(module: PreTrainedModel) -> "GivenModel":
-        """The architecture that is this model."""
-        return GivenModel(digest_of_weights(module), digest_of_network(module), module)
+        """The architecture that is this model; of one that is frozen as a whole, with all weights trained."""
+        flags = {name: weight.requires_grad for name, weight in module.named_parameters()}
+        frozen = tuple(name for name, trained in flags.items() if not trained and any(flags.values()))
+        return GivenModel(digest_of_weights(module), digest_of_network(module), module, frozen)
 
     def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
         """A copy; see `Architecture.build`."""
-        return copy.deepcopy(self.module).requires_grad_(True)
+        module = copy.deepcopy(self.module)
+        for name, weight in module.named_parameters():
+            weight.requires_grad_(name not in self.frozen)
+        return module
 
 
 def train(
@@ -83,14 +90,14 @@ def train(
     """Train on fresh sentences of the language and keep a model at each step in `at`, by default doubling.
 
     `of` is the width of a new two-layer transformer (pre-LN, no dropout), or a model, which is copied and
-    trained on from its weights, all of them. `rule` is any update rule's settings, by default AdamW at 3e-3.
-    `batch` is in sentences. With `soft` labels are the exact distributions. The models hold the weights
-    averaged over the last 1/32 of the steps. With a `folder` the run is kept there: interrupted, the same
-    call goes on.
+    trained on from its weights, but for those that are frozen, unless all are. `rule` is any update rule's
+    settings, by default AdamW at 3e-3. `batch` is in sentences. With `soft` labels are the exact
+    distributions. The models hold the weights averaged over the last 1/32 of the steps. With a `folder` the
+    run is kept there: interrupted, the same call goes on.
 
-    Raises BadInput for settings that cannot be used, a model that cannot read the language, one of which some
-    weights are frozen, or one that was trained with the same seed, whose sentences would come again; Damaged
-    for a model in the folder that is not what was written, or is gone; IsolossError if the loss diverges.
+    Raises BadInput for settings that cannot be used, a model that cannot read the language, or one that was
+    trained with the same seed, whose sentences would come again; Damaged for a model in the folder that is
+    not what was written, or is gone; IsolossError if the loss diverges.
     """
     refuse_no_language(language)
     lasting = _lasting(steps, batch, seed, at)
@@ -271,11 +278,5 @@ def _ready(of: OneModel, language: Language, seed: int) -> Model:
     if seed in start.seeds:
         raise BadInput(
             f"{start.label} was trained with seed {seed} on the sentences that would be drawn; give another"
-        )
-    frozen = [name for name, weight in start.module.named_parameters() if not weight.requires_grad]
-    if 0 < len(frozen) < len(list(start.module.parameters())):
-        raise BadInput(
-            f"{start.label} has {frozen[0]} frozen, and all weights are trained; unfreeze it: "
-            "requires_grad_(True)"
         )
     return start
