@@ -78,7 +78,7 @@ FINDINGS = (
         ("flatter-is-no-better", "rounding-harms-the-sharper"),
         ("No", "Yes"),
         "**Flatness alone raises robustness to rounding, not accuracy**: among masked models "
-        "made flatter or sharper, then trained towards equal KL ({counted} starts reached it), accuracy "
+        "made flatter or sharper, then trained to equal KL ({counted} starts), accuracy "
         "changes by {0}, while the KL that 6-bit weights cost rises by {1}",
         "What flatness alone does",
         (
@@ -91,8 +91,8 @@ FINDINGS = (
         "flatten-polish-causal",
         ("flatter-is-no-better", "flatter-is-neither-better-nor-worse"),
         ("Yes", "Yes"),
-        "**Probes that have not converged favour flatter causal models**: at equal KL accuracy from 300 "
-        "examples changes by {0}, on standardised features, where it is {counted} on average, by {1}",
+        "**Unconverged probes favour flatter causal models**: at equal KL accuracy from 300 "
+        "examples changes by {0}, on standardised features, where it averages {counted}, by {1}",
         "Causal models",
         (
             "Does a plain probe's accuracy rise by half a point as the trace halves?",
@@ -101,19 +101,20 @@ FINDINGS = (
         right_if_standardised,
     ),
     Finding(
-        "dyck-transfer",
-        ("flattest-transfers",),
-        ("Yes",),
-        "**Flatness helps on Dyck strings**: the flattest model counts best, by {0}",
-        "Where flatness may help",
-        ("Does the flattest transformer on Dyck strings transfer best?",),
+        "flatten-polish-dyck",
+        ("flatter-counts-better",),
+        ("Undecided",),
+        "**Whether flatness helps on Dyck strings is open**: at equal KL, the error in counting brackets "
+        "changes by {0}",
+        "Dyck strings, at equal KL",
+        ("Do flatter transformers count brackets clearly better?",),
     ),
     Finding(
         "drift",
         ("trace-falls", "one-clock", "rate-exponent", "batch-exponent"),
         ("Yes", "Yes", "Yes", "Yes"),
         "**SGD keeps moving to flatter models, roughly by one clock**: a run goes through {0}; at equal "
-        "τ = η²k / 4B (rate η, batch B, k steps) schedules are at most {1}; steps to a given fall scale as "
+        "η²k / 4B (rate η, batch B, step k) schedules are at most {1}; steps to one fall scale as "
         "η^-{2} B^{3}",
         "The clock",
         (
