@@ -67,14 +67,14 @@ def results_page(shipped: Sequence[dict[str, Any]]) -> str:
 INTRODUCTION = """\
 # What we found
 
-Every claim was [registered before its runs](claims.md). Brackets: 95 % intervals over seeds, corrected for
-several effects (Holm).
+Claims were [registered before their runs](claims.md). Brackets: 95 % intervals over seeds, corrected by
+Holm's procedure.
 """
 IN_A_MINUTE = """\
 ## In a minute
 
-Flat models have a small trace of the loss's Hessian; KL is a model's divergence from the language, known
-exactly.
+Liu and others (2023), "the paper": of models with one loss the flatter (smaller trace of the Hessian) do
+better. KL: divergence from the exact distribution.
 """
 KINDS = {"effect": "Others", "premise": "Premises"}
 SIGNS = {"supported": "✓", "not supported": "✗", "inconclusive": "?"}

@@ -64,8 +64,8 @@ FINDINGS = (
         "figure-1",
         ("one-loss", "one-kl", "later-is-better"),
         ("Yes", "No", "Yes"),
-        "**A loss that looks converged hides KL that still falls**: late in a run the loss changes by {0}, "
-        "which is {1}, and accuracy of masked models still rises, by {2}",
+        "**A loss that looks converged hides falling KL**: late in a run the loss changes by {0}, "
+        "but spans {1}, and accuracy still rises, by {2}",
         "What a loss that looks converged hides",
         (
             "Has the loss converged late in training?",
@@ -89,14 +89,15 @@ FINDINGS = (
     ),
     Finding(
         "flatten-polish-causal",
-        ("flatter-is-no-better", "flatter-is-neither-better-nor-worse"),
-        ("Yes", "Yes"),
+        ("flatter-is-no-better", "flatter-is-neither-better-nor-worse", "a-trained-probe-reads-both-alike"),
+        ("Yes", "Yes", "Yes"),
         "**Unconverged probes favour flatter causal models**: at equal KL accuracy from 300 "
         "examples changes by {0}, on standardised features, where it averages {counted}, by {1}",
         "Causal models",
         (
             "Does a plain probe's accuracy rise by half a point as the trace halves?",
             "On standardised features, does it change by less than half a point?",
+            "Trained ten times as long on centred features, too?",
         ),
         right_if_standardised,
     ),

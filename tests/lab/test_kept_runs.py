@@ -7,7 +7,6 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -79,50 +78,26 @@ class Keeping(Layered):
         self.kept = kept
 
 
-class Shifted(Layered):
-    """A buffer that is not saved with it."""
-
-    def __init__(self, shift: float) -> None:
-        super().__init__()
-        self.register_buffer("shift", torch.full((8,), shift), persistent=False)
-
-
 @dataclass
 class Settings:
     scales: tuple[float, ...]
 
 
-def itself() -> list[Any]:
-    kept: list[Any] = [1.0]
-    kept.append(kept)
-    return kept
-
-
-def test_what_a_network_keeps_is_part_of_it() -> None:
+def test_containers_that_a_network_keeps_are_part_of_it_and_caches_are_not() -> None:
     kept = [
         (1.0, 2.0),
         (1.0, 3.0),
         [{"scale": 1.0}],
         [{"scale": 2.0}],
-        {"a", "b"},
-        {"a", "c"},
-        torch.ones(2),
-        torch.zeros(2),
-        torch.zeros(2, dtype=torch.bfloat16),
-        [torch.ones(()), np.float32(2)],
-        [torch.ones(()), np.float32(3)],
         Settings((1.0,)),
         Settings((2.0,)),
         {"function": torch.tanh},
         {"function": torch.sigmoid},
-        itself(),
     ]
     digests = {digest_of_network(Keeping(each)) for each in kept}
     assert digests == {digest_of_network(Keeping(deepcopy(each))) for each in kept}
     assert len(digests) == len(kept)
-    assert (
-        digest_of_network(Shifted(1.0)) == digest_of_network(Shifted(1.0)) != digest_of_network(Shifted(2.0))
-    )
+    assert digest_of_network(Keeping(None)) == digest_of_network(Keeping(torch.ones(2)))
 
 
 def test_another_network_of_equal_weights_is_another_run(language: PCFG, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def file_documents(path: Path, unit: TextUnit = "line", column: str = "text") ->
     Anything else is UTF-8 text: a document is a line or, with `unit` "file", the whole file. Holds one
     document in memory, for a Parquet file one row group, and any other table as a whole. Raises BadInput,
     naming file and line, for anything else, for a document of more than 64 MiB, and for a single line in
-    which carriage returns alone may end lines; in one of several they are white space.
+    which carriage returns alone may end lines; in a file of several lines they are white space.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "two.txt"

@@ -168,9 +168,11 @@ def _why_not_drawn(experiment: Experiment, table: pl.DataFrame) -> str:
             refuse_text_on_axes(panel, experiment.name)
     except Exception as error:
         there = set() if table.is_empty() else set(table.filter(pl.col("complete"))["run"])
-        if isinstance(error, pl.exceptions.ColumnNotFoundError) and {r.name for r in experiment.runs} - there:
+        missing = {run.name for run in experiment.runs} - there
+        if missing and isinstance(error, pl.exceptions.ColumnNotFoundError):
             return ""
-        return _why("its panels are not drawn", error, "mend the function")
+        advice = f"{len(missing)} of its runs are missing; finish them" if missing else "mend the function"
+        return _why("its panels are not drawn", error, advice)
     return ""
 
 

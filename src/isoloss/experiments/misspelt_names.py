@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from isoloss.errors import BadInput, did_you_mean, place_in_users_code
-from isoloss.experiments.drawn_panels import refuse_what_is_no_panel
+from isoloss.experiments.drawn_panels import refuse_text_on_axes, refuse_what_is_no_panel
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.panels import Panel, columns_of
@@ -59,6 +59,7 @@ def refuse_misspelt_names(experiment: Experiment) -> None:
         raise BadInput(f"two panels of {experiment.name} are called {twice}; name each for what it shows")
     for panel in panels:
         _refuse_what_it_lacks(panel, experiment)
+        refuse_text_on_axes(panel, experiment.name)
 
 
 def _refuse_what_is_not_there(

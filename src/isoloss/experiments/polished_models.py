@@ -145,7 +145,7 @@ CLAIMS = (
     ),
     as_the_trace_doubles(
         "noise-harms-the-sharper",
-        "Noise on the weights harms sharper models more, roughly in proportion to the trace.",
+        "Noise on the weights harms sharper models more: at least as the root of the trace.",
         "log2 KL under Gaussian noise of 0.01 on every weight",
         PerDoubling(noise_column(0.01), in_doublings),
         above(0.5),

@@ -17,8 +17,8 @@ from isoloss.results.estimate import Estimate, paired_difference
 class Row:
     """A model's number: its name, its step if any, the estimate, and the values it is the mean of.
 
-    `digest` is the model's, by which a card knows its numbers: models of several runs may have one name. What
-    run it is a step of is `run_digest`.
+    `digest` is the model's, by which a card knows its numbers: models of several runs may have one
+    name. `run_digest` tells its run.
     """
 
     model: str

@@ -38,7 +38,7 @@ class Model:
 
     `language` is what it was trained on, None if unknown, `step` the step of its run, `seeds` are those of
     all runs that it went through, and `tokenizer` reads texts for it. `weights` is how many numbers it has.
-    `run_digest` names the settings of the run whose step it is of, if of any.
+    `run_digest` names the settings of the run that it is a step of, if any.
     """
 
     name: str

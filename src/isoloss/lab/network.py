@@ -2,14 +2,12 @@
 
 import hashlib
 import inspect
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel
 
 LIBRARIES = ("torch", "transformers", "isoloss")
@@ -33,8 +31,8 @@ def digest_of_weights(module: nn.Module) -> str:
 def digest_of_network(module: nn.Module) -> str:
     """A hexadecimal digest of what a module computes from its weights: its layers, settings and code.
 
-    Tensors, lists and the like that a module of one's own keeps are part of it; functions that its classes'
-    methods call elsewhere are not looked at.
+    Lists and the like that a module of one's own keeps are part of it. Functions that its classes' methods
+    call elsewhere are not looked at, nor are tensors that are not saved with its weights, as caches are not.
 
     >>> digest_of_network(nn.Sequential(nn.ReLU())) == digest_of_network(nn.Sequential(nn.Tanh()))
     False
@@ -67,34 +65,22 @@ def _settings(module: nn.Module) -> Iterator[str]:
             yield f"{name}: {value!r}"
         elif callable(value):
             yield f"{name}: {_code(value)}"
-        elif is_own and value is not None and (told := _told(value)):
+        elif is_own and (told := _told(value)):
             yield f"{name}: {told}"
-    unsaved = sorted(module._non_persistent_buffers_set) if is_own else []
-    yield from (f"{name}: {_told(module._buffers[name])}" for name in unsaved)
 
 
-def _told(value: Any, within: tuple[int, ...] = ()) -> str:
-    """A value as text, the same in every process: numbers of arrays by a digest; empty for other objects."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = torch.as_tensor(value)
-    if isinstance(value, Tensor):
-        held = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        return f"{value.dtype} {tuple(value.shape)} {hashlib.sha256(held.numpy().tobytes()).hexdigest()}"
-    if id(value) in within:  # it holds itself
-        return "..."
-    inside = (*within, id(value))
+def _told(value: Any) -> str:
+    """Containers of numbers, texts and functions as text, the same in every process; empty for all else."""
     if is_dataclass(value) and not isinstance(value, type):
         value = {each.name: getattr(value, each.name) for each in fields(value)}
     if isinstance(value, Mapping):
-        told = (f"{_told(key, inside)}: {_told(each, inside)}" for key, each in value.items())
+        told = (f"{_told(key)}: {_told(each)}" for key, each in value.items())
         return f"{{{', '.join(told)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_told(each, inside) for each in value)}]"
-    if isinstance(value, Set):
-        return f"{{{', '.join(sorted(_told(each, inside) for each in value))}}}"
-    if value is None or isinstance(value, int | float | complex | str | bytes | torch.dtype):
+        return f"[{', '.join(map(_told, value))}]"
+    if isinstance(value, int | float | str):
         return repr(value)
-    return _code(value) if callable(value) else ""
+    return _code(value) if callable(value) and not isinstance(value, nn.Module) else ""
 
 
 def _is_told(name: str) -> bool:

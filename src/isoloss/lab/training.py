@@ -37,7 +37,7 @@ from isoloss.pretraining.running_averages import Diverged
 from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
 from isoloss.pretraining.update_rule import ComesToRest, UpdateRule, UpdateRuleSettings
 from isoloss.progress import Progress
-from isoloss.results.checkpoint import STEPS_FOLDER, WEIGHTS_FILE, read_checkpoint
+from isoloss.results.checkpoint import STEPS_FOLDER, WEIGHTS_FILE, checkpoint_folders, read_checkpoint
 from isoloss.results.store import ONLY_WHEN_CHANGED
 
 AVERAGED_SHARE = 32
@@ -172,11 +172,14 @@ def polish(
     began, reached = (
         float(exact_loss(each.module, polished.objective, evaluation).kl.mean()) for each in (ready, polished)
     )
-    if not arrived and max(began, reached) > to:
+    if not arrived and reached > to:
         told = f"came to {reached:.3g} nats of KL, not {to:.2g}, in {lasting.steps:,} steps; give more"
         warnings.warn(f"{called} {told}", stacklevel=2)
     elif began < to:
         told = f"was at {began:.2g} nats of KL to begin with, which is below {to:.2g}; polish to less"
+        warnings.warn(f"{called} {told}", stacklevel=2)
+    elif not arrived:
+        told = f"passed {to:.2g} nats of KL between two looks, and came to {reached:.3g}; give more steps"
         warnings.warn(f"{called} {told}", stacklevel=2)
     return replace(polished, step=None, run_digest="")
 
@@ -238,6 +241,8 @@ def _run(
             averaging_horizon=lasting.horizon,
         )
         place = Path(temporary) if folder is None else folder_from(folder)
+        for finished in checkpoint_folders(place)[:-1]:  # of the last the loop itself makes sure
+            read_checkpoint(finished)
         before = () if isinstance(start, int) else start.seeds
         try:
             pretrain(

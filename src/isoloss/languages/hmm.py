@@ -243,7 +243,7 @@ def hmm(
 
 
 def refuse_no_whole_number(length: object, source: str) -> None:
-    """Raise BadInput for a length that is none."""
+    """Raise BadInput unless the length is a whole number."""
     if not isinstance(length, int) or isinstance(length, bool):
         raise BadInput(f"{source}: length is not a whole number; give the number of words of a sentence")
 

@@ -147,7 +147,7 @@ def flatten_polish_dyck(scale: Scale) -> Experiment:
         text=(
             "Theorem 5.1 says of solutions constructed for Dyck strings that the flattest has the feature "
             "that transfers, g* = #⟩ - #⟨. In dyck-transfer trained transformers are compared at about equal "
-            "loss; their KL differs by up to forty times, and its adversary is trained against g* itself. "
+            "loss; their KL differs, at night by up to 400 times, and its adversary is trained against g*. "
             "Here all models know the distribution to within 1e-5 nats, as in flatten-polish: from one "
             "start, noise on the weights, or small batches of sampled strings, leads to flatter models, and "
             "descent against flatness to a sharper one; each is then polished on the exact distribution to "
