@@ -12,6 +12,8 @@ from transformers import (
     BartForSequenceClassification,
     FNetConfig,
     FNetForMaskedLM,
+    GPT2Config,
+    GPT2ForSequenceClassification,
     T5Config,
     T5ForSequenceClassification,
 )
@@ -239,6 +241,14 @@ def test_a_classifier_that_reads_the_end_of_a_sentence_is_tried_on_sentences_tha
     (told,) = json_of(answer(capsys, "inspect", reads_ends, "--json"))["models"]
     assert told["predicts"] == "text classes"
     assert told["trial"]["padded"]
+
+
+def test_a_classifier_may_name_an_end_of_sentence_beyond_its_tokens(tmp_path, capsys):
+    config = GPT2Config(vocab_size=11, n_embd=8, n_layer=1, n_head=2, pad_token_id=0, num_labels=3)
+    assert config.eos_token_id > config.vocab_size
+    folder = model_with_head("text", tmp_path / "model", GPT2ForSequenceClassification(config))
+    (told,) = json_of(answer(capsys, "inspect", folder, "--json"))["models"]
+    assert told["predicts"] == "text classes"
 
 
 @pytest.mark.usefixtures("_untimed")

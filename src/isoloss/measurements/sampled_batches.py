@@ -186,12 +186,7 @@ def random_batch(model: PreTrainedModel, prediction: Prediction, lengths: tuple[
     # Models that read a text's last token find it by what fills the text up.
     listed = [((ids + (ids == tokens.pad)) % known).tolist() for ids in sentences]
     end = getattr(model.config, "eos_token_id", None)
-    if (
-        isinstance(prediction, TextClasses | TextLabels)
-        and isinstance(end, int)
-        and 0 <= end < known
-        and end != tokens.pad
-    ):
+    if isinstance(prediction, TextClasses | TextLabels) and end in range(known) and end != tokens.pad:
         # Those of BART's and T5's kind find a text's class at its end-of-sentence token, and need one.
         inner = next(token for token in range(known) if token not in (end, tokens.pad))
         listed = [[*(inner if token == end else token for token in ids[:-1]), end] for ids in listed]
