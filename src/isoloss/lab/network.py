@@ -61,11 +61,8 @@ def _settings(module: nn.Module) -> Iterator[str]:
     for name, value in sorted(vars(module).items()):
         if name in KEPT_BY_TORCH or (not is_own and name.startswith("_")):
             continue
-        if isinstance(value, int | float | str):
-            yield f"{name}: {value!r}"
-        elif callable(value):
-            yield f"{name}: {_code(value)}"
-        elif is_own and (told := _told(value)):
+        is_told = is_own or isinstance(value, int | float | str) or callable(value)
+        if is_told and (told := _told(value)):
             yield f"{name}: {told}"
 
 
