@@ -5,7 +5,7 @@ from functools import partial
 
 import polars as pl
 
-from isoloss.experiments.claims import Question
+from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.dyck_continuations import COMPARED
 from isoloss.experiments.equal_knowledge import (
@@ -41,7 +41,7 @@ from isoloss.panels import Axis, Dots, Panel, Table
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.polishing import Polished
-from isoloss.results.verdict import above
+from isoloss.results.verdict import Region, above
 
 NOISE, SMALL_BATCHES = "noise on the weights", "small batches"
 ON = AdamW(1e-3, warm_up_steps=100, weight_decay=0.0)
@@ -102,31 +102,28 @@ SMOKE = replace(
 EXAMPLES = (4, COMPARED, 16)
 
 
-def _counting(strings: int) -> PerDoubling:
-    return PerDoubling(f"count_error_{strings}", in_doublings)
+def _counts_better(name: str, strings: int, sentence: str, claimed: Region, reason: str = "") -> Claim:
+    what = f"log2 of the squared error in g* of heads fitted on {strings} strings, the median over samples,"
+    change = PerDoubling(f"count_error_{strings}", in_doublings)
+    return as_the_trace_doubles(name, sentence, what, change, claimed, reason, MADE)
 
 
-_ERROR = "the squared error in g* of heads fitted on {} strings, the median over samples,"
 DAMAGED = ("noise-harms-the-sharper", "rounding-harms-the-sharper")
 
 CLAIMS_ON_DYCK = (
     *PREMISES,
-    as_the_trace_doubles(
+    _counts_better(
         "flatter-counts-better",
+        COMPARED,
         f"At equal KL, flatter transformers count brackets clearly better from {COMPARED} strings.",
-        f"log2 of {_ERROR.format(COMPARED)}",
-        _counting(COMPARED),
         above(0.5),
         "half of the slope of an error in proportion to the trace, as in dyck-transfer",
-        MADE,
     ),
-    as_the_trace_doubles(
+    _counts_better(
         "flatter-counts-better-from-fewer",
+        4,
         "At equal KL, flatter transformers count brackets better from 4 strings.",
-        f"log2 of {_ERROR.format(4)}",
-        _counting(4),
         above(0.0),
-        paper=MADE,
     ),
     *(claim for claim in CLAIMS if claim.name in DAMAGED),
 )
