@@ -186,7 +186,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 
 EXPERIMENT = Design(
     flatten_polish_dyck,
-    registered="6a266a0d7056382bc7db31fe9549ccf8aafa4cee",
+    registered="3ef3c65331ce4272e38dd5f6223dbaacd92b02ed",
     seeds=SEEDS,
     earlier_seeds={"night": (tuple(range(301, 321)),)},
     picture=Picture(
