@@ -194,6 +194,15 @@ def test_predictions_are_dashed_lines_without_dots_and_a_rule_marks_x() -> None:
     assert kinds["domain"] == ["measured", "start"]
 
 
+def test_the_line_that_the_legend_of_dashes_names_has_no_dot_in_the_other_legend() -> None:
+    data = pl.concat([rows(predicted=False), rows(predicted=True).with_columns(rule=pl.lit("start"))])
+    chart = Lines(STEP, TRACE, RULE, "run", predicted="predicted", dashed="start")
+    encodings = [layer["encoding"] for layer in specification(chart, data)["layer"]]
+    legends = [each[by]["legend"] for each in encodings for by in ("color", "shape") if by in each]
+    assert all("start" not in legend["values"] for legend in legends)
+    assert "start" in encodings[0]["color"]["scale"]["domain"]
+
+
 def test_a_category_is_a_row_and_colours_lie_side_by_side_in_it() -> None:
     found = specification(Categories("rule", ACCURACY, WIDTH), rows())
     assert marks(found) == ["rule", "point"]

@@ -60,7 +60,8 @@ def _drawn(chart: Chart, data: pl.DataFrame, name: str) -> alt.LayerChart | Mark
         case Lines():
             others = {"series": chart.series} | ({"predicted": chart.predicted} if chart.predicted else {})
             frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour, **others)
-            return NOTHING if frame.is_empty() else _lines(chart, frame, key_of(data, chart.colour), name)
+            key = replace(key_of(data, chart.colour), dashed=chart.dashed if chart.predicted else None)
+            return NOTHING if frame.is_empty() else _lines(chart, frame, key, name)
         case Categories():
             frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
             key = key_of(data, chart.colour)

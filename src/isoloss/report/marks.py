@@ -73,10 +73,14 @@ MOST_IN_LEGEND = 30
 
 @dataclass(frozen=True)
 class Key:
-    """A panel's colours: the column they show, and its values in order, the same in all its charts."""
+    """A panel's colours: the column they show, and its values in order, the same in all its charts.
+
+    The legend does not list the value `dashed`, which is drawn as the line that the legend of dashes names.
+    """
 
     by: Colour
     values: tuple[Any, ...]
+    dashed: str | None = None
 
     @property
     def colours(self) -> list[str]:
@@ -134,6 +138,8 @@ def _legend(key: Key) -> alt.Legend | None:
         return None
     columns = legend_columns(key, CHART_WIDTH)
     wide: dict[str, Any] = {"labelLimit": 300, "labelExpr": CUT_IN_THE_MIDDLE, "titleLimit": CHART_WIDTH}
+    if key.dashed in key.values:
+        wide["values"] = [value for value in key.values if value != key.dashed]
     return alt.Legend(title=key.by.title, orient="top", symbolOpacity=1, columns=columns, **wide)
 
 
