@@ -77,13 +77,11 @@ def _interrupt(_signal: int, _frame: object) -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     # Imported here so that Ctrl-C at the very start is handled as calmly as later.
     from isoloss.command_line.commands import dispatch
-    from isoloss.command_line.terminal import escaped_output
     from isoloss.errors import Damaged, IsolossError, place_in_users_code
 
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        with escaped_output():
-            return dispatch(given)
+        return dispatch(given)
     except IsolossError as error:
         print(f"isoloss: {_in_one_line(str(error))}", file=sys.stderr)
         return EXIT_IN_PART if isinstance(error, Damaged) else EXIT_MISTAKE

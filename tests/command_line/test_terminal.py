@@ -38,11 +38,12 @@ def test_json_is_valid_whatever_bytes_a_name_has(capsys: Capture) -> None:
 
 
 def test_a_name_cannot_steer_a_terminal_whose_bars_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal, name = Terminal(), "\x1b]0;title\a\x1b[2J"
+    terminal, name = Terminal(), "\x1b]0;title\a\x1b[2J\x1b[8m"
     monkeypatch.setattr(sys, "stderr", terminal)
     with escaped_output():
         with progress_display() as progress:
             progress(name, 1, 2)
+            print(f"{name} is read", file=sys.stderr)
         moves = terminal.getvalue()
         terminal.truncate(0)
         print(f"{name} is damaged", file=sys.stderr)
@@ -51,7 +52,22 @@ def test_a_name_cannot_steer_a_terminal_whose_bars_move(monkeypatch: pytest.Monk
     for told in (moves, terminal.getvalue()):
         assert "\x1b]0" not in told
         assert "\x1b[2J" not in told
-        assert r"\u001b]0;title\u0007\u001b[2J" in told
+        assert "\x1b[8m" not in told
+        assert r"\u001b]0;title\u0007\u001b[2J\u001b[8m" in told
+
+
+def test_a_name_cannot_hide_what_follows_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with escaped_output():
+        table = Table("\x1b[8mbert", title="of \x1b[8m")
+        table.add_row("\x1b[30;40mhidden", style="bold")
+        table_console().print(table)
+    shown = terminal.getvalue()
+    assert "\x1b[8m" not in shown
+    assert "\x1b[30;40m" not in shown
+    assert "\x1b[1m" in shown
+    assert r"\u001b[8mbert" in shown
 
 
 def test_a_line_is_due_every_ten_seconds_and_estimates_from_a_hundredth_on(

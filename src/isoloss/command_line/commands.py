@@ -13,6 +13,7 @@ import tyro
 
 import isoloss
 from isoloss.command_line.parsed_options import ASKING, COMPLETION, SETTINGS, parsed
+from isoloss.command_line.terminal import escaped_output
 from isoloss.errors import BadInput, did_you_mean
 
 NARROWEST, WIDEST = 24, 100
@@ -102,7 +103,9 @@ def dispatch(arguments: Sequence[str]) -> int:
         near = did_you_mean(name, (*COMMANDS, "--help", "--version")) or "; `isoloss --help` lists them"
         raise BadInput(f"there is no command {name!r}{near}")
     command = COMMANDS[name]
-    return command.work(parsed(name, rest, command.options)) or 0
+    options = parsed(name, rest, command.options)
+    with escaped_output():
+        return command.work(options) or 0
 
 
 def _completion(arguments: Sequence[str]) -> int:

@@ -15,10 +15,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import tyro
 
-from isoloss.command_line.terminal import COLOUR, ChangedText
+from isoloss.command_line.terminal import ChangedText
 from isoloss.errors import BadInput, did_you_mean
 
 SETTINGS = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+COLOUR = "(\x1b\\[[0-9;]*m)"
 POSITIONAL = get_args(tyro.conf.Positional[int])[1:]
 ASKING = ("-h", "--help")
 COMPLETION = "--tyro-"

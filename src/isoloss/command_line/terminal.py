@@ -1,7 +1,6 @@
 """Terminal output: progress on stderr, and tables on stdout, which other programs read as lines."""
 
 import gc
-import re
 import shutil
 import sys
 import textwrap
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+from rich.text import Text
 
 from isoloss.errors import printable
 from isoloss.progress import Progress
@@ -42,13 +42,10 @@ def progress_display() -> Iterator[Progress]:
 def escaped_output() -> Iterator[None]:
     """Within the block, control characters in what is printed are written out: see `printable`.
 
-    Colours, which libraries print to a terminal only, are left as they are; so are the bars of progress,
-    which move about.
+    Tables in colours and bars of progress, which move about, go past it, and write names out themselves.
     """
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (
-        ChangedText(stream, _printable_but_colours if stream.isatty() else printable) for stream in before
-    )
+    sys.stdout, sys.stderr = (ChangedText(stream, printable) for stream in before)
     try:
         yield
     finally:
@@ -75,12 +72,8 @@ class ChangedText:
         return getattr(self.unchanged, name)
 
 
-COLOUR = "(\x1b\\[[0-9;]*m)"
-
-
-def _printable_but_colours(text: str) -> str:
-    parts = re.split(COLOUR, text)
-    return "".join(part if re.fullmatch(COLOUR, part) else printable(part) for part in parts)
+def _unchanged(stream: Any) -> Any:
+    return stream.unchanged if isinstance(stream, ChangedText) else stream
 
 
 @contextmanager
@@ -122,8 +115,7 @@ def _bars() -> Iterator[Progress]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[message]}", style="dim", markup=False),
     )
-    stream = sys.stderr.unchanged if isinstance(sys.stderr, ChangedText) else sys.stderr
-    console = Console(file=stream, **AS_IT_IS)  # what is shown on it is printable already
+    console = Console(file=_unchanged(sys.stderr), **AS_IT_IS)  # what is shown on it is printable already
     with RichProgress(*columns, console=console, refresh_per_second=4) as bars:
         tasks: dict[str, TaskID] = {}
 
@@ -135,7 +127,8 @@ def _bars() -> Iterator[Progress]:
             if completed >= total:  # a finished task gives its line to the next
                 bars.remove_task(tasks.pop(task))
 
-        yield report
+        with escaped_output():  # bars print what others write, in the colours that it has
+            yield report
 
 
 class PlainLines:
@@ -179,8 +172,15 @@ def duration(seconds: float) -> str:
 LINE = 1000
 
 
-class _Table(Console):
-    """A console that raises BrokenPipeError when its reader closes the pipe, for `cli.main` to handle."""
+class _Console(Console):
+    """Writes out control characters in texts and cells, beside its own colours.
+
+    Raises BrokenPipeError when its reader closes the pipe, for `cli.main` to handle.
+    """
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Called by rich for every text that has no style of its own."""
+        return super().render_str(printable(text), **settings)
 
     def on_broken_pipe(self) -> NoReturn:
         """Called by rich, which would exit with 1 as after a failure."""
@@ -193,12 +193,13 @@ AS_IT_IS: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
 
 def table_console() -> Console:
     """Standard output; unless it is a terminal, each of a table's rows is one line, however long."""
-    return _Table(width=None if sys.stdout.isatty() else LINE, **AS_IT_IS)
+    width = None if sys.stdout.isatty() else LINE
+    return _Console(file=_unchanged(sys.stdout), width=width, **AS_IT_IS)
 
 
 def error_console() -> Console:
     """Standard error."""
-    return Console(stderr=True, **AS_IT_IS)
+    return _Console(file=_unchanged(sys.stderr), **AS_IT_IS)
 
 
 def stdout_width() -> int:
