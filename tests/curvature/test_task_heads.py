@@ -47,7 +47,7 @@ from isoloss.curvature.per_sentence.traces import (
 )
 from isoloss.errors import BadInput
 from isoloss.measurements.models_on_text import load_predicting
-from isoloss.measurements.task_heads import TextClasses, first_of_decoder
+from isoloss.measurements.task_heads import TextClasses, class_numbers, first_of_decoder
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretrained import kept_apart, refuse_reading_ahead
 from isoloss.objectives.task_heads import (
@@ -137,6 +137,20 @@ def test_several_classes_of_a_text_at_once_each_of_which_is_or_is_not(typed):
     assert kept_apart(model, SequenceLabels(), batch) == SequenceLabels()
 
 
+@pytest.mark.parametrize("padding", range(3, 7))
+def test_a_decoder_that_reads_the_targets_last_token_first_is_known_whatever_fills_a_text_up(padding):
+    mbart = MBartConfig(vocab_size=TOKENS, **HALVES, pad_token_id=padding, eos_token_id=1)
+    assert first_of_decoder(built(MBartForConditionalGeneration, mbart)) is None
+
+
+def test_a_class_is_known_by_its_number_unless_another_is_called_so():
+    named = BertConfig(label2id={"bad": 0, "good": 1}, id2label={0: "bad", 1: "good"})
+    assert class_numbers(named) == {"0": 0, "1": 1, "bad": 0, "good": 1}
+    stars = BertConfig(label2id={"1": 0, "2": 1, "3": 2}, id2label={0: "1", 1: "2", 2: "3"})
+    assert class_numbers(stars) == {"1": 0, "2": 1, "3": 2}
+    assert class_numbers(BertConfig(num_labels=2))["1"] == 1
+
+
 @pytest.mark.parametrize("head", ["labels", "target"])
 def test_the_diagonal_of_the_fisher_information_is_of_each_prediction_alone(head):
     if head == "labels":
@@ -172,6 +186,7 @@ def test_every_token_of_equally_long_texts_has_a_class(texts):
     [
         (T5ForConditionalGeneration, T5),
         (BartForConditionalGeneration, BART),
+        (BartForConditionalGeneration, BartConfig(vocab_size=TOKENS, **HALVES, decoder_start_token_id=5)),
         (MBartForConditionalGeneration, MBART),
     ],
 )

@@ -231,9 +231,15 @@ def configuration_of_head(name: str, head: Head) -> Any:
 
 
 def class_numbers(config: Any) -> dict[str, int]:
-    """The number of each class of a model's configuration, by its name and by the number itself."""
+    """The number of each class of a model's configuration, by its name and by the number itself.
+
+    By names alone where one of them is another class's number, as of stars that are called 1 to 5.
+    """
     named = {str(name): int(number) for name, number in (config.label2id or {}).items()}
-    return {str(number): number for number in range(config.num_labels)} | named
+    by_number = {str(number): number for number in range(config.num_labels)}
+    if any(name in by_number and by_number[name] != number for name, number in named.items()):
+        return named
+    return by_number | named
 
 
 def tell_padding(config: Any) -> None:
@@ -255,10 +261,10 @@ def first_of_decoder(model: PreTrainedModel) -> int | None:
     """
     shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
     if shift is not None:
-        probe = torch.tensor([[3, 4, 5]], device=next(model.parameters()).device)
+        probes = torch.tensor([[3, 4, 5], [6, 7, 8]], device=next(model.parameters()).device)
         with suppress(AttributeError, TypeError, ValueError):  # as most models say that they do not know
-            first = int(shift(probe)[0, 0])
-            return None if first == 5 else first
+            first, of_other_target = (int(shift(probe[None])[0, 0]) for probe in probes)
+            return first if first == of_other_target else None
     start = getattr(model.config, "decoder_start_token_id", None)
     if not isinstance(start, int):
         raise BadInput(
