@@ -142,6 +142,8 @@ def test_it_tells_whether_a_configuration_fits(folders, tmp_path, capsys):
     assert "does not fit into 1 MB" in told
     (told,) = json.loads(output_of(answer(capsys, "inspect", tmp_path, "--for", "1MB", "--json")))["models"]
     assert (told["limit_bytes"], told["fits"]) == (1_000_000, False)
+    tight = f"{1.1 * told['peak_bytes'] / 1e6:.0f}MB"
+    assert "may not fit into" in output_of(answer(capsys, "inspect", tmp_path, "--for", tight))
     assert (told["predicts"], told["class"], told["type"]) == ("causal", "GPT2LMHeadModel", "gpt2")
     for amount in ("much", "80"):
         told = refused(capsys, "inspect", tmp_path, "--for", amount)
