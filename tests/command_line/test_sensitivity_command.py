@@ -134,7 +134,7 @@ def test_a_buffer_that_differs_is_in_what_is_checked_and_told_of_what_is_predict
 
 def test_bits_are_allocated_into_a_file(run, models):
     arguments = ("bert", "--text", "text.txt", "--sentences", 8, "--bits", 4.5, "--round", 3, 4, 6)
-    out = output_of(run(*arguments, "--check", "--allocation", "bits.json"))
+    out = output_of(run(*arguments, "--check", "--allocation", "bits.json", "--output", "bits.html"))
     written = json.loads((models / "bits.json").read_text())
     model, _ = load_any_language_model(str(models / "bert"))
     sizes = {name: p.numel() for name, p in model.named_parameters() if p.ndim > 1}
@@ -142,7 +142,10 @@ def test_bits_are_allocated_into_a_file(run, models):
     mean = sum(sizes[name] * bits for name, bits in written["tensors"].items()) / sum(sizes.values())
     assert mean == pytest.approx(written["mean_bits"])
     assert mean <= 4.5
-    assert "the bits of every tensor are in bits.json" in out
+    assert all(
+        "the bits of every tensor are in bits.json" in told
+        for told in (out, (models / "bits.html").read_text())
+    )
     assert "measured" in out.split("a mean of")[1]
     code, _, err = run(*arguments, "--allocation", "bits.json")
     assert (code, err.count("\n")) == (2, 1)

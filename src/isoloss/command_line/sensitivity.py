@@ -109,7 +109,13 @@ def sensitivity(options: SensitivityOptions) -> int:
     """Carry out the request."""
     _check(options)
     with starting("sensitivity"):
-        from isoloss.command_line.sensitivity_table import Shown, print_json, print_tables, write_allocation
+        from isoloss.command_line.sensitivity_table import (
+            Shown,
+            notes,
+            print_json,
+            print_tables,
+            write_allocation,
+        )
         from isoloss.device import usable_devices
         from isoloss.measurements.quantity import half_precision
         from isoloss.measurements.sensitivity import beyond_trust
@@ -133,8 +139,10 @@ def sensitivity(options: SensitivityOptions) -> int:
         from isoloss.report.flatness_page import sensitivity_page
         from isoloss.report.page import write_lone_page
 
+        below = notes(shown, _allocation_file(options))
         command = repeated_command("sensitivity", options)
-        write_lone_page(sensitivity_page(options.model, found, changes[0], command), options.output)
+        page = sensitivity_page(options.model, found, changes[0], below, command)
+        write_lone_page(page, options.output)
     if options.json:
         print_json(shown)
     else:

@@ -79,7 +79,7 @@ def print_tables(shown: Shown, written: Path) -> None:
     at_once = CHECKED_A_TABLE if checked else CHANGES_A_TABLE
     for start in range(0, len(changes), at_once):
         console.print(_table(shown, changes[start : start + at_once], checked))
-    for line in _notes(shown, written):
+    for line in notes(shown, written):
         print(in_lines(line))
 
 
@@ -118,7 +118,8 @@ def _cell(estimate: Estimate) -> str:
     return f"{mantissa}e{int(exponent)}{share}"
 
 
-def _notes(shown: Shown, written: Path) -> list[str]:
+def notes(shown: Shown, written: Path) -> list[str]:
+    """How it was predicted and on what, and the bits allocated, which are in the file `written`."""
     if not shown.found:
         return ["no weight changes: there is nothing to predict"]
     n = shown.found[0].from_trace.n
@@ -127,14 +128,14 @@ def _notes(shown: Shown, written: Path) -> list[str]:
         if shown.found[0].quadratic is None
         else "to second order, ½ δᵀFδ, from the changes δ of the weights and the Fisher information F"
     )
-    notes = [
+    lines = [
         f"predicted {way}",
         f"on {n:,} sentences; each number is a {shown.batches.prediction.estimand}, ± its standard error",
         *about_frozen(shown.name, shown.model),
     ]
     if shown.best is not None:
-        notes += _about_bits(shown, shown.best, written)
-    return notes
+        lines += _about_bits(shown, shown.best, written)
+    return lines
 
 
 def _about_bits(shown: Shown, best: AllocatedBits, written: Path) -> list[str]:

@@ -223,9 +223,16 @@ CAPTION = "KL(before || after) of changing one part alone, as predicted, ± the 
 
 
 def sensitivity_page(
-    model: str, found: Sequence[PartUnderChange], roundings: Sequence[Rounding], command: str
+    model: str,
+    found: Sequence[PartUnderChange],
+    roundings: Sequence[Rounding],
+    sentences: Sequence[str],
+    command: str,
 ) -> Page:
-    """A picture of the roundings over their bits, one of every other change, and a table of all numbers."""
+    """A picture of the roundings over their bits, one of every other change, and a table of all numbers.
+
+    `sentences` are those below the tables, a paragraph each.
+    """
     bits_of = {each.name: each.bits for each in roundings}
     rounded = [each for each in found if each.change in bits_of]
     others = [each for each in found if each.change not in bits_of]
@@ -253,6 +260,7 @@ def sensitivity_page(
         text=(
             f"{CAPTION}, in {UNIT}; '{WHOLE}' is all parts at once.",
             *(() if doubt is None else (f"Warning: {doubt}.",)),
+            *sentences,
         ),
         panels=tuple(map(drawn, panels)),
         sections=(
