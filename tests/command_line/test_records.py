@@ -45,6 +45,23 @@ def test_what_is_packed_and_what_is_not_is_said_and_unpacked_runs_are_listed(
     assert "step 40, training loss 2.5 nats" in answer(capsys, "show", "aaaa", "--results", other)[1]
 
 
+def test_a_run_that_is_there_and_damaged_is_named_when_unpacking(
+    results: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    file, other = tmp_path / "a.parquet", tmp_path / "other"
+    for name in ("pack", "unpack"):
+        answer(capsys, "records", name, *((results, file) if name == "pack" else (file, other)))
+    run = other / "runs" / ("a" * 16)
+    damaged = next(run.rglob("*.jsonl"))
+    damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
+    code, out, err = answer(capsys, "records", "unpack", file, other)
+    assert (code, "1 runs were already there" in out) == (1, True)
+    assert f"{damaged}: line 1 is not a record" in err
+    assert f"delete the file to measure again; for what was packed, delete {run} and unpack again" in err
+    shutil.rmtree(run)
+    assert answer(capsys, "records", "unpack", file, other)[0] == 0
+
+
 def test_mistakes_are_one_sentence(results: Path, tmp_path: Path, capsys: Capture) -> None:
     told = refused(capsys, "records", "unpack", tmp_path / "none.parquet", tmp_path / "out")
     assert told.startswith("isoloss: there is no file")

@@ -59,8 +59,7 @@ def records(options: RecordsOptions) -> int:
         case PackOptions():
             return _pack(options.action)
         case UnpackOptions():
-            _unpack(options.action)
-            return 0
+            return _unpack(options.action)
 
 
 def _pack(options: PackOptions) -> int:
@@ -86,7 +85,7 @@ def _pack(options: PackOptions) -> int:
     return 1 if packed.damage else 0
 
 
-def _unpack(options: UnpackOptions) -> None:
+def _unpack(options: UnpackOptions) -> int:
     with starting("records"):
         from isoloss.stored_runs.packed_records import unpack_records
 
@@ -95,3 +94,6 @@ def _unpack(options: UnpackOptions) -> None:
     print(f"{options.results}: {len(unpacked.made):,} runs, records only, which will not be computed again")
     if unpacked.there:
         print(f"{len(unpacked.there):,} runs were already there and are left as they are")
+    for damage in unpacked.damage:
+        print(damage, file=sys.stderr)
+    return 1 if unpacked.damage else 0

@@ -178,7 +178,7 @@ def _parse(line: bytes, number: int, path: Path) -> tuple[Record, tuple[Setting,
         return record, marks
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(
-            f"{path}: line {number} is not a record ({error}); delete the line, or the file to measure again"
+            f"{path}: line {number} is not a record ({error}); delete the file to measure again"
         ) from error
 
 

@@ -73,10 +73,14 @@ class Packed:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """The result of `unpack_records`: runs created, and those that existed and were left unchanged."""
+    """The result of `unpack_records`: runs created, and those that existed and were left unchanged.
+
+    `damage` has a sentence for each damaged file of the latter and of experiments' names.
+    """
 
     made: tuple[str, ...]
     there: tuple[str, ...]
+    damage: tuple[str, ...] = ()
 
 
 def pack_records(
@@ -145,7 +149,7 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
             _refuse_other_files(rows, file)
             folder = results / "runs" / rows[0]["run"]
             if folder.exists():
-                there.append(folder.name)
+                there.append(folder)
             else:
                 with complete_folder(folder) as made_folder:
                     _write_run(rows, made_folder, folder.name)
@@ -153,7 +157,13 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
             progress("unpacking runs", done, len(runs))
         for each in names:
             each.add_to(results)
-    return Unpacked(tuple(made), tuple(there))
+    kept = [run for run in runs_in(results) if run.folder in there] if there else []
+    damage = [
+        f"{each}; for what was packed, delete {run.folder} and unpack again"
+        for run in kept
+        for each in run.damage
+    ]
+    return Unpacked(tuple(made), tuple(each.name for each in there), (*damage, *damaged_names([results])))
 
 
 def _rows(run: CopiedRun, most_values: int) -> Iterator[Row]:
