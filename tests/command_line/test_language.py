@@ -67,7 +67,13 @@ def test_a_file_that_is_there_is_never_overwritten(options: str, tmp_path: Path,
     [
         ("grammar --levels -1", "--levels must be at least 1, not -1"),
         ("grammar --words-per-preterminal 0", "--words-per-preterminal must be at least 1, not 0"),
-        ("teacher --length 0", "no window of 0"),
+        ("teacher --length 0", "--length must be at least 1, not 0"),
+        ("teacher --words -1", "--words must be at least 1, not -1"),
+        ("teacher --steps 0", "--steps must be at least 1, not 0"),
+        (
+            "teacher --words 5",
+            "12 different characters cannot be written with 5 word pieces; give at least 12",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence_and_leave_no_file(

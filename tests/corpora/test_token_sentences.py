@@ -174,6 +174,16 @@ def test_strings_alone_are_texts(tmp_path, name, content):
         read_text_corpus(path)
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_a_table_whose_rows_end_in_carriage_returns_alone_is_not_empty(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"text\ra b\rc\r")
+    with pytest.raises(BadInput, match="in which carriage returns are where rows may have ended"):
+        read_text_corpus(path)
+    path.write_bytes(b"text\r\na b\r\nc\r\n")
+    assert read_text_corpus(path).texts == ["a b", "c"]
+
+
 @pytest.mark.parametrize(("name", "between"), [("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", ",")])
 def test_columns_that_are_parted_otherwise_are_not_one(tmp_path, name, between):
     path = tmp_path / name

@@ -233,6 +233,9 @@ def _check(kind: Kind) -> None:
             _refuse_more("numbers", numbers, kind.most_numbers, "--most-numbers")
         case DyckOptions():
             refuse_unbalanced(kind.length, kind.balanced_share)
+        case TeacherOptions():
+            for option, value in (("words", kind.words), ("length", kind.length), ("steps", kind.steps)):
+                refuse_below(1, value, f"--{option}")
     if not isinstance(kind, DyckOptions):
         usable_seed(kind.seed)
     refuse_existing(kind.output)

@@ -162,7 +162,12 @@ def read_table(path: Path, kind: str) -> pl.DataFrame:
 
 
 def _separated(text: str, path: Path, separator: str, *others: str) -> str:
-    """The text. Raises BadInput if only another character parts the names in its first line."""
+    """The text. Raises BadInput if its lines, or the names in the first, are parted by other characters."""
+    if "\r" in text.strip("\r\n") and "\n" not in text:
+        raise BadInput(
+            f"{path} is a single line, in which carriage returns are where rows may have ended; save it with "
+            "line ends of Unix or of Windows"
+        )
     names = text.lstrip("\r\n").split("\n", 1)[0]
     found = [each for each in others if each in names and separator not in names]
     if found:

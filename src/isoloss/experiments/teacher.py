@@ -91,6 +91,8 @@ def teacher_language(
 def prose_windows(books: Sequence[str], words: int, length: int) -> TextWindows:
     """The books as windows of `length` BPE pieces, of at most `words` kinds, starting at each sentence.
 
+    Raises BadInput for fewer words than the books have characters (bytes, if not ASCII).
+
     >>> windows = prose_windows(["Go on. Stop! He said: go."], words=40, length=5)
     >>> len(windows.starts), windows.vocabulary[windows.text[0]]
     (3, 'ĠGo')
@@ -99,6 +101,11 @@ def prose_windows(books: Sequence[str], words: int, length: int) -> TextWindows:
     tokenizer = piece_tokenizer(sentences, words)
     numbers = tokenizer.get_vocab()
     vocabulary = tuple(sorted(numbers, key=numbers.__getitem__))
+    if len(vocabulary) > words:
+        raise BadInput(
+            f"a text of {len(vocabulary)} different characters cannot be written with {words:,} word pieces; "
+            f"give at least {len(vocabulary)}"
+        )
     encoded = [encoding.ids for encoding in tokenizer.encode_batch(sentences)]
     return text_windows(encoded, vocabulary, length)
 
