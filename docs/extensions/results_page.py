@@ -67,8 +67,8 @@ def results_page(shipped: Sequence[dict[str, Any]]) -> str:
 INTRODUCTION = """\
 # What we found
 
-Claims were [registered before their runs](claims.md). Brackets: 95 % intervals over seeds, corrected by
-Holm's procedure.
+Claims were [registered before their runs](claims.md). Brackets: intervals over seeds, at
+[Holm's levels](limits.md).
 """
 IN_A_MINUTE = """\
 ## In a minute

@@ -47,6 +47,6 @@ def test_what_changes_is_told() -> None:
     ]
     assert told[0].endswith("inconclusive")
     again = judged_again("laptop", other)
-    assert {name: again["claims"][0][name] for name in JUDGED} == {
-        name: result["claims"][0][name] for name in JUDGED
-    }
+    for name in JUDGED:  # another processor rounds the last digits of numbers otherwise
+        found, shipped_one = again["claims"][0][name], result["claims"][0][name]
+        assert found == (pytest.approx(shipped_one, rel=1e-12) if isinstance(found, float) else shipped_one)

@@ -112,8 +112,8 @@ def other_distributions(scale: Scale) -> Experiment:
     measured = measured_at(dots, *quantities)
     return Experiment(
         name="other-distributions",
-        title="Are flatter models better on other distributions?",
-        question=Question.FLATNESS,
+        title="Is later better on other distributions?",
+        question=Question.LATER,
         text=(
             "The paper trains and tests its probes on the same distribution. Here a probe trained on the "
             "language is tested on two other distributions over the same sentences: one with each root a "
@@ -122,7 +122,8 @@ def other_distributions(scale: Scale) -> Experiment:
             "was trained. A probe that has found what the label depends on loses nothing; a probe that "
             "relies on what merely correlates with it does.",
             "The question is whether what goes with flatness along a run belongs to the features, and "
-            "carries over, or to the distribution that the probe was trained on.",
+            "carries over, or to the distribution that the probe was trained on. KL falls along a run, too: "
+            "the claims do not tell its effect from that of flatness.",
         ),
         runs=grammar_runs(scale, measured),
         claims=CLAIMS,
