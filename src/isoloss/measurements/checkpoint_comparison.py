@@ -8,8 +8,6 @@ from time import monotonic
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.errors import Damaged, IsolossError
@@ -37,7 +35,7 @@ from isoloss.measurements.verdicts import (
     question_about,
 )
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, paired_difference
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 from isoloss.results.run_folder import Measurements
 from isoloss.results.store import json_digest
@@ -100,27 +98,17 @@ class Comparison:
     def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> Estimate | None:
         """`checkpoint` minus `reference`; None unless both are measured, comparable, and have values."""
         if name in ACCURACIES:
-            accuracies = self.accuracy(checkpoint, name), self.accuracy(reference, name)
-            if accuracies[0] is None or accuracies[1] is None:
-                return None
-            return difference_of_accuracies(accuracies[0], accuracies[1])
-        found = self.measurement(checkpoint, name), self.measurement(reference, name)
-        if found[0] is None or found[1] is None or not_comparable(name, checkpoint, reference):
+            accuracy, other = self.accuracy(checkpoint, name), self.accuracy(reference, name)
+            return None if accuracy is None or other is None else accuracy.minus(other)
+        found, of_reference = self.measurement(checkpoint, name), self.measurement(reference, name)
+        if found is None or of_reference is None or not_comparable(name, checkpoint, reference):
             return None
-        quantity = found[0].records[0].quantity
-        values, others = (each.values.get(quantity) for each in found if each is not None)
-        if values is None or others is None:
-            return None
-        common = min(len(values), len(others))  # the first ones of a common order
-        return paired_difference(values[:common], others[:common])
+        return found.minus(of_reference)
 
     def estimate(self, checkpoint: Checkpoint, name: str) -> Estimate | None:
         """The accuracy with its error over test examples and seeds: its difference from none."""
         accuracy = self.accuracy(checkpoint, name)
-        if accuracy is None:
-            return None
-        nothing = constant_accuracy(torch.zeros_like(accuracy.correct), len(accuracy.by_seed))
-        return difference_of_accuracies(accuracy, nothing)
+        return None if accuracy is None else accuracy.minus_constant(torch.zeros_like(accuracy.correct))
 
     @property
     def majority(self) -> Record | None:
@@ -132,8 +120,7 @@ class Comparison:
         accuracy = self.accuracy(checkpoint, name)
         if accuracy is None or self.task is None:
             return None
-        majority = constant_accuracy(majority_correct(self.task), len(accuracy.by_seed))
-        return difference_of_accuracies(accuracy, majority)
+        return accuracy.minus_constant(majority_correct(self.task))
 
     @property
     def pairs(self) -> list[tuple[Checkpoint, Checkpoint]]:
@@ -282,24 +269,3 @@ def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str
     key = {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
     # The first revision is left out, as in records from before there were revisions.
     return key if measurement.revision == 1 else key | {"revision": measurement.revision}
-
-
-def difference_of_accuracies(accuracy: Accuracy, reference: Accuracy) -> Estimate:
-    """The accuracy minus that of `reference`, on the same n test examples and S seeds, both of them samples.
-
-    The square of its error is s² of the examples' mean differences over n, plus s² of the seeds' over S,
-    which counts the noise of a seed on an example twice: rather too much. Its degrees of freedom are
-    Satterthwaite's (1946, An Approximate Distribution of Estimates of Variance Components).
-    """
-    of_examples = paired_difference(accuracy.correct, reference.correct)
-    of_seeds = paired_difference(accuracy.by_seed, reference.by_seed)
-    parts = [(of.standard_error**2, of.degrees_of_freedom) for of in (of_examples, of_seeds)]
-    variance = sum(part for part, _ in parts)
-    spread = sum(part**2 / freedom for part, freedom in parts)
-    freedom = variance**2 / spread if spread else of_examples.degrees_of_freedom
-    return Estimate(of_examples.value, math.sqrt(variance), of_examples.n, freedom)
-
-
-def constant_accuracy(correct: Float[Tensor, " n"], seeds: int) -> Accuracy:
-    """The accuracy of a predictor that is the same for every seed, such as a constant answer."""
-    return Accuracy("constant", correct, correct.mean().repeat(seeds))

@@ -20,7 +20,6 @@ from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import STRENGTHS, Record, Setting
 
 INTERRUPTED = "interrupted"
@@ -55,31 +54,23 @@ class MeasuredModels:
         measured = [record for each in self.measurements.values() for record in each.records]
         return [*measured, *self.differences]
 
-    def difference(self, model: str, reference: str) -> Estimate:
-        """The first record of `model` minus that of `reference`, sentence by sentence."""
-        quantity = self.measurements[reference].records[0].quantity
-        values, others = (self.measurements[name].values[quantity] for name in (model, reference))
-        return paired_difference(values, others)
-
     @property
     def paired(self) -> bool:
-        """Whether there are several models, with values sentence by sentence."""
+        """Whether there are values sentence by sentence, by which models are compared."""
         first = next(iter(self.measurements.values()))
-        return len(self.measurements) > 1 and first.records[0].quantity in first.values
+        return first.records[0].quantity in first.values
 
     def with_differences(
         self, subjects: Mapping[str, Subject[Any]], seed: int, comparable: Container[str]
     ) -> "MeasuredModels":
         """With the differences of those `comparable` from the first, if there are values per sentence."""
-        if not self.paired:
-            return self
-        first, *others = self.measurements
-        whole = self.measurements[first].records[0]
+        (first, of_first), *others = self.measurements.items()
+        whole = of_first.records[0]
         name = f"{whole.quantity}_difference"
         found = [
-            subjects[other].record(name, self.difference(other, first), whole.unit, seed, reference=first)
-            for other in others
-            if other in comparable
+            subjects[other].record(name, difference, whole.unit, seed, reference=first)
+            for other, of_other in others
+            if other in comparable and (difference := of_other.minus(of_first)) is not None
         ]
         return replace(self, differences=found)
 

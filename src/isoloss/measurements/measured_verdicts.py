@@ -67,5 +67,6 @@ def verdicts_on(
             if other not in comparable(models, question):
                 asked.append(replace(verdict, answer=f"not asked, {OTHER_PARAMETERS}"))
             else:
-                asked.append(replace(verdict, difference=each.difference(other, first)))
+                of = each.measurements
+                asked.append(replace(verdict, difference=of[other].minus(of[first])))
     return answered(asked, {first: found[LOSS].measurements[first].records[0].value})
