@@ -26,13 +26,14 @@ from isoloss.measurements.verdicts import (
     ACCURACIES,
     FINE_TUNING,
     LOSS,
+    LOWER,
     MAJORITY,
     PROBE,
     SAME_LOSS,
     TRACE,
     PairVerdict,
     answered,
-    question_about,
+    asked_about,
 )
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
@@ -95,15 +96,16 @@ class Comparison:
         found = self.measurement(checkpoint, LOSS)
         return math.nan if found is None else found.records[0].value
 
-    def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> Estimate | None:
-        """`checkpoint` minus `reference`; None unless both are measured, comparable, and have values."""
+    def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> Estimate | str | None:
+        """`checkpoint` minus `reference`, or why they are not compared; None unless both are measured."""
         if name in ACCURACIES:
             accuracy, other = self.accuracy(checkpoint, name), self.accuracy(reference, name)
             return None if accuracy is None or other is None else accuracy.minus(other)
         found, of_reference = self.measurement(checkpoint, name), self.measurement(reference, name)
-        if found is None or of_reference is None or not_comparable(name, checkpoint, reference):
+        if found is None or of_reference is None:
             return None
-        return found.minus(of_reference)
+        why = not_comparable(name, reference, checkpoint)
+        return why or found.minus(of_reference) or "it has no values per sentence to compare"
 
     def estimate(self, checkpoint: Checkpoint, name: str) -> Estimate | None:
         """The accuracy with its error over test examples and seeds: its difference from none."""
@@ -134,16 +136,12 @@ class Comparison:
         return answered(asked, losses, same_loss)
 
     def _about_pairs(self) -> list[PairVerdict]:
-        asked = []
-        for first, second in self.pairs:
-            for name in self.names:
-                verdict = PairVerdict(question_about(name, self.smaller_is), name, first.name, second.name)
-                if (difference := self.difference(second, first, name)) is not None:
-                    asked.append(replace(verdict, difference=difference))
-                elif all(self.measurement(each, name) is not None for each in (first, second)):
-                    why = not_comparable(name, first, second) or "it has no values per sentence to compare"
-                    asked.append(replace(verdict, answer=f"not asked, {why}"))
-        return asked
+        return [
+            asked_about(name, first.name, second.name, self.smaller_is.get(name, LOWER), found)
+            for first, second in self.pairs
+            for name in self.names
+            if (found := self.difference(second, first, name)) is not None
+        ]
 
     def _about_majority(self) -> list[PairVerdict]:
         return [
@@ -185,7 +183,7 @@ class Comparison:
     def _difference_record(self, checkpoint: Checkpoint, name: str) -> Record | None:
         first = self.checkpoints[0]
         found = self.difference(checkpoint, first, name)
-        if found is None:
+        if not isinstance(found, Estimate):
             return None
         if (accuracy := self.accuracy(first, name)) is not None:
             quantity, unit = f"{accuracy.quantity}_accuracy", "fraction"

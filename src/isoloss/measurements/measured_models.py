@@ -1,7 +1,7 @@
 """A quantity of one or several models on the same sentences, masks and draws of a text."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -16,6 +16,7 @@ from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences import quantity_named, short_name
 from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject, takes
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
+from isoloss.measurements.verdicts import FLATTER, LOWER
 from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
@@ -46,7 +47,7 @@ class MeasuredModels:
     ways: Mapping[str, int] = field(default_factory=dict)
     apart: Mapping[str, str] = field(default_factory=dict)
     error_over: str | None = None
-    smaller_is: str = "lower"
+    smaller_is: str = LOWER
 
     @property
     def records(self) -> list[Record]:
@@ -59,20 +60,6 @@ class MeasuredModels:
         """Whether there are values sentence by sentence, by which models are compared."""
         first = next(iter(self.measurements.values()))
         return first.records[0].quantity in first.values
-
-    def with_differences(
-        self, subjects: Mapping[str, Subject[Any]], seed: int, comparable: Container[str]
-    ) -> "MeasuredModels":
-        """With the differences of those `comparable` from the first, if there are values per sentence."""
-        (first, of_first), *others = self.measurements.items()
-        whole = of_first.records[0]
-        name = f"{whole.quantity}_difference"
-        found = [
-            subjects[other].record(name, difference, whole.unit, seed, reference=first)
-            for other, of_other in others
-            if other in comparable and (difference := of_other.minus(of_first)) is not None
-        ]
-        return replace(self, differences=found)
 
 
 def measure(
@@ -109,10 +96,9 @@ def measure(
         line = batches.reading.lines[error.sentence - 1]
         raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
     means = getattr(found, "smaller_is", measured.smaller_is)
-    said = replace(measured, error_over=getattr(found, "error_over", None), smaller_is=means)
-    if len(models) == 1:
-        return said
-    return said.with_differences(subjects, batches.seed, comparable(models, means))
+    differences = _differences(measured.measurements, models, subjects, batches.seed, means)
+    over = getattr(found, "error_over", None)
+    return replace(measured, differences=differences, error_over=over, smaller_is=means)
 
 
 def measure_each(
@@ -148,17 +134,26 @@ def measure_each(
     return measured, refused
 
 
-def comparable(models: Mapping[str, nn.Module], question: str) -> Container[str]:
-    """Those of which the question can be asked beside the first: which is flatter, of the same parameters."""
-    from isoloss.measurements.verdicts import FLATTER  # of one model there are none
-
-    if question != FLATTER:
-        return models
-    trained = {
+def _differences(
+    measurements: Mapping[str, Measurement],
+    models: Mapping[str, nn.Module],
+    subjects: Mapping[str, Subject[Any]],
+    seed: int,
+    smaller_is: str,
+) -> list[Record]:
+    """Those from the first, if there are values per sentence; where smaller is flatter, of its parameters."""
+    built = {
         name: (type(model).__name__, [(each, p.shape) for each, p in trainable_parameters(model).items()])
         for name, model in models.items()
     }
-    return {name for name, of in trained.items() if of == trained[next(iter(models))]}
+    (first, of_first), *others = measurements.items()
+    whole = of_first.records[0]
+    return [
+        subjects[other].record(f"{whole.quantity}_difference", difference, whole.unit, seed, reference=first)
+        for other, of_other in others
+        if smaller_is != FLATTER or built[other] == built[first]
+        if (difference := of_other.minus(of_first)) is not None
+    ]
 
 
 def stops_anywhere(quantity: str) -> bool:
