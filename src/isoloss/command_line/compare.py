@@ -110,7 +110,6 @@ def compare(options: CompareOptions) -> int:
         from isoloss.files import only_process_in, remove_unfinished
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
         from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
-        from isoloss.measurements.comparison_notes import notes_on
         from isoloss.measurements.comparison_plan import planned_stages, quantities_beside_loss
         from isoloss.measurements.comparison_sources import read_sources
         from isoloss.measurements.prediction import MaskedTokens
@@ -149,7 +148,7 @@ def compare(options: CompareOptions) -> int:
     comparison = compared(measured)
     found = comparison.verdicts(options.same_loss)
     told = conclusions(found)
-    notes = (*sources.notes, *notes_on(comparison))
+    notes = (*sources.notes, *comparison.notes)
     if options.json:
         print_json(comparison, found, told, notes, options.output)
     else:

@@ -19,6 +19,7 @@ from isoloss.measurements.compared_checkpoints import (
     not_comparable,
 )
 from isoloss.measurements.linear_probe import Accuracy
+from isoloss.measurements.measured_models import warnings_of
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.task_texts import majority_correct, majority_record
@@ -40,6 +41,13 @@ from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 from isoloss.results.run_folder import Measurements
 from isoloss.results.store import json_digest
+
+CUT = (
+    (LOSS, "cut", "sentences of the text were truncated to what the model can read"),
+    (LOSS, "too_short", "sentences of the text have nothing to predict and are left out"),
+    (PROBE, "cut", "examples of the test were truncated"),
+)
+"""The quantity and setting of the records that are counted, and what is counted."""
 
 BETWEEN_REPORTS_SECONDS = 10.0
 """Stages that are over sooner are reported with the next: a report takes a second or two."""
@@ -192,6 +200,41 @@ class Comparison:
             quantity, unit = whole.quantity, whole.unit
         settings = {"reference": first.name}
         return found.record(f"{quantity}_difference", unit, None, checkpoint.name, settings)
+
+    @property
+    def notes(self) -> list[str]:
+        """On unequal numbers of sentences, texts truncated or left out, and why not to trust some numbers."""
+        return [*self._unequal_numbers(), *self._cut(), *warnings_of(self.records)]
+
+    def _unequal_numbers(self) -> list[str]:
+        """On each quantity that was measured on more sentences for one model than for another.
+
+        Where a precision is asked for, each is measured until it has that.
+        """
+        told = []
+        for name in self.names:
+            found = {each.name: self.measurement(each, name) for each in self.checkpoints}
+            numbers = {each: one.records[0].n for each, one in found.items() if one is not None}
+            if name not in ACCURACIES and len(set(numbers.values())) > 1:
+                of_models = ", ".join(f"{n:,} for {each}" for each, n in numbers.items())
+                told.append(
+                    f"The {name.replace('_', ' ')} is over {of_models} sentences; two models' difference is "
+                    "over those that both were measured on, so it need not be that of the two numbers."
+                )
+        return told
+
+    def _cut(self) -> list[str]:
+        """What was truncated or left out for each checkpoint."""
+        told = []
+        for checkpoint in self.checkpoints:
+            for name, setting, what in CUT:
+                if (found := self.measurement(checkpoint, name)) is None:
+                    continue
+                whole = found.records[0]
+                if count := int(whole.settings.get(setting) or 0):
+                    of = whole.n + count * (setting == "too_short")
+                    told.append(f"{checkpoint.name}: {count:,} of {of:,} {what}.")
+        return told
 
 
 def carry_out(

@@ -12,7 +12,6 @@ from isoloss.measurements.compared_checkpoints import (
     Checkpoint,
     not_comparable,
 )
-from isoloss.measurements.comparison_notes import notes_on
 from isoloss.measurements.task_texts import DESCRIPTION
 from isoloss.measurements.verdicts import (
     ACCURACIES,
@@ -197,7 +196,7 @@ def _parts(comparison: Comparison, checkpoint: Checkpoint) -> dict[str, Record]:
 
 
 def _notices(comparison: Comparison, details: PageDetails) -> tuple[str, ...]:
-    notices = [*details.notices, *notes_on(comparison)]
+    notices = [*details.notices, *comparison.notes]
     if not details.complete:
         notices.insert(0, "Not everything has been measured yet: the same command goes on from here.")
     return tuple(notices)
