@@ -78,26 +78,25 @@ class Comparison:
         return (LOSS, TRACE, *others, *ACCURACIES)
 
     def measurement(self, checkpoint: Checkpoint, name: str) -> Measurement | None:
-        """The checkpoint's measurement of that name."""
-        return self.measured.get((checkpoint.name, name))
-
-    def accuracy(self, checkpoint: Checkpoint, name: str) -> Accuracy | None:
-        """The accuracy of the probe, or of fine-tuning over the seeds that all have, if at least two.
-
-        None for a name that is no accuracy's.
-        """
+        """The checkpoint's measurement of that name; of fine-tuning over all models' seeds."""
         if name != FINE_TUNING:
-            found = self.measurement(checkpoint, name) if name == PROBE else None
-            if found is None:
-                return None
-            quantity = found.records[0].quantity.removesuffix("_accuracy")
-            return Accuracy(quantity, found.values["correct"], found.values["by_seed"])
+            return self.measured.get((checkpoint.name, name))
         every = dict.fromkeys(each for _, each in self.measured if each.startswith(FINE_TUNING))
         seeds = [each for each in every if all((one.name, each) in self.measured for one in self.checkpoints)]
         if len(seeds) < 2:
             return None
         right = [self.measured[checkpoint.name, seed].values["right"] for seed in seeds]
-        return Accuracy.of("fine_tuning_best", torch.stack(right))
+        accuracy = Accuracy.of("fine_tuning_best", torch.stack(right))
+        records = accuracy.records(checkpoint.name, {} if self.task is None else {"task": self.task.name})
+        return Measurement(records, {"correct": accuracy.correct, "by_seed": accuracy.by_seed})
+
+    def accuracy(self, checkpoint: Checkpoint, name: str) -> Accuracy | None:
+        """The accuracy of the probe, or of fine-tuning; None for a name that is no accuracy's."""
+        found = self.measurement(checkpoint, name) if name in ACCURACIES else None
+        if found is None:
+            return None
+        quantity = found.records[0].quantity.removesuffix("_accuracy")
+        return Accuracy(quantity, found.values["correct"], found.values["by_seed"])
 
     def loss(self, checkpoint: Checkpoint) -> float:
         """The pre-training loss in nats; nan if it has not been measured."""
@@ -167,9 +166,8 @@ class Comparison:
         """
         records = [record for each in self.measured.values() for record in each.records]
         for checkpoint in self.checkpoints:
-            accuracy = self.accuracy(checkpoint, FINE_TUNING)
-            if accuracy is not None and self.task is not None:
-                records += accuracy.records(checkpoint.name, {"task": self.task.name})
+            tuned = self.measurement(checkpoint, FINE_TUNING)
+            records += [] if tuned is None else tuned.records
         errors = {
             (checkpoint.name, f"{accuracy.quantity}_accuracy"): estimate.standard_error
             for checkpoint, name in product(self.checkpoints, ACCURACIES)
@@ -190,16 +188,11 @@ class Comparison:
 
     def _difference_record(self, checkpoint: Checkpoint, name: str) -> Record | None:
         first = self.checkpoints[0]
-        found = self.difference(checkpoint, first, name)
-        if not isinstance(found, Estimate):
+        found, of_first = self.difference(checkpoint, first, name), self.measurement(first, name)
+        if of_first is None or not isinstance(found, Estimate):
             return None
-        if (accuracy := self.accuracy(first, name)) is not None:
-            quantity, unit = f"{accuracy.quantity}_accuracy", "fraction"
-        else:
-            whole = self.measured[first.name, name].records[0]
-            quantity, unit = whole.quantity, whole.unit
-        settings = {"reference": first.name}
-        return found.record(f"{quantity}_difference", unit, None, checkpoint.name, settings)
+        whole, settings = of_first.records[0], {"reference": first.name}
+        return found.record(f"{whole.quantity}_difference", whole.unit, None, checkpoint.name, settings)
 
     @property
     def notes(self) -> list[str]:
