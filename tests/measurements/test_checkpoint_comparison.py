@@ -22,7 +22,6 @@ from isoloss.measurements.compared_checkpoints import (
     tokenizer_digest,
     weights_digest,
 )
-from isoloss.measurements.comparison_notes import notes_on
 from isoloss.measurements.comparison_plan import quantity_of_text
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.quantity import Measurement
@@ -103,7 +102,7 @@ def test_unequal_numbers_of_sentences_are_told_and_a_difference_is_over_those_of
     loss = Measurement([Record("loss", 1.0, "nats", 0.1, 5)], {})
     measured |= {("a", "loss"): loss, ("b", "loss"): loss}
     comparison = Comparison((A, B), measured)
-    (told,) = notes_on(comparison)
+    (told,) = comparison.notes
     assert told.startswith("The trace is over 4 for a, 3 for b sentences")
     difference = comparison.difference(B, A, "trace")
     assert difference is not None

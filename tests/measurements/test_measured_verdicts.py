@@ -53,9 +53,10 @@ def test_numbers_are_those_of_the_same_sentences():
     few = measure("unit_trace", models, batches, Stopping(sentences=8), {})
     loss, units, *_ = verdicts_on([few], models, batches, silent)
     assert (loss.measured, units.question, units.measured) == ("loss", "flatter", "unit_trace")
-    assert units.difference == few.difference("b", "a")
+    difference = few.measurements["b"].minus(few.measurements["a"])
+    assert units.difference == difference
     alone = [replace(each, measured="normalised_trace") for each in same if each.measured == "trace"]
-    assert what_would_decide([replace(alone[0], difference=few.difference("b", "a"))]).startswith("Open")
+    assert what_would_decide([replace(alone[0], difference=difference)]).startswith("Open")
     losses = measure("pretraining_loss", models, batches, Stopping(sentences=8), {})
     assert [each.measured for each in verdicts_on([losses], models, batches, silent)] == ["loss"] * 2
     assert verdicts_on([replace(few, stopped=INTERRUPTED)], models, batches, silent) == []

@@ -7,7 +7,6 @@ import pytest
 import torch
 from scipy import stats
 
-from isoloss.measurements.checkpoint_comparison import constant_accuracy, difference_of_accuracies
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.verdicts import interval_of_accuracies, interval_of_difference
 from isoloss.results.estimate import Estimate, paired_difference
@@ -38,8 +37,7 @@ def test_intervals_hold_the_mean_over_new_examples_and_new_seeds(spreads):
     generator, held, times = np.random.default_rng(900), 0, 1500
     for _ in range(times):
         right = torch.tensor(crossed(generator, 40, 5, *spreads))
-        nothing = constant_accuracy(torch.zeros(40).double(), 5)
-        found = difference_of_accuracies(Accuracy.of("made", right), nothing)
+        found = Accuracy.of("made", right).minus_constant(torch.zeros(40).double())
         low, high = interval_of_accuracies(found, 0.95)
         held += low <= 0 <= high
     # Three standard errors of 95 % below; never far above what the interaction explains.
@@ -48,8 +46,7 @@ def test_intervals_hold_the_mean_over_new_examples_and_new_seeds(spreads):
 
 def test_the_error_is_both_of_examples_and_of_seeds():
     right = torch.tensor([[1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]).double()
-    accuracy = Accuracy.of("made", right)
-    found = difference_of_accuracies(accuracy, constant_accuracy(torch.zeros(4).double(), 3))
+    found = Accuracy.of("made", right).minus_constant(torch.zeros(4).double())
     parts = right.mean(0).var() / 4, right.mean(1).var() / 3
     assert found.value == pytest.approx(float(right.mean()))
     assert found.standard_error == pytest.approx(math.sqrt(sum(parts)))
@@ -67,8 +64,7 @@ def test_agreement_of_too_few_is_no_certainty():
 def test_accuracies_that_agree_in_every_example_may_differ_in_those_not_seen(correct):
     """By as many as a binomial share of which n examples show none."""
     right = torch.ones(5, 60).double()
-    other = constant_accuracy(torch.full((60,), correct).double(), 5)
-    found = difference_of_accuracies(Accuracy.of("made", right), other)
+    found = Accuracy.of("made", right).minus_constant(torch.full((60,), correct).double())
     unseen = stats.beta.ppf(0.95, 1, 60)
     low, high = interval_of_accuracies(found, 0.95)
     if correct:

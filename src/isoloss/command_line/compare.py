@@ -110,7 +110,6 @@ def compare(options: CompareOptions) -> int:
         from isoloss.files import only_process_in, remove_unfinished
         from isoloss.measurements.checkpoint_comparison import Comparison, carry_out
         from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
-        from isoloss.measurements.comparison_notes import notes_on
         from isoloss.measurements.comparison_plan import planned_stages, quantities_beside_loss
         from isoloss.measurements.comparison_sources import read_sources
         from isoloss.measurements.prediction import MaskedTokens
@@ -149,7 +148,7 @@ def compare(options: CompareOptions) -> int:
     comparison = compared(measured)
     found = comparison.verdicts(options.same_loss)
     told = conclusions(found)
-    notes = (*sources.notes, *notes_on(comparison))
+    notes = (*sources.notes, *comparison.notes)
     if options.json:
         print_json(comparison, found, told, notes, options.output)
     else:
@@ -245,7 +244,7 @@ def _write(
     measured: "Measured",
 ) -> None:
     """Write the report and the records of what has been measured so far."""
-    from isoloss.report.comparison_page import PageDetails, comparison_page
+    from isoloss.report.comparison_page import comparison_page
     from isoloss.report.page import write_lone_page
     from isoloss.results.record import write_records
 
@@ -253,13 +252,11 @@ def _write(
     settings = [("seed", str(options.seed)), ("precision", options.dtype), *sources.settings]
     if sources.corpus is not None:
         settings.append(("loss", f"on {options.sentences or LOSS_SENTENCES:,} sentences at most"))
-    details = PageDetails(
-        settings=tuple(settings),
-        notices=sources.notes,
-        command=repeated_command("compare", options),
-        complete=len(measured) == sum(map(len, stages)),
-    )
-    page = comparison_page(comparison, comparison.verdicts(options.same_loss), details)
+    notices = [*sources.notes, *comparison.notes]
+    if len(measured) < sum(map(len, stages)):
+        notices.insert(0, "Not everything has been measured yet: the same command goes on from here.")
+    verdicts, command = comparison.verdicts(options.same_loss), repeated_command("compare", options)
+    page = comparison_page(comparison, verdicts, notices, settings, command)
     write_lone_page(page, options.output)
     records = options.output.with_suffix(".jsonl")
     write_records(records, comparison.records, records.name)

@@ -32,7 +32,6 @@ from isoloss.measurements.on_sentences import refuse_unknown_quantities
 
 if TYPE_CHECKING:
     from isoloss.command_line.flatness_table import Shown
-    from isoloss.measurements.verdicts import PairVerdict
 
 EXIT_INTERRUPTED = 130
 
@@ -133,6 +132,7 @@ def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]
     """
     from isoloss.command_line.flatness_table import Shown
     from isoloss.measurements.measured_models import measure_each
+    from isoloss.measurements.measured_verdicts import verdicts_on
     from isoloss.models.hub import quiet
 
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)
@@ -145,11 +145,7 @@ def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]
         if not measured:
             alike = len({str(error) for error in refused.values()}) == 1
             raise next(iter(refused.values())) if alike else _in_one(refused)
-        verdicts: list[PairVerdict] = []
-        if len(models) > 1:
-            from isoloss.measurements.measured_verdicts import verdicts_on
-
-            verdicts = verdicts_on(measured, models, batches, progress)
+        verdicts = verdicts_on(measured, models, batches, progress) if len(models) > 1 else []
     return Shown(measured, models, batches, verdicts), refused
 
 

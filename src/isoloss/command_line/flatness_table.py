@@ -2,26 +2,20 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
 
 from rich.table import Table
 from torch import nn
 
 from isoloss.command_line.terminal import in_lines, table_console
 from isoloss.corpora.token_sentences import Corpus
-from isoloss.measurements.measured_models import (
-    MeasuredModels,
-    row_title,
-    warnings_of,
-)
+from isoloss.measurements.measured_models import MeasuredModels, row_title, warnings_of
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
+from isoloss.measurements.verdicts import PairVerdict, about, conclusions, judged
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import CONFIDENCE, Estimate
 from isoloss.results.record import Record, as_text
-
-if TYPE_CHECKING:
-    from isoloss.measurements.verdicts import PairVerdict
+from isoloss.results.verdict import Verdict, below
 
 
 @dataclass(frozen=True)
@@ -31,16 +25,7 @@ class Shown:
     measured: list[MeasuredModels]
     models: Mapping[str, nn.Module]
     batches: SampledBatches
-    verdicts: "list[PairVerdict]" = field(default_factory=list)
-
-    @property
-    def conclusions(self) -> list[str]:
-        """What the verdicts say."""
-        if not self.verdicts:
-            return []
-        from isoloss.measurements.verdicts import conclusions
-
-        return conclusions(self.verdicts)
+    verdicts: list[PairVerdict]
 
 
 def print_json(shown: Shown) -> None:
@@ -63,7 +48,7 @@ def print_json(shown: Shown) -> None:
             for name, model in shown.models.items()
         ],
         "verdicts": [verdict.as_json for verdict in shown.verdicts],
-        "conclusions": shown.conclusions,
+        "conclusions": conclusions(shown.verdicts),
         "lines_cut": sorted(longest.cut),
         "lines_too_short": sorted(longest.short),
         "tokens": longest.tokens,
@@ -79,7 +64,7 @@ def print_flatness(shown: Shown) -> None:
         console.print(_table(each, list(shown.models)))
         for line in _notes(each, shown):
             print(in_lines(line))
-    for line in shown.conclusions:
+    for line in conclusions(shown.verdicts):
         print(in_lines(line))
 
 
@@ -153,9 +138,6 @@ def about_frozen(name: str, model: nn.Module) -> list[str]:
 
 def _undetermined_sign(record: Record) -> str:
     """That the interval contains zero, and how many sentences would tell; empty if it does not."""
-    from isoloss.measurements.verdicts import about, judged
-    from isoloss.results.verdict import Verdict, below
-
     found = Estimate(record.value, record.standard_error or 0.0, record.n)
     verdict, needed = judged(found, found.interval(CONFIDENCE), below(0.0))
     if verdict != Verdict.INCONCLUSIVE:

@@ -8,8 +8,6 @@ from time import monotonic
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.errors import Damaged, IsolossError
@@ -21,6 +19,7 @@ from isoloss.measurements.compared_checkpoints import (
     not_comparable,
 )
 from isoloss.measurements.linear_probe import Accuracy
+from isoloss.measurements.measured_models import warnings_of
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.task_texts import majority_correct, majority_record
@@ -28,19 +27,27 @@ from isoloss.measurements.verdicts import (
     ACCURACIES,
     FINE_TUNING,
     LOSS,
+    LOWER,
     MAJORITY,
     PROBE,
     SAME_LOSS,
     TRACE,
     PairVerdict,
     answered,
-    question_about,
+    asked_about,
 )
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, paired_difference
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 from isoloss.results.run_folder import Measurements
 from isoloss.results.store import json_digest
+
+CUT = (
+    (LOSS, "cut", "sentences of the text were truncated to what the model can read"),
+    (LOSS, "too_short", "sentences of the text have nothing to predict and are left out"),
+    (PROBE, "cut", "examples of the test were truncated"),
+)
+"""The quantity and setting of the records that are counted, and what is counted."""
 
 BETWEEN_REPORTS_SECONDS = 10.0
 """Stages that are over sooner are reported with the next: a report takes a second or two."""
@@ -71,56 +78,46 @@ class Comparison:
         return (LOSS, TRACE, *others, *ACCURACIES)
 
     def measurement(self, checkpoint: Checkpoint, name: str) -> Measurement | None:
-        """The checkpoint's measurement of that name."""
-        return self.measured.get((checkpoint.name, name))
-
-    def accuracy(self, checkpoint: Checkpoint, name: str) -> Accuracy | None:
-        """The accuracy of the probe, or of fine-tuning over the seeds that all have, if at least two.
-
-        None for a name that is no accuracy's.
-        """
+        """The checkpoint's measurement of that name; of fine-tuning over all models' seeds."""
         if name != FINE_TUNING:
-            found = self.measurement(checkpoint, name) if name == PROBE else None
-            if found is None:
-                return None
-            quantity = found.records[0].quantity.removesuffix("_accuracy")
-            return Accuracy(quantity, found.values["correct"], found.values["by_seed"])
+            return self.measured.get((checkpoint.name, name))
         every = dict.fromkeys(each for _, each in self.measured if each.startswith(FINE_TUNING))
         seeds = [each for each in every if all((one.name, each) in self.measured for one in self.checkpoints)]
         if len(seeds) < 2:
             return None
         right = [self.measured[checkpoint.name, seed].values["right"] for seed in seeds]
-        return Accuracy.of("fine_tuning_best", torch.stack(right))
+        accuracy = Accuracy.of("fine_tuning_best", torch.stack(right))
+        records = accuracy.records(checkpoint.name, {} if self.task is None else {"task": self.task.name})
+        return Measurement(records, {"correct": accuracy.correct, "by_seed": accuracy.by_seed})
+
+    def accuracy(self, checkpoint: Checkpoint, name: str) -> Accuracy | None:
+        """The accuracy of the probe, or of fine-tuning; None for a name that is no accuracy's."""
+        found = self.measurement(checkpoint, name) if name in ACCURACIES else None
+        if found is None:
+            return None
+        quantity = found.records[0].quantity.removesuffix("_accuracy")
+        return Accuracy(quantity, found.values["correct"], found.values["by_seed"])
 
     def loss(self, checkpoint: Checkpoint) -> float:
         """The pre-training loss in nats; nan if it has not been measured."""
         found = self.measurement(checkpoint, LOSS)
         return math.nan if found is None else found.records[0].value
 
-    def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> Estimate | None:
-        """`checkpoint` minus `reference`; None unless both are measured, comparable, and have values."""
+    def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> Estimate | str | None:
+        """`checkpoint` minus `reference`, or why they are not compared; None unless both are measured."""
         if name in ACCURACIES:
-            accuracies = self.accuracy(checkpoint, name), self.accuracy(reference, name)
-            if accuracies[0] is None or accuracies[1] is None:
-                return None
-            return difference_of_accuracies(accuracies[0], accuracies[1])
-        found = self.measurement(checkpoint, name), self.measurement(reference, name)
-        if found[0] is None or found[1] is None or not_comparable(name, checkpoint, reference):
+            accuracy, other = self.accuracy(checkpoint, name), self.accuracy(reference, name)
+            return None if accuracy is None or other is None else accuracy.minus(other)
+        found, of_reference = self.measurement(checkpoint, name), self.measurement(reference, name)
+        if found is None or of_reference is None:
             return None
-        quantity = found[0].records[0].quantity
-        values, others = (each.values.get(quantity) for each in found if each is not None)
-        if values is None or others is None:
-            return None
-        common = min(len(values), len(others))  # the first ones of a common order
-        return paired_difference(values[:common], others[:common])
+        why = not_comparable(name, reference, checkpoint)
+        return why or found.minus(of_reference) or "it has no values per sentence to compare"
 
     def estimate(self, checkpoint: Checkpoint, name: str) -> Estimate | None:
         """The accuracy with its error over test examples and seeds: its difference from none."""
         accuracy = self.accuracy(checkpoint, name)
-        if accuracy is None:
-            return None
-        nothing = constant_accuracy(torch.zeros_like(accuracy.correct), len(accuracy.by_seed))
-        return difference_of_accuracies(accuracy, nothing)
+        return None if accuracy is None else accuracy.minus_constant(torch.zeros_like(accuracy.correct))
 
     @property
     def majority(self) -> Record | None:
@@ -132,8 +129,7 @@ class Comparison:
         accuracy = self.accuracy(checkpoint, name)
         if accuracy is None or self.task is None:
             return None
-        majority = constant_accuracy(majority_correct(self.task), len(accuracy.by_seed))
-        return difference_of_accuracies(accuracy, majority)
+        return accuracy.minus_constant(majority_correct(self.task))
 
     @property
     def pairs(self) -> list[tuple[Checkpoint, Checkpoint]]:
@@ -147,16 +143,12 @@ class Comparison:
         return answered(asked, losses, same_loss)
 
     def _about_pairs(self) -> list[PairVerdict]:
-        asked = []
-        for first, second in self.pairs:
-            for name in self.names:
-                verdict = PairVerdict(question_about(name, self.smaller_is), name, first.name, second.name)
-                if (difference := self.difference(second, first, name)) is not None:
-                    asked.append(replace(verdict, difference=difference))
-                elif all(self.measurement(each, name) is not None for each in (first, second)):
-                    why = not_comparable(name, first, second) or "it has no values per sentence to compare"
-                    asked.append(replace(verdict, answer=f"not asked, {why}"))
-        return asked
+        return [
+            asked_about(name, first.name, second.name, self.smaller_is.get(name, LOWER), found)
+            for first, second in self.pairs
+            for name in self.names
+            if (found := self.difference(second, first, name)) is not None
+        ]
 
     def _about_majority(self) -> list[PairVerdict]:
         return [
@@ -174,9 +166,8 @@ class Comparison:
         """
         records = [record for each in self.measured.values() for record in each.records]
         for checkpoint in self.checkpoints:
-            accuracy = self.accuracy(checkpoint, FINE_TUNING)
-            if accuracy is not None and self.task is not None:
-                records += accuracy.records(checkpoint.name, {"task": self.task.name})
+            tuned = self.measurement(checkpoint, FINE_TUNING)
+            records += [] if tuned is None else tuned.records
         errors = {
             (checkpoint.name, f"{accuracy.quantity}_accuracy"): estimate.standard_error
             for checkpoint, name in product(self.checkpoints, ACCURACIES)
@@ -197,16 +188,46 @@ class Comparison:
 
     def _difference_record(self, checkpoint: Checkpoint, name: str) -> Record | None:
         first = self.checkpoints[0]
-        found = self.difference(checkpoint, first, name)
-        if found is None:
+        found, of_first = self.difference(checkpoint, first, name), self.measurement(first, name)
+        if of_first is None or not isinstance(found, Estimate):
             return None
-        if (accuracy := self.accuracy(first, name)) is not None:
-            quantity, unit = f"{accuracy.quantity}_accuracy", "fraction"
-        else:
-            whole = self.measured[first.name, name].records[0]
-            quantity, unit = whole.quantity, whole.unit
-        settings = {"reference": first.name}
-        return found.record(f"{quantity}_difference", unit, None, checkpoint.name, settings)
+        whole, settings = of_first.records[0], {"reference": first.name}
+        return found.record(f"{whole.quantity}_difference", whole.unit, None, checkpoint.name, settings)
+
+    @property
+    def notes(self) -> list[str]:
+        """On unequal numbers of sentences, texts truncated or left out, and why not to trust some numbers."""
+        return [*self._unequal_numbers(), *self._cut(), *warnings_of(self.records)]
+
+    def _unequal_numbers(self) -> list[str]:
+        """On each quantity that was measured on more sentences for one model than for another.
+
+        Where a precision is asked for, each is measured until it has that.
+        """
+        told = []
+        for name in self.names:
+            found = {each.name: self.measurement(each, name) for each in self.checkpoints}
+            numbers = {each: one.records[0].n for each, one in found.items() if one is not None}
+            if name not in ACCURACIES and len(set(numbers.values())) > 1:
+                of_models = ", ".join(f"{n:,} for {each}" for each, n in numbers.items())
+                told.append(
+                    f"The {name.replace('_', ' ')} is over {of_models} sentences; two models' difference is "
+                    "over those that both were measured on, so it need not be that of the two numbers."
+                )
+        return told
+
+    def _cut(self) -> list[str]:
+        """What was truncated or left out for each checkpoint."""
+        told = []
+        for checkpoint in self.checkpoints:
+            for name, setting, what in CUT:
+                if (found := self.measurement(checkpoint, name)) is None:
+                    continue
+                whole = found.records[0]
+                if count := int(whole.settings.get(setting) or 0):
+                    of = whole.n + count * (setting == "too_short")
+                    told.append(f"{checkpoint.name}: {count:,} of {of:,} {what}.")
+        return told
 
 
 def carry_out(
@@ -282,24 +303,3 @@ def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str
     key = {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
     # The first revision is left out, as in records from before there were revisions.
     return key if measurement.revision == 1 else key | {"revision": measurement.revision}
-
-
-def difference_of_accuracies(accuracy: Accuracy, reference: Accuracy) -> Estimate:
-    """The accuracy minus that of `reference`, on the same n test examples and S seeds, both of them samples.
-
-    The square of its error is s² of the examples' mean differences over n, plus s² of the seeds' over S,
-    which counts the noise of a seed on an example twice: rather too much. Its degrees of freedom are
-    Satterthwaite's (1946, An Approximate Distribution of Estimates of Variance Components).
-    """
-    of_examples = paired_difference(accuracy.correct, reference.correct)
-    of_seeds = paired_difference(accuracy.by_seed, reference.by_seed)
-    parts = [(of.standard_error**2, of.degrees_of_freedom) for of in (of_examples, of_seeds)]
-    variance = sum(part for part, _ in parts)
-    spread = sum(part**2 / freedom for part, freedom in parts)
-    freedom = variance**2 / spread if spread else of_examples.degrees_of_freedom
-    return Estimate(of_examples.value, math.sqrt(variance), of_examples.n, freedom)
-
-
-def constant_accuracy(correct: Float[Tensor, " n"], seeds: int) -> Accuracy:
-    """The accuracy of a predictor that is the same for every seed, such as a constant answer."""
-    return Accuracy("constant", correct, correct.mean().repeat(seeds))

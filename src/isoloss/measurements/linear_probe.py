@@ -1,5 +1,6 @@
 """Linear probe: how well a linear head on frozen features predicts a sentence's label (paper A.4)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences, most_probable
 from isoloss.measurements.probe_minibatches import Draw, OneHotRows, dense_minibatches, with_one_more
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, deviation_of, sample_mean
+from isoloss.results.estimate import Estimate, deviation_of, paired_difference, sample_mean
 from isoloss.results.record import Record, Setting
 from isoloss.results.store import ONLY_WHEN_CHANGED
 
@@ -24,7 +25,7 @@ class Accuracy:
     """Test accuracy of one classifier per seed; `quantity` is the prefix of its records' names.
 
     `correct[i]` is the share of the seeds' classifiers that are right about test sentence i, `by_seed` the
-    accuracy of each. Two checkpoints are compared by `paired_difference` of their `correct`.
+    accuracy of each. See `minus`, by which two checkpoints are compared.
     """
 
     quantity: str
@@ -35,6 +36,25 @@ class Accuracy:
     def of(quantity: str, right: Float[Tensor, "S n"]) -> "Accuracy":
         """From a matrix with 1 where a seed's classifier (row) is right about a sentence (column), else 0."""
         return Accuracy(quantity, correct=right.mean(dim=0), by_seed=right.mean(dim=1))
+
+    def minus(self, reference: "Accuracy") -> Estimate:
+        """The accuracy less that of `reference`, on the same n examples and S seeds, both of them samples.
+
+        The square of its error is s² of the examples' mean differences over n, plus s² of the seeds' over S,
+        which counts the noise of a seed on an example twice: rather too much. Its degrees of freedom are
+        Satterthwaite's (1946, An Approximate Distribution of Estimates of Variance Components).
+        """
+        of_examples = paired_difference(self.correct, reference.correct)
+        of_seeds = paired_difference(self.by_seed, reference.by_seed)
+        parts = [(of.standard_error**2, of.degrees_of_freedom) for of in (of_examples, of_seeds)]
+        variance = sum(part for part, _ in parts)
+        spread = sum(part**2 / freedom for part, freedom in parts)
+        freedom = variance**2 / spread if spread else of_examples.degrees_of_freedom
+        return Estimate(of_examples.value, math.sqrt(variance), of_examples.n, freedom)
+
+    def minus_constant(self, correct: Float[Tensor, " n"]) -> Estimate:
+        """See `minus`, of a reference that is the same for every seed, such as a constant answer."""
+        return self.minus(Accuracy("constant", correct, correct.mean().repeat(len(self.by_seed))))
 
     @property
     def estimate(self) -> Estimate:

@@ -1,7 +1,7 @@
 """A quantity of one or several models on the same sentences, masks and draws of a text."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -16,11 +16,11 @@ from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences import quantity_named, short_name
 from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject, takes
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
+from isoloss.measurements.verdicts import FLATTER, LOWER
 from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import STRENGTHS, Record, Setting
 
 INTERRUPTED = "interrupted"
@@ -47,7 +47,7 @@ class MeasuredModels:
     ways: Mapping[str, int] = field(default_factory=dict)
     apart: Mapping[str, str] = field(default_factory=dict)
     error_over: str | None = None
-    smaller_is: str = "lower"
+    smaller_is: str = LOWER
 
     @property
     def records(self) -> list[Record]:
@@ -55,33 +55,11 @@ class MeasuredModels:
         measured = [record for each in self.measurements.values() for record in each.records]
         return [*measured, *self.differences]
 
-    def difference(self, model: str, reference: str) -> Estimate:
-        """The first record of `model` minus that of `reference`, sentence by sentence."""
-        quantity = self.measurements[reference].records[0].quantity
-        values, others = (self.measurements[name].values[quantity] for name in (model, reference))
-        return paired_difference(values, others)
-
     @property
     def paired(self) -> bool:
-        """Whether there are several models, with values sentence by sentence."""
+        """Whether there are values sentence by sentence, by which models are compared."""
         first = next(iter(self.measurements.values()))
-        return len(self.measurements) > 1 and first.records[0].quantity in first.values
-
-    def with_differences(
-        self, subjects: Mapping[str, Subject[Any]], seed: int, comparable: Container[str]
-    ) -> "MeasuredModels":
-        """With the differences of those `comparable` from the first, if there are values per sentence."""
-        if not self.paired:
-            return self
-        first, *others = self.measurements
-        whole = self.measurements[first].records[0]
-        name = f"{whole.quantity}_difference"
-        found = [
-            subjects[other].record(name, self.difference(other, first), whole.unit, seed, reference=first)
-            for other in others
-            if other in comparable
-        ]
-        return replace(self, differences=found)
+        return first.records[0].quantity in first.values
 
 
 def measure(
@@ -118,10 +96,9 @@ def measure(
         line = batches.reading.lines[error.sentence - 1]
         raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
     means = getattr(found, "smaller_is", measured.smaller_is)
-    said = replace(measured, error_over=getattr(found, "error_over", None), smaller_is=means)
-    if len(models) == 1:
-        return said
-    return said.with_differences(subjects, batches.seed, comparable(models, means))
+    differences = _differences(measured.measurements, models, subjects, batches.seed, means)
+    over = getattr(found, "error_over", None)
+    return replace(measured, differences=differences, error_over=over, smaller_is=means)
 
 
 def measure_each(
@@ -157,17 +134,26 @@ def measure_each(
     return measured, refused
 
 
-def comparable(models: Mapping[str, nn.Module], question: str) -> Container[str]:
-    """Those of which the question can be asked beside the first: which is flatter, of the same parameters."""
-    from isoloss.measurements.verdicts import FLATTER  # of one model there are none
-
-    if question != FLATTER:
-        return models
-    trained = {
+def _differences(
+    measurements: Mapping[str, Measurement],
+    models: Mapping[str, nn.Module],
+    subjects: Mapping[str, Subject[Any]],
+    seed: int,
+    smaller_is: str,
+) -> list[Record]:
+    """Those from the first, if there are values per sentence; where smaller is flatter, of its parameters."""
+    built = {
         name: (type(model).__name__, [(each, p.shape) for each, p in trainable_parameters(model).items()])
         for name, model in models.items()
     }
-    return {name for name, of in trained.items() if of == trained[next(iter(models))]}
+    (first, of_first), *others = measurements.items()
+    whole = of_first.records[0]
+    return [
+        subjects[other].record(f"{whole.quantity}_difference", difference, whole.unit, seed, reference=first)
+        for other, of_other in others
+        if smaller_is != FLATTER or built[other] == built[first]
+        if (difference := of_other.minus(of_first)) is not None
+    ]
 
 
 def stops_anywhere(quantity: str) -> bool:

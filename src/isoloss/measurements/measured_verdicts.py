@@ -1,7 +1,6 @@
 """Verdicts on models measured on one text: which has the first's loss, and which is flatter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from torch import nn
 
@@ -10,7 +9,6 @@ from isoloss.measurements.measured_models import (
     FIXED_SENTENCES,
     INTERRUPTED,
     MeasuredModels,
-    comparable,
     measure,
 )
 from isoloss.measurements.sampled_batches import SampledBatches
@@ -21,7 +19,7 @@ from isoloss.measurements.verdicts import (
     TRACE,
     PairVerdict,
     answered,
-    question_about,
+    asked_about,
 )
 from isoloss.progress import Progress
 
@@ -62,10 +60,8 @@ def verdicts_on(
     asked: list[PairVerdict] = []
     for other in others:
         for name, each in found.items():
-            question = question_about(name, {name: each.smaller_is})
-            verdict = PairVerdict(question, name, first, other)
-            if other not in comparable(models, question):
-                asked.append(replace(verdict, answer=f"not asked, {OTHER_PARAMETERS}"))
-            else:
-                asked.append(replace(verdict, difference=each.difference(other, first)))
+            of = each.measurements
+            compared = any(record.checkpoint == other for record in each.differences)
+            difference = of[other].minus(of[first]) if compared else None
+            asked.append(asked_about(name, first, other, each.smaller_is, difference or OTHER_PARAMETERS))
     return answered(asked, {first: found[LOSS].measurements[first].records[0].value})

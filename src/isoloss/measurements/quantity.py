@@ -14,7 +14,7 @@ from isoloss.curvature.stopping import RunningEstimate
 from isoloss.objectives.batch import Objective, PretrainingObjective
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.record import Record, Setting, Values
 
 Source = TypeVar("Source", covariant=True)
@@ -93,6 +93,23 @@ class Measurement:
     def arrays(self) -> Values:
         """The values as they are stored."""
         return {name: each.numpy(force=True) for name, each in self.values.items()}
+
+    def minus(self, reference: "Measurement") -> Estimate | None:
+        """The first record's number less the reference's, unit by unit; None without values.
+
+        The units have a common order: of unequally many, the first ones are those that both have.
+
+        >>> few, many = (Record("loss", 2.0, "nats", 0.5, n) for n in (2, 3))
+        >>> other = Measurement([many], {"loss": torch.tensor([1.0, 2.0, 9.0])})
+        >>> Measurement([few], {"loss": torch.tensor([2.0, 3.0])}).minus(other)
+        Estimate(value=1.0, standard_error=0.0, n=2, degrees_of_freedom=1.0)
+        """
+        quantity = self.records[0].quantity
+        values, others = self.values.get(quantity), reference.values.get(quantity)
+        if values is None or others is None:
+            return None
+        common = min(len(values), len(others))
+        return paired_difference(values[:common], others[:common])
 
 
 @runtime_checkable

@@ -63,15 +63,21 @@ class PairVerdict:
         return known | dict.fromkeys(unknown)
 
 
-def question_about(name: str, smaller_is: Mapping[str, str]) -> str:
-    """What a measurement answers; of quantities of the text other than the loss, what a smaller value means.
+def asked_about(name: str, first: str, second: str, smaller_is: str, found: Estimate | str) -> PairVerdict:
+    """What a measurement asks of two models, by the difference that was `found`, or why it is not asked.
 
-    >>> question_about("probe", {}), question_about("trace", {"trace": "flatter"}), question_about("own", {})
-    ('better', 'flatter', 'lower')
+    Of quantities of the text other than the loss, it is what a smaller value means.
+
+    >>> asked_about("probe", "a", "b", LOWER, Estimate(0.1, 0.2, 9)).question
+    'better'
+    >>> asked_about("trace", "a", "b", FLATTER, OTHER_PARAMETERS).answer
+    'not asked, their parameters are not the same ones'
     """
-    if name in ACCURACIES:
-        return "better"
-    return "same loss" if name == LOSS else smaller_is.get(name, LOWER)
+    question = "better" if name in ACCURACIES else "same loss" if name == LOSS else smaller_is
+    asked = PairVerdict(question, name, first, second)
+    if isinstance(found, str):
+        return replace(asked, answer=f"not asked, {found}")
+    return replace(asked, difference=found)
 
 
 def answered(

@@ -2,17 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
 from markupsafe import Markup
 
 from isoloss.measurements.checkpoint_comparison import Comparison
-from isoloss.measurements.compared_checkpoints import (
-    Checkpoint,
-    not_comparable,
-)
-from isoloss.measurements.comparison_notes import notes_on
+from isoloss.measurements.compared_checkpoints import Checkpoint, not_comparable
 from isoloss.measurements.task_texts import DESCRIPTION
 from isoloss.measurements.verdicts import (
     ACCURACIES,
@@ -38,23 +33,19 @@ ACCURACY_AXIS = Axis("accuracy", "accuracy on the task", "accuracy_error")
 WAYS = {PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
 
 
-@dataclass(frozen=True)
-class PageDetails:
-    """Additional content of the page: settings by name, sentences to note, and the command that made it."""
-
-    settings: tuple[tuple[str, str], ...]
-    notices: tuple[str, ...]
-    command: str
-    complete: bool = True
-
-
-def comparison_page(comparison: Comparison, verdicts: Sequence[PairVerdict], details: PageDetails) -> Page:
-    """The page of everything measured so far."""
+def comparison_page(
+    comparison: Comparison,
+    verdicts: Sequence[PairVerdict],
+    notices: Sequence[str],
+    settings: Sequence[tuple[str, str]],
+    command: str,
+) -> Page:
+    """The page of everything measured so far, with sentences to note, and how it was measured."""
     sections = [
         differences(verdicts),
         Section("Checkpoints", markup=_checkpoints(comparison)),
         Section("Parts of the trace", markup=_groups(comparison)),
-        Section("How it was measured", _HOW_MEASURED, rows=details.settings, code=details.command),
+        Section("How it was measured", _HOW_MEASURED, rows=tuple(settings), code=command),
     ]
     return Page(
         name="comparison",
@@ -62,7 +53,7 @@ def comparison_page(comparison: Comparison, verdicts: Sequence[PairVerdict], det
         text=tuple(conclusions(verdicts)) or ("Nothing can be compared yet.",),
         panels=tuple(drawn(panel) for panel in comparison_panels(comparison)),
         sections=tuple(section for section in sections if section.markup or section.rows),
-        notices=_notices(comparison, details),
+        notices=tuple(notices),
     )
 
 
@@ -194,10 +185,3 @@ def _parts(comparison: Comparison, checkpoint: Checkpoint) -> dict[str, Record]:
     found = comparison.measurement(checkpoint, TRACE)
     records = () if found is None else found.records
     return {str(record.settings["group"]): record for record in records if "group" in record.settings}
-
-
-def _notices(comparison: Comparison, details: PageDetails) -> tuple[str, ...]:
-    notices = [*details.notices, *notes_on(comparison)]
-    if not details.complete:
-        notices.insert(0, "Not everything has been measured yet: the same command goes on from here.")
-    return tuple(notices)
