@@ -11,14 +11,17 @@ from isoloss.experiments.equal_knowledge import (
     SHARPENED,
     STAGE,
     START,
-    MeanPerDoubling,
-    PerDoubling,
-    doublings_apart,
-    in_doublings,
-    in_points,
     most_divergent,
+    per_doubling,
+    polished,
     share_of_fall,
 )
+from isoloss.experiments.statistics.along_runs import in_doublings, in_points
+from isoloss.experiments.statistics.within_groups import DoublingsApart
+from isoloss.experiments.suite.flatten_polish import rounding_per_doubling
+
+BITS = {"kl_bits_8": 1.0, "kl_bits_6": 2.0, "kl_bits_4": 1.5}
+"""Powers of the trace in which damage grows."""
 
 
 def model(seed: int, stage: str, branch: str, width: int = 48, **columns: float) -> pl.DataFrame:
@@ -26,23 +29,30 @@ def model(seed: int, stage: str, branch: str, width: int = 48, **columns: float)
     return pl.DataFrame({**place, **columns})
 
 
-def polished(levels: dict[tuple[int, int], float], slope: float) -> list[pl.DataFrame]:
+def models(levels: dict[tuple[int, int], float], slope: float) -> list[pl.DataFrame]:
     """Accuracy and damage that are lines over log2 trace, at a level of each start's own."""
     return [
-        model(seed, POLISHED, branch, width, trace=2.0**x, accuracy=level + slope * x / 100, kl_bits_6=4.0**x)
+        model(
+            seed,
+            POLISHED,
+            branch,
+            width,
+            trace=2.0**x,
+            accuracy=level + slope * x / 100,
+            **{column: 2.0 ** (power * x) for column, power in BITS.items()},
+        )
         for (seed, width), level in levels.items()
         for x, branch in ((3.0, FLATTENED), (5.0, CONTROL), (6.5, SHARPENED))
     ]
 
 
 def test_slopes_are_those_within_starts() -> None:
-    runs = polished({(1, 48): 0.7, (1, 64): 0.9, (2, 48): 0.8}, slope=-1.5)
-    assert PerDoubling("accuracy", in_points)(runs) == pytest.approx(-1.5)
-    assert PerDoubling("kl_bits_6", in_doublings)(runs) == pytest.approx(2.0)
-    both = MeanPerDoubling(("kl_bits_6", "trace"), in_doublings)
-    assert both(runs) == pytest.approx((2.0 + 1.0) / 2)
+    runs = models({(1, 48): 0.7, (1, 64): 0.9, (2, 48): 0.8}, slope=-1.5)
+    assert per_doubling(in_points("accuracy"))(runs) == pytest.approx(-1.5)
+    assert per_doubling(in_doublings("kl_bits_6"))(runs) == pytest.approx(2.0)
+    assert rounding_per_doubling(runs) == pytest.approx((1.0 + 2.0 + 1.5) / 3)
     other = model(3, START, START, trace=9.0, accuracy=0.1)
-    assert PerDoubling("accuracy", in_points)([*runs, other]) == pytest.approx(-1.5)
+    assert per_doubling(in_points("accuracy"))([*runs, other]) == pytest.approx(-1.5)
 
 
 def test_without_polished_models_nothing_is_known() -> None:
@@ -50,9 +60,9 @@ def test_without_polished_models_nothing_is_known() -> None:
     assert all(
         math.isnan(statistic(runs))
         for statistic in (
-            PerDoubling("accuracy", in_points),
+            per_doubling(in_points("accuracy")),
             most_divergent,
-            lambda r: doublings_apart(r, "kl"),
+            DoublingsApart("kl", polished, within="start"),
         )
     )
     assert math.isnan(share_of_fall(runs))
@@ -68,7 +78,7 @@ def test_knowledge_is_compared_within_starts() -> None:
             (2, SHARPENED, 6e-6),
         )
     ]
-    assert doublings_apart(runs, "kl") == pytest.approx(0.5)
+    assert DoublingsApart("kl", polished, within="start")(runs) == pytest.approx(0.5)
     assert most_divergent(runs) == pytest.approx(0.7)
 
 

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from isoloss.panels import Axis
-from isoloss.report.over_runs import slope_within
+from isoloss.report.over_runs import fitted_slope
 
 
 def test_the_slope_shown_is_that_of_claims_in_which_seeds_count_by_the_spread_of_their_x() -> None:
@@ -13,13 +13,13 @@ def test_the_slope_shown_is_that_of_claims_in_which_seeds_count_by_the_spread_of
         for seed, slope, spread in ((1, 1.0, 3.0), (2, 2.0, 1.0))
         for x in (-1.0, 1.0)
     ]
-    found = slope_within(pl.DataFrame(rows), "run", Axis("x", "x"), Axis("y", "y"))
+    found = fitted_slope(pl.DataFrame(rows), "run", Axis("x", "x"), Axis("y", "y"))
     assert found is not None
     assert found.slope.value == pytest.approx((9 * 1.0 + 1 * 2.0) / 10)
 
 
 def test_a_slope_is_within_groups_wherever_these_lie() -> None:
     rows = [{"seed": seed, "x": x, "y": 2 * x - 30 * seed} for seed in (1, 5) for x in (seed, seed + 1.0)]
-    found = slope_within(pl.DataFrame(rows), "seed", Axis("x", "x"), Axis("y", "y"))
+    found = fitted_slope(pl.DataFrame(rows), "seed", Axis("x", "x"), Axis("y", "y"))
     assert found is not None
     assert (found.slope.value, found.slope.standard_error) == pytest.approx((2.0, 0.0))

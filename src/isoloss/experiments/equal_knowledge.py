@@ -4,7 +4,7 @@ Their statistics say how anything changes with flatness alone.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -17,8 +17,9 @@ from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import sizes_in_turn
-from isoloss.experiments.statistics.along_runs import slope_within
+from isoloss.experiments.statistics.along_runs import Scaled
 from isoloss.experiments.statistics.seed_bootstrap import Frames, once_per_frames
+from isoloss.experiments.statistics.within_groups import PerDoubling
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
@@ -52,50 +53,9 @@ def _if_polished(run: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
     return run.select("language", "width", "seed", *dict.fromkeys(columns)).drop_nulls(columns)
 
 
-@dataclass(frozen=True)
-class PerDoubling:
-    """How a column changes as the trace doubles, among the polished models of one start.
-
-    The least-squares slope over log2 trace with an intercept for every start. `scale` makes of the column
-    what is fitted, such as percentage points. nan where no traces differ within a start.
-    """
-
-    column: str
-    scale: Callable[[pl.Expr], pl.Expr]
-
-    def __call__(self, runs: Frames) -> float:
-        rows = polished(runs, self.column, "trace")
-        return slope_within("start", rows, self.scale(pl.col(self.column)), pl.col("trace").log(2))
-
-
-@dataclass(frozen=True)
-class MeanPerDoubling:
-    """The mean of `PerDoubling` over several columns, whose scatter evens out."""
-
-    columns: tuple[str, ...]
-    scale: Callable[[pl.Expr], pl.Expr]
-
-    def __call__(self, runs: Frames) -> float:
-        return float(np.mean([PerDoubling(column, self.scale)(runs) for column in self.columns]))
-
-
-def in_points(share: pl.Expr) -> pl.Expr:
-    """A share in percentage points."""
-    return 100 * share
-
-
-def in_doublings(value: pl.Expr) -> pl.Expr:
-    """Its binary logarithm."""
-    return value.log(2)
-
-
-def doublings_apart(runs: Frames, column: str) -> float:
-    """Mean over starts of log2 of the largest over the smallest value among a start's polished models."""
-    rows = polished(runs, column)
-    if rows.is_empty():
-        return math.nan
-    spread = pl.col(column).max().log(2) - pl.col(column).min().log(2)
-    return float(np.mean(rows.group_by("start").agg(spread.alias("apart"))["apart"].to_numpy()))
+def per_doubling(of: Scaled) -> PerDoubling:
+    """How a column changes as the trace doubles, among the polished models of one start."""
+    return PerDoubling(of, polished, within="start")
 
 
 def most_divergent(runs: Frames) -> float:

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import polars as pl
 
@@ -11,17 +10,17 @@ from isoloss.experiments.equal_knowledge import (
     POLISHED,
     STAGE,
     EqualKnowledge,
-    PerDoubling,
-    doublings_apart,
-    in_doublings,
-    in_points,
     most_divergent,
+    per_doubling,
+    polished,
     share_of_fall,
 )
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, LOG_KL, TRACE, trace_bars
 from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
 from isoloss.experiments.shared.claims import premise_of_loss
+from isoloss.experiments.statistics.along_runs import Scaled, in_doublings, in_points
+from isoloss.experiments.statistics.within_groups import DoublingsApart
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.robustness import (
     SecondLanguageQuantity,
@@ -53,12 +52,12 @@ def as_the_trace_doubles(
     name: str,
     sentence: str,
     what: str,
-    change: PerDoubling,
+    of: Scaled,
     claimed: Region,
     reason: str = "",
     paper: str = SET_APART,
 ) -> Claim:
-    """How `what` a column says changes among the polished models of one start."""
+    """How `what` the column `of` says changes among the polished models of one start."""
     return Claim(
         name=name,
         sentence=sentence,
@@ -67,17 +66,16 @@ def as_the_trace_doubles(
             f"least-squares slope of {what} over log2 trace, among the polished models of one start; an "
             "intercept for every start"
         ),
-        unit=f"{'percentage points' if change.scale is in_points else 'doublings'} per doubling of the trace",
+        unit=f"{of.unit} per doubling of the trace",
         claimed=claimed,
-        statistic=change,
+        statistic=per_doubling(of),
         reason=reason,
     )
 
 
 def _flatter_is_no_better(name: str, what: str, column: str) -> Claim:
     sentence = f"At equal KL, {what} does not fall by half a point as the trace doubles."
-    change = PerDoubling(column, in_points)
-    return as_the_trace_doubles(name, sentence, what, change, above(-MARGIN), A_QUARTER, BETTER)
+    return as_the_trace_doubles(name, sentence, what, in_points(column), above(-MARGIN), A_QUARTER, BETTER)
 
 
 PREMISES = (
@@ -98,7 +96,7 @@ PREMISES = (
         measure="mean over starts of log2 of the largest KL over the smallest among its polished models",
         unit="doublings of KL",
         bound=math.log2(1.2),
-        statistic=partial(doublings_apart, column="kl"),
+        statistic=DoublingsApart("kl", polished, within="start"),
         reason="log2 of 1.2, a fifth more",
     ),
     Claim(
@@ -108,7 +106,7 @@ PREMISES = (
         measure="mean over starts of log2 of the largest trace over the smallest among its polished models",
         unit="doublings of the trace",
         claimed=above(2.0),
-        statistic=partial(doublings_apart, column="trace"),
+        statistic=DoublingsApart("trace", polished, within="start"),
         kind="premise",
         lowest=0.0,
         reason="at least twice as far as the trace falls along the paper's runs",
@@ -138,7 +136,7 @@ CLAIMS = (
         "On standardised features, accuracy from 300 examples changes by less than half a point as the trace "
         "doubles.",
         "accuracy from 300 examples, of standardised features,",
-        PerDoubling(STANDARDISED_300, in_points),
+        in_points(STANDARDISED_300),
         within(MARGIN),
         A_QUARTER,
         BETTER,
@@ -147,7 +145,7 @@ CLAIMS = (
         "noise-harms-the-sharper",
         "Noise on the weights harms sharper models more: at least as the root of the trace.",
         "log2 KL under Gaussian noise of 0.01 on every weight",
-        PerDoubling(noise_column(0.01), in_doublings),
+        in_doublings(noise_column(0.01)),
         above(0.5),
         "half of the slope that ½ σ² Tr ∇²L implies, 1",
     ),
@@ -155,7 +153,7 @@ CLAIMS = (
         "rounding-harms-the-sharper",
         "Rounding the weights to 6 bits harms sharper models more.",
         "log2 KL after rounding every matrix to 6 bits, by row",
-        PerDoubling(bits_column(6), in_doublings),
+        in_doublings(bits_column(6)),
         above(0.25),
         "a quarter of the slope for errors spread evenly over all weights, 1",
     ),
@@ -168,7 +166,7 @@ SECOND_LANGUAGE = (
         "a-second-language-is-learnt-alike",
         "Flat and sharp models learn a second language nearly equally well.",
         "log2 KL on a second language, which shares the lower levels, after fine-tuning to it",
-        PerDoubling("second_kl", in_doublings),
+        in_doublings("second_kl"),
         within(0.1),
         "a tenth of the slope of an effect in proportion to the trace",
     ),
@@ -176,7 +174,7 @@ SECOND_LANGUAGE = (
         "the-first-language-is-forgotten-alike",
         "When fine-tuned to a second language, flat and sharp models forget the first nearly equally.",
         "log2 KL on the first language after fine-tuning to one that shares its lower levels",
-        PerDoubling("forgotten_kl", in_doublings),
+        in_doublings("forgotten_kl"),
         within(0.1),
         "a tenth of the slope of an effect in proportion to the trace",
     ),

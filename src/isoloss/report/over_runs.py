@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
+from isoloss.experiments.statistics.within_groups import about_group_means
 from isoloss.panels import Axis, Dots, Lines
 from isoloss.report import marks
 from isoloss.report.marks import Drawing, Key, colour
@@ -74,14 +75,14 @@ class Slope:
     ends: tuple[tuple[float, float], tuple[float, float]]
 
 
-def slope_within(frame: pl.DataFrame, group: str, x: Axis, y: Axis) -> Slope | None:
+def fitted_slope(frame: pl.DataFrame, group: str, x: Axis, y: Axis) -> Slope | None:
     """Least squares over all groups, each with its own intercept; None if it has no error.
 
     As in claims on such slopes, seeds count by the spread of their x. The error is that of a ratio of sums
     over seeds, linearised.
 
     >>> rows = [{"seed": s, "x": x, "y": 2 * x + s} for s in (1, 5) for x in (1.0, 2.0, 3.0)]
-    >>> found = slope_within(pl.DataFrame(rows), "seed", Axis("x", "x"), Axis("y", "y"))
+    >>> found = fitted_slope(pl.DataFrame(rows), "seed", Axis("x", "x"), Axis("y", "y"))
     >>> found.slope.value, found.slope.standard_error
     (2.0, 0.0)
     """
@@ -93,13 +94,10 @@ def slope_within(frame: pl.DataFrame, group: str, x: Axis, y: Axis) -> Slope | N
         x=pl.col("x").log(2) if x.logarithmic else pl.col("x"),
         y=pl.col("y").log(2) if y.logarithmic else pl.col("y"),
     ).drop_nulls()
-    within = scaled.with_columns(
-        u=pl.col("x") - pl.col("x").mean().over("group"), v=pl.col("y") - pl.col("y").mean().over("group")
-    )
-    sums = within.group_by("seed", maintain_order=True).agg(
-        uv=(pl.col("u") * pl.col("v")).sum(), uu=(pl.col("u") ** 2).sum()
-    )
-    uv, uu = (sums.filter(pl.col("uu") > 0)[name].to_numpy() for name in ("uv", "uu"))
+    u, v = (about_group_means(scaled["group"].to_numpy(), scaled[name].to_numpy()) for name in ("x", "y"))
+    _, seed = np.unique(scaled["seed"].to_numpy(), return_inverse=True)
+    uv, uu = np.bincount(seed, u * v), np.bincount(seed, u**2)
+    uv, uu = uv[uu > 0], uu[uu > 0]
     if len(uu) < LEAST_SEEDS:
         return None
     slope = float(uv.sum() / uu.sum())
@@ -126,7 +124,7 @@ def fitted_lines(group: str, chart: Dots, frame: pl.DataFrame) -> list[alt.Chart
     apart = colours > 1 and frame.group_by(group).agg(pl.col("colour").n_unique())["colour"].max() == 1
     parts = frame.partition_by("colour", maintain_order=True) if apart else [frame]
     fits = [
-        (part["colour"][0], fit) for part in parts if (fit := slope_within(part, group, chart.x, chart.y))
+        (part["colour"][0], fit) for part in parts if (fit := fitted_slope(part, group, chart.x, chart.y))
     ]
     if not fits:
         return []

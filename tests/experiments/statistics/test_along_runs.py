@@ -17,7 +17,6 @@ from isoloss.experiments.statistics.along_runs import (
     in_doublings,
     in_halvings,
     in_points,
-    slope_within,
     theil_sen_slope,
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
@@ -34,10 +33,6 @@ def test_the_slope_is_that_of_a_peer(seed: int) -> None:
     x, y = np.random.default_rng(seed).normal(size=(2, 9))
     x[3] = x[4]
     assert theil_sen_slope(x, y) == pytest.approx(stats.theilslopes(y, x).slope)
-    alone = frame(x=x, y=y, group=[seed] * len(x))
-    assert slope_within("group", alone, pl.col("y"), pl.col("x")) == pytest.approx(
-        stats.linregress(x, y).slope
-    )
 
 
 def test_one_checkpoint_that_is_off_decides_no_slope() -> None:

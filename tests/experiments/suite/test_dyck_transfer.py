@@ -6,8 +6,8 @@ from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.dyck_transfer import (
     CLAIMS,
     ERROR,
+    ERROR_PER_DOUBLING,
     dyck_transfer,
-    error_per_doubling,
     error_without_adversary,
     flattest_against_rest,
 )
@@ -51,7 +51,7 @@ def test_without_the_adversary_the_slope_is_that_of_the_other_ways() -> None:
     for of_adversary in (1e-4, 1.0):
         runs = frames((16.0, 8.0, 64.0), (0.8, 0.1, of_adversary), (0.509,) * 3)
         assert error_without_adversary(runs) == pytest.approx(3)
-        assert abs(error_per_doubling(runs) - 3) > 0.5
+        assert abs(ERROR_PER_DOUBLING(runs) - 3) > 0.5
 
 
 def test_the_ways_leave_one_beginning_and_end_together() -> None:

@@ -5,15 +5,18 @@ import math
 import polars as pl
 import pytest
 
+from isoloss.experiments.statistics.along_runs import in_points
+from isoloss.experiments.statistics.within_groups import PerDoubling
 from isoloss.experiments.suite.flatness_interventions import (
     AT,
     CLAIMS,
+    continuations,
     doublings_apart,
     intervention_panels,
-    points_per_doubling,
     range_of_losses,
 )
 
+POINTS_PER_DOUBLING = PerDoubling(in_points("accuracy"), continuations)
 WAYS = {"SGD with noise": 6.0, "SGD without noise": 12.0, "flattened": 6.0, "sharpened": 24.0}
 
 
@@ -35,7 +38,7 @@ def runs(points: float) -> list[pl.DataFrame]:
 @pytest.mark.parametrize("points", [-2.0, 0.0, 1.5])
 def test_the_slope_is_that_among_the_ways_of_one_start(points: float) -> None:
     found = runs(points)
-    assert points_per_doubling(found) == pytest.approx(points, abs=1e-9)
+    assert POINTS_PER_DOUBLING(found) == pytest.approx(points, abs=1e-9)
     assert range_of_losses(found) == pytest.approx(0)
     assert doublings_apart(found) == pytest.approx(2)
 
@@ -66,5 +69,5 @@ def test_the_panel_has_a_picture_for_each_probe() -> None:
 
 def test_a_single_way_says_nothing_of_a_difference() -> None:
     alone = [run for run in runs(0.0) if run["pace"][0] in ("start", "flattened")]
-    for statistic in (range_of_losses, doublings_apart, points_per_doubling):
+    for statistic in (range_of_losses, doublings_apart, POINTS_PER_DOUBLING):
         assert math.isnan(statistic(alone))

@@ -1,6 +1,5 @@
 """Statistics along a run, and their mean over runs: each run is compared only with itself."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -52,21 +51,22 @@ class Scaled:
 
     column: str
     scale: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, " n"]]
+    unit: str
 
 
 def in_doublings(column: str) -> Scaled:
     """Its binary logarithm."""
-    return Scaled(column, np.log2)
+    return Scaled(column, np.log2, "doublings")
 
 
 def in_halvings(column: str) -> Scaled:
     """Minus its binary logarithm."""
-    return Scaled(column, lambda values: -np.log2(values))
+    return Scaled(column, lambda values: -np.log2(values), "halvings")
 
 
 def in_points(column: str) -> Scaled:
     """A share in percentage points."""
-    return Scaled(column, lambda values: 100 * values)
+    return Scaled(column, lambda values: 100 * values, "percentage points")
 
 
 def theil_sen_slope(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
@@ -198,17 +198,3 @@ RANGE_OF_LOSS = MeanWithinRuns(RelativeRange("loss"))
 
 RANGE_OF_KL = MeanWithinRuns(RangeInDoublings("kl"))
 """How often KL(distribution || model) halves along a run, which the loss hides: the entropy dwarfs it."""
-
-
-def slope_within(group: str, rows: pl.DataFrame, y: pl.Expr, x: pl.Expr) -> float:
-    """The least-squares slope of y over x, an intercept for every group; nan where no x differ within one.
-
-    >>> rows = pl.DataFrame({"seed": [1, 1, 2, 2], "x": [0.0, 1.0, 0.0, 1.0], "y": [5.0, 7.0, 1.0, 3.0]})
-    >>> slope_within("seed", rows, pl.col("y"), pl.col("x"))
-    2.0
-    """
-    if rows.is_empty():
-        return math.nan
-    apart, outcome = (rows.select(each - each.mean().over(group)).to_series().to_numpy() for each in (x, y))
-    squares = float(apart @ apart)
-    return float(apart @ outcome) / squares if squares > 0 else math.nan

@@ -1,7 +1,7 @@
 """Section 5 on trained transformers: among several ways to the same loss, does the flattest transfer best?"""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,8 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import WHY_PAPER_WINDOW, gap_at_the_end, premise_of_loss
-from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, slope_within
+from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_doublings
+from isoloss.experiments.statistics.within_groups import DoublingsApart, PerDoubling
 from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.results.verdict import above, below
 
@@ -22,42 +23,26 @@ MADE = "Theorem 5.1: of all zero-loss solutions the flattest transfers (construc
 BY_CONTINUATION = Colour("way", "trained by")
 
 
-def last_checkpoints(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """A row per run, its last; none of runs on which the heads were not fitted."""
-    last = [run.sort("step").tail(1) for run in runs if {"way", ERROR} <= {*run.columns}]
+def last_checkpoints(runs: Sequence[pl.DataFrame], *columns: str) -> pl.DataFrame:
+    """A row per run with the columns, its last; none of runs on which the heads were not fitted."""
+    last = [run.sort("step").tail(1) for run in runs if {"way", ERROR, *columns} <= {*run.columns}]
     return pl.concat(last, how="diagonal_relaxed") if last else pl.DataFrame()
-
-
-def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of log2 of the sharpest way's trace over the flattest's."""
-    return _mean_over_seeds(runs, lambda of_seed: float(np.ptp(np.log2(of_seed["trace"].to_numpy()))))
 
 
 def flattest_against_rest(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of log2 of the others' geometric mean error over the flattest's."""
-
-    def gain(of_seed: pl.DataFrame) -> float:
-        errors = np.log2(of_seed.sort("trace")[ERROR].to_numpy())
-        return float(errors[1:].mean() - errors[0])
-
-    return _mean_over_seeds(runs, gain)
+    rows = last_checkpoints(runs)
+    of_seeds = rows.sort("trace").partition_by("seed") if not rows.is_empty() else []
+    errors = [np.log2(of_seed[ERROR].to_numpy()) for of_seed in of_seeds if len(of_seed) > 1]
+    return float(np.mean([each[1:].mean() - each[0] for each in errors])) if errors else math.nan
 
 
-def error_per_doubling(runs: Sequence[pl.DataFrame]) -> float:
-    """The least-squares slope of log2 error over log2 trace, with an intercept for every seed."""
-    return slope_within("seed", last_checkpoints(runs), pl.col(ERROR).log(2), pl.col("trace").log(2))
+ERROR_PER_DOUBLING = PerDoubling(in_doublings(ERROR), last_checkpoints)
 
 
 def error_without_adversary(runs: Sequence[pl.DataFrame]) -> float:
     """The same slope among the ways that are not trained against the task."""
-    return error_per_doubling([run for run in runs if "way" in run.columns and run["way"][0] != ADVERSARY])
-
-
-def _mean_over_seeds(runs: Sequence[pl.DataFrame], statistic: Callable[[pl.DataFrame], float]) -> float:
-    rows = last_checkpoints(runs)
-    by_seed = rows.partition_by("seed") if not rows.is_empty() else []
-    found = [statistic(each) for each in by_seed if len(each) > 1]
-    return float(np.mean(found)) if found else math.nan
+    return ERROR_PER_DOUBLING([run for run in runs if "way" in run.columns and run["way"][0] != ADVERSARY])
 
 
 CLAIMS = (
@@ -91,7 +76,7 @@ CLAIMS = (
         measure="mean over seeds of log2 of the sharpest continuation's trace over the flattest's",
         unit="doublings of the trace",
         claimed=above(0.25),
-        statistic=doublings_apart,
+        statistic=DoublingsApart("trace", last_checkpoints),
         kind="premise",
         lowest=0.0,
         reason="a sixth of the trace, many times its error: enough to tell which is flattest",
@@ -121,7 +106,7 @@ CLAIMS = (
         ),
         unit="doublings of the error per doubling of the trace",
         claimed=above(0.5),
-        statistic=error_per_doubling,
+        statistic=ERROR_PER_DOUBLING,
         reason="half of the slope of an error in proportion to the trace",
     ),
     Claim(

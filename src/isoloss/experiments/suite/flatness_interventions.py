@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,8 @@ from isoloss.experiments.schedules import Schedule, first_step
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.statistics.along_runs import slope_within
+from isoloss.experiments.statistics.along_runs import in_points
+from isoloss.experiments.statistics.within_groups import PerDoubling
 from isoloss.measurements.accuracy import Standardised
 from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
@@ -79,15 +79,6 @@ class Interventions:
         return replace(branch, part=VARIANT, rule=rule, variant=name, key=name.replace(" ", "-").lower())
 
 
-def points_per_doubling(runs: Sequence[pl.DataFrame], of: str = "accuracy") -> float:
-    """Change of the column in percentage points as the trace doubles, among the ways from the same start.
-
-    The least-squares slope over log2 trace, with an intercept for every start; nan if no traces differ.
-    """
-    table = _continuations(runs, of, "trace")
-    return slope_within("seed", table, 100 * pl.col(of), pl.col("trace").log(2))
-
-
 def range_of_losses(runs: Sequence[pl.DataFrame]) -> float:
     """Largest minus smallest of the ways' mean losses, over their mean; nan for fewer than two ways."""
     means = _means(runs, "loss")
@@ -100,13 +91,14 @@ def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
     return float(np.log2(means.max() / means.min())) if len(means) > 1 else math.nan
 
 
-def _continuations(runs: Sequence[pl.DataFrame], *columns: str) -> pl.DataFrame:
+def continuations(runs: Sequence[pl.DataFrame], *columns: str) -> pl.DataFrame:
+    """The rows of the ways from a start that have the columns; a start is known by its seed."""
     continued = [run for run in runs if {PART, *columns} <= {*run.columns} and run[PART][0] == VARIANT]
     return pl.concat(continued, how="diagonal_relaxed") if continued else pl.DataFrame()
 
 
 def _means(runs: Sequence[pl.DataFrame], column: str) -> np.ndarray:
-    table = _continuations(runs, column)
+    table = continuations(runs, column)
     if table.is_empty():
         return np.array([])
     return table.group_by("pace").agg(pl.col(column).mean())[column].to_numpy()
@@ -123,7 +115,7 @@ def _causes(name: str, of: str, what: str) -> Claim:
         ),
         unit="percentage points per doubling of the trace",
         claimed=below(-1.0),
-        statistic=partial(points_per_doubling, of=of),
+        statistic=PerDoubling(in_points(of), continuations),
         reason="half of the paper's gain as the trace halves",
     )
 

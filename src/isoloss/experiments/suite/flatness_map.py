@@ -7,7 +7,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import STAGE, EqualKnowledge, PerDoubling, in_points
+from isoloss.experiments.equal_knowledge import STAGE, EqualKnowledge, per_doubling
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
@@ -15,7 +15,7 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES, START, polished_rows
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.statistics.along_runs import Among
+from isoloss.experiments.statistics.along_runs import Among, in_points
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.experiments.suite.flatten_polish import DECIDED, SMOKE
 from isoloss.languages.pcfg import PCFG, pcfg
@@ -67,7 +67,7 @@ PRICES = (
 
 
 AT_NO_PRICE, AT_THE_HIGHEST = (
-    Among("language", priced.name, PerDoubling("accuracy", in_points)) for priced in (PRICES[0], PRICES[-1])
+    Among("language", priced.name, per_doubling(in_points("accuracy"))) for priced in (PRICES[0], PRICES[-1])
 )
 """The effect of a doubling of the trace at equal knowledge on one language."""
 

@@ -3,13 +3,7 @@
 from dataclasses import replace
 
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import (
-    EqualKnowledge,
-    PerDoubling,
-    by_label_noise,
-    in_doublings,
-    in_points,
-)
+from isoloss.experiments.equal_knowledge import EqualKnowledge, by_label_noise
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, short_grammar
 from isoloss.experiments.polished_models import (
@@ -27,6 +21,7 @@ from isoloss.experiments.polished_models import (
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.statistics.along_runs import in_doublings, in_points
 from isoloss.experiments.suite.flatten_polish import HELD_OUT
 from isoloss.measurements.accuracy import Centred
 from isoloss.measurements.feature_mean import FeatureMeanQuantity
@@ -95,7 +90,7 @@ WHY_PLAIN_PROBES_DIFFER = (
         "features-of-the-sharper-share-a-longer-mean",
         "The features of sharper models have a longer mean.",
         "log2 of the squared length of the features' mean",
-        PerDoubling(FEATURE_MEAN, in_doublings),
+        in_doublings(FEATURE_MEAN),
         above(0.25),
         "a quarter of the slope if the trace were in proportion to it, 1",
     ),
@@ -104,7 +99,7 @@ WHY_PLAIN_PROBES_DIFFER = (
         "By a probe of centred features that is trained ten times as long, accuracy from 300 examples "
         "changes by less than half a point as the trace doubles.",
         "accuracy from 300 examples, of centred features and after ten times the epochs,",
-        PerDoubling(LONGER_300, in_points),
+        in_points(LONGER_300),
         within(MARGIN),
         A_QUARTER,
         BETTER,

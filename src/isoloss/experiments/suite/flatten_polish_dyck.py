@@ -8,14 +8,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.dyck_continuations import COMPARED
-from isoloss.experiments.equal_knowledge import (
-    SHARPENED,
-    STAGE,
-    Branch,
-    EqualKnowledge,
-    PerDoubling,
-    in_doublings,
-)
+from isoloss.experiments.equal_knowledge import SHARPENED, STAGE, Branch, EqualKnowledge
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import LOG_KL, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage
@@ -32,6 +25,7 @@ from isoloss.experiments.polished_models import (
 )
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName, laptop_transformers
+from isoloss.experiments.statistics.along_runs import in_doublings
 from isoloss.experiments.suite.dyck_transfer import MADE
 from isoloss.experiments.suite.flatten_polish import HELD_OUT
 from isoloss.languages.dyck import dyck
@@ -104,8 +98,8 @@ EXAMPLES = (4, COMPARED, 16)
 
 def _counts_better(name: str, strings: int, sentence: str, claimed: Region, reason: str = "") -> Claim:
     what = f"log2 of the squared error in g* of heads fitted on {strings} strings, the median over samples,"
-    change = PerDoubling(f"count_error_{strings}", in_doublings)
-    return as_the_trace_doubles(name, sentence, what, change, claimed, reason, MADE)
+    of = in_doublings(f"count_error_{strings}")
+    return as_the_trace_doubles(name, sentence, what, of, claimed, reason, MADE)
 
 
 DAMAGED = ("noise-harms-the-sharper", "rounding-harms-the-sharper")

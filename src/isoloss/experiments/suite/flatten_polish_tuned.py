@@ -8,13 +8,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import (
-    STAGE,
-    EqualKnowledge,
-    PerDoubling,
-    in_points,
-    polished,
-)
+from isoloss.experiments.equal_knowledge import STAGE, EqualKnowledge, polished
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import TRACE, trace_bars
 from isoloss.experiments.polished_models import (
@@ -32,6 +26,7 @@ from isoloss.experiments.polished_models import (
 )
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
+from isoloss.experiments.statistics.along_runs import in_points
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.experiments.suite.flatten_polish import MODELS, SOONER, STEADY
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
@@ -90,7 +85,7 @@ CLAIMS = (
         "At equal KL, accuracy after fine-tuning on 100 sentences does not fall by half a point as the trace "
         "doubles.",
         "accuracy after fine-tuning on 100 sentences",
-        PerDoubling(TUNED_100, in_points),
+        in_points(TUNED_100),
         above(-MARGIN),
         A_QUARTER,
         BETTER,
@@ -100,7 +95,7 @@ CLAIMS = (
         "At equal KL, accuracy after fine-tuning on 300 sentences changes by less than half a point as the "
         "trace doubles.",
         "accuracy after fine-tuning on 300 sentences",
-        PerDoubling(TUNED_300, in_points),
+        in_points(TUNED_300),
         within(MARGIN),
         A_QUARTER,
         BETTER,
