@@ -19,6 +19,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Clock, Schedule, checkpoint_steps
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
+from isoloss.results.verdict import Verdict, below
 
 BY_VARIANT = Colour("pace", "setting")
 BAND = 0.25
@@ -114,13 +115,13 @@ def how_far(found: pl.DataFrame) -> str:
     """
     if found.is_empty():
         return "No run is complete."
-    by_outcome: dict[str, list[str]] = {"holds": [], "fails": [], "open": []}
+    by_verdict: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
     for place, row in enumerate(found.sort("distance").iter_rows(named=True)):
         error = "" if row["error"] is None else f" ± {100 * row['error']:.0f}"
         off = f"{100 * row['distance']:.0f}{error} %"
         strays = off if place else f"runs stray by {off} of the trace's fall"
-        by_outcome[_outcome(row)].append(f"{_with_signs(row['pace'])} ({strays})")
-    holds, fails, undecided = (_in_a_row(values) for values in by_outcome.values())
+        by_verdict[_verdict(row)].append(f"{_with_signs(row['pace'])} ({strays})")
+    holds, fails, undecided = (_in_a_row(values) for values in by_verdict.values())
     parts = []
     if holds:
         parts.append(f"The clock holds at {holds}" + (f", but not at {fails}" if fails else ""))
@@ -131,11 +132,10 @@ def how_far(found: pl.DataFrame) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _outcome(row: Mapping[str, Any]) -> str:
+def _verdict(row: Mapping[str, Any]) -> Verdict:
     """Of one row of `distances`: a distance within one error of the bound decides nothing."""
-    if abs(row["distance"] - BAND) <= (row["error"] or 0.0):
-        return "open"
-    return "holds" if row["distance"] < BAND else "fails"
+    distance, error = row["distance"], row["error"] or 0.0
+    return below(BAND).verdict(distance - error, distance + error)
 
 
 def _with_signs(schedule: str) -> str:
@@ -161,7 +161,7 @@ def findings(table: pl.DataFrame) -> tuple[str, ...]:
     if found.is_empty():
         return ()
     varied = found[VARIED].unique(maintain_order=True).sort().to_list()
-    holds = sum(_outcome(row) == "holds" for row in found.iter_rows(named=True))
+    holds = sum(_verdict(row) == Verdict.SUPPORTED for row in found.iter_rows(named=True))
     return (
         f"The clock holds at {holds} of {found.height} values of {_in_a_row(varied)}.",
         *(f"{each[0].upper()}{each[1:]}: {how_far(found.filter(pl.col(VARIED) == each))}" for each in varied),
