@@ -1,33 +1,31 @@
 """Measuring in the laboratory: the loss, the trace and a probe, each number with its standard error."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import SupportsIndex
-
-import torch
-from jaxtyping import Float
-from torch import Tensor
+from typing import Any, SupportsIndex
 
 from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus
-from isoloss.curvature.fisher_trace import TRACE_UNIT, fisher_trace
+from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.errors import BadInput
 from isoloss.lab.measured import Measured, Row
 from isoloss.lab.models import Model, Models, is_causal, models_of, reader_of
 from isoloss.lab.words import OneLine, in_one_sentence, usable_seed, whole_number
 from isoloss.languages.language import Language
-from isoloss.languages.pcfg import named_task
-from isoloss.languages.task import TaskSplits, task_splits
-from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.languages.task import TaskSplits
+from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
+from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.pretraining_loss import PretrainingLossQuantity
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
+from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.measurements.sampled_batches import SampledBatches
-from isoloss.measurements.task_sentences import features_of_splits
+from isoloss.measurements.task_sentences import TaskSentences, features_of_splits
 from isoloss.models.limits import longest_sentence, pad_token_of
 from isoloss.models.lookup_table import OneHotWords
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.progress import Progress
+from isoloss.objectives.batch import Objective
+from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, sample_mean
 
 Text = str | Path | Sequence[str]
@@ -55,17 +53,16 @@ def loss(
     every, source = _readers(every, on)
     with in_one_sentence("the loss"):
         if not isinstance(source, Language):
-            batches, on_text = _batches(every, source, sentences, seed)
-            rows = _rows("loss", every, lambda each: _text_losses(each, batches, on_text), progress)
-            return Measured("loss", "nats", seed, rows)
-        objective = every[0].objective
-        evaluation = EvaluationSet.draw(source, sentences, seed, progress, objective)
-        of_kl = _rows("loss", every, lambda each: exact_loss(each.module, objective, evaluation).kl, progress)
-    losses = [evaluation.entropy + row.values for row in of_kl]
+            of_text = PretrainingLossQuantity(sentences, seed)
+            return Measured("loss", "nats", seed, _on_sentences("loss", of_text, every, source, progress))
+        exact = ExactLossQuantity(sentences, seed, every[0].objective)
+        drawn = exact.draw(source, every[0].objective, progress)
+        of_kl = _rows("loss", exact, drawn, every, exact.objective, progress)
+    losses = [drawn.entropy + row.values for row in of_kl]
     rows = tuple(
         replace(row, estimate=sample_mean(each), values=each) for row, each in zip(of_kl, losses, strict=True)
     )
-    entropy = ("the entropy", sample_mean(evaluation.entropy))
+    entropy = ("the entropy", sample_mean(drawn.entropy))
     return Measured("loss", "nats", seed, rows, Measured("KL", "nats", seed, of_kl), (entropy,))
 
 
@@ -86,8 +83,7 @@ def trace(
     sentences, seed = whole_number("the number of sentences", sentences), usable_seed(seed)
     every, source = _readers(every, on)
     with in_one_sentence("the trace"):
-        batches, objective = _batches(every, source, sentences, seed)
-        rows = _rows("trace", every, lambda each: _traces(each, batches, objective, seed), progress)
+        rows = _on_sentences("trace", TraceQuantity(sentences, seed), every, source, progress)
     return Measured("trace", TRACE_UNIT, seed, rows)
 
 
@@ -114,8 +110,10 @@ def probe(
     if not isinstance(task, str):
         raise BadInput(f"a task has a name, such as 'prefix-8', not {task!r:.60}")
     with in_one_sentence("the probe"):
-        splits = task_splits(named_task(language, task), examples, 0, examples, seed)
-        rows = _rows("probe", every, lambda each: _correct(each, splits), progress)
+        labelled = TaskSentences(task, examples, 0, examples, seed)
+        splits = labelled.splits(language)
+        accuracy = AccuracyQuantity(labelled, LinearProbe(ProbeSettings()))
+        rows = _rows("probe", accuracy, splits, every, every[0].objective, progress)
     return Measured("accuracy", f"of {task}", seed, rows, beside=_without_a_model(language, splits))
 
 
@@ -126,43 +124,38 @@ def _without_a_model(language: Language, splits: TaskSplits) -> tuple[tuple[str,
     return (("the most common label", sample_mean(most)), ("the words alone", alone.estimate))
 
 
-def _correct(found: Model, splits: TaskSplits) -> Float[Tensor, " n"]:
-    return features_of_splits(found.module, splits).probed(ProbeSettings()).correct
-
-
-def _traces(found: Model, batches: Sequence[Batch], objective: Objective, seed: int) -> Float[Tensor, " n"]:
-    return fisher_trace(found.module, batches, objective, seed=seed).values
-
-
-def _text_losses(found: Model, batches: Sequence[Batch], objective: Objective) -> Float[Tensor, " n"]:
-    running = RunningSentenceLosses(found.module, objective)
-    for batch in batches:
-        running.add(batch)
-    return running.result().values
+def _on_sentences(
+    task: str,
+    quantity: PretrainingLossQuantity | TraceQuantity,
+    every: Sequence[Model],
+    source: Language | TextCorpus,
+    progress: Progress,
+) -> tuple[Row, ...]:
+    """Each model's number on the same sentences of a language or of a text."""
+    if quantity.sentences < 2:
+        raise BadInput(f"{quantity.sentences} sentences have no error bar; measure on at least 2")
+    where = source if isinstance(source, Language) else _of_text(every[0], source, quantity.seed)
+    objective = every[0].objective if isinstance(where, Language) else where.objective
+    drawn = quantity.draw(where, objective, silent)
+    return _rows(task, quantity, drawn, every, objective, progress)
 
 
 def _rows(
-    task: str, every: Sequence[Model], values: Callable[[Model], Float[Tensor, " n"]], progress: Progress
+    task: str,
+    quantity: Quantity,
+    drawn: Any,
+    every: Sequence[Model],
+    objective: Objective,
+    progress: Progress,
 ) -> tuple[Row, ...]:
-    """Each model's number, the mean of its values."""
+    """Each model's number, the mean of the first of the quantity's values."""
     rows = []
     for number, each in enumerate(every, start=1):
-        rows.append(_row(each, values(each)))
+        subject = Subject(each.label, objective, {}, None)
+        values, *_ = quantity.measure(each.module, drawn, subject, silent).values.values()
+        rows.append(Row(each.name, each.step, sample_mean(values), values, each.digest, each.run_digest))
         progress(task, number, len(every), each.label)
     return tuple(rows)
-
-
-def _batches(
-    every: Sequence[Model], source: Language | TextCorpus, sentences: int, seed: int
-) -> tuple[list[Batch], Objective]:
-    """What all models are measured on, of a language or of a text."""
-    if sentences < 2:
-        raise BadInput(f"{sentences} sentences have no error bar; measure on at least 2")
-    if isinstance(source, Language):
-        generator, objective = torch.Generator().manual_seed(seed), every[0].objective
-        return [objective.draw(source.sample(sentences, generator), generator)], objective
-    sampled = _of_text(every[0], source, seed)
-    return sampled.first(sentences), sampled.objective
 
 
 def _of_text(found: Model, text: TextCorpus, seed: int) -> SampledBatches:
@@ -208,7 +201,3 @@ def _text(every: Sequence[Model], on: Text) -> TextCorpus:
             f"each a string, not {on!r:.60}"
         )
     return TextCorpus(lines, range(1, len(lines) + 1), tokenizers[0], longest)
-
-
-def _row(found: Model, values: Float[Tensor, " n"]) -> Row:
-    return Row(found.name, found.step, sample_mean(values), values, found.digest, found.run_digest)

@@ -80,8 +80,9 @@ def test_what_is_not_known_to_hold_is_not_said_to_hold() -> None:
 
 
 def test_every_arm_has_a_name_of_its_own() -> None:
-    keys = [variant.branch(TIMES).key for variant in limit_variants(PACES[0])]
+    variants = limit_variants(PACES[0], TIMES)
+    keys = [variant.key for variant in variants]
     assert len(set(keys)) == len(keys)
     assert all(key.isascii() and " " not in key for key in keys)
-    momentum = [variant.rule for variant in limit_variants(PACES[0]) if variant.varied == "momentum"]
+    momentum = [variant.rule for variant in variants if variant.varied == "momentum"]
     assert [rule.learning_rate / (1 - rule.momentum) for rule in momentum] == pytest.approx([0.2] * 3)

@@ -24,7 +24,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import AdamWSchedule, Schedule, checkpoint_steps, first_step
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.suite.drift_limits import Variant, limit_panels
+from isoloss.experiments.suite.drift_limits import changed, limit_panels
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.results.verdict import above, below, within
@@ -139,15 +139,14 @@ class AdamWClockRuns:
         return (*(plain(each, checkpoint_steps(each, self.times)) for each in self.schedules), named)
 
     @property
-    def variants(self) -> tuple[Variant, ...]:
+    def variants(self) -> tuple[Branch, ...]:
         """What the derivation ignores: how long the second moment remembers, ε, and decay."""
-        schedule, rule = self.changed, self.changed.rule
-        forgetful, mindful = (replace(rule, second_beta=beta) for beta in (0.9, 0.999))
+        rule, of = self.changed.rule, partial(changed, self.times, self.changed)
         return (
-            Variant("second moment", "beta 0.9", schedule, forgetful),
-            Variant("second moment", "beta 0.999", schedule, mindful),
-            Variant("epsilon", "ε 0.001", schedule, replace(rule, epsilon=1e-3)),
-            Variant("weight decay", "λ 0.1", schedule, replace(rule, weight_decay=0.1)),
+            of("second moment", "beta 0.9", rule=replace(rule, second_beta=0.9)),
+            of("second moment", "beta 0.999", rule=replace(rule, second_beta=0.999)),
+            of("epsilon", "ε 0.001", rule=replace(rule, epsilon=1e-3)),
+            of("weight decay", "λ 0.1", rule=replace(rule, weight_decay=0.1)),
         )
 
 
@@ -254,7 +253,6 @@ def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
     root = RootFisherQuantity(sizes.trace_sentences, sizes.seed + 2)
     quantities = (sizes.loss(), sizes.trace(), root)
     grammar, width = scale.grammar, (settings.width,)
-    variants = tuple(variant.branch(settings.times) for variant in settings.variants)
     few = settings.seeds[: settings.variant_seeds]
     started = branched_runs(grammar, width, settings.seeds, settings.branches, quantities, (sizes.loss(),))
     return Experiment(
@@ -273,7 +271,7 @@ def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
             "same way. Σ √H_ii is computed from the exact diagonal of the Fisher information. SGD continues "
             "from the same starts for comparison.",
         ),
-        runs=(*started, *branched_runs(grammar, width, few, variants, quantities)[len(few) :]),
+        runs=(*started, *branched_runs(grammar, width, few, settings.variants, quantities)[len(few) :]),
         claims=CLAIMS,
         panels=adamw_panels,
     )

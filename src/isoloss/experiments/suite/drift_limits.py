@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -18,56 +19,47 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Clock, Schedule, checkpoint_steps
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
-from isoloss.pretraining.descent import SGD
-from isoloss.pretraining.update_rule import UpdateRuleSettings
+from isoloss.results.verdict import Verdict, below
 
 BY_VARIANT = Colour("pace", "setting")
 BAND = 0.25
 """The largest distance of a variant from the law's curve, over the fall, as in the claim on schedules."""
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One value of a setting that the law does not cover.
+def changed(
+    times: tuple[float, ...], schedule: Clock, varied: str, value: str = "", **changes: Any
+) -> Branch:
+    """A branch in which one setting has a value that the law does not cover, with checkpoints at these times.
 
-    `schedule` is the clock that would apply if the law held: with momentum m, that of η / (1 - m).
+    `schedule` is the clock that would apply if the law held: with momentum m, that of η / (1 - m). Without a
+    `value`, it is itself what is changed.
     """
-
-    varied: str
-    value: str
-    schedule: Clock
-    rule: UpdateRuleSettings
-    dropout: float = 0.0
-
-    def branch(self, times: tuple[float, ...]) -> Branch:
-        """With its checkpoints at these times."""
-        steps = checkpoint_steps(self.schedule, times)
-        number = self.schedule.key if self.value == str(self.schedule) else self.value.split()[-1]
-        key = f"{self.varied.replace(' ', '-')}-{number}"
-        return Branch(VARIANT, self.schedule, self.rule, steps, self.value, key, self.dropout, self.varied)
+    branch = plain(schedule, checkpoint_steps(schedule, times))
+    key = f"{varied.replace(' ', '-')}-{value.split()[-1] if value else schedule.key}"
+    return replace(branch, part=VARIANT, variant=value or str(schedule), key=key, varied=varied, **changes)
 
 
-def limit_variants(schedule: Schedule) -> tuple[Variant, ...]:
+def limit_variants(schedule: Schedule, times: tuple[float, ...]) -> tuple[Branch, ...]:
     """Rates above those of the drift, small batches, momentum, weight decay and dropout, from one schedule.
 
-    >>> [each.value for each in limit_variants(Schedule(0.2, 32)) if each.varied == "momentum"]
+    >>> [each.variant for each in limit_variants(Schedule(0.2, 32), (0.1,)) if each.varied == "momentum"]
     ['m 0.5', 'm 0.9', 'm 0.99']
     """
-    rate = schedule.learning_rate
-    faster = tuple(Schedule(up * rate, more * schedule.batch_size) for up, more in ((3, 4), (4, 8), (5, 16)))
-    smaller = tuple(Schedule(rate / 4, batch) for batch in (8, 4, 2, 1))
+    rate, rule, of = schedule.learning_rate, schedule.rule, partial(changed, times)
+    faster = (Schedule(up * rate, more * schedule.batch_size) for up, more in ((3, 4), (4, 8), (5, 16)))
+    smaller = (Schedule(rate / 4, batch) for batch in (8, 4, 2, 1))
     return (
-        *(Variant("learning rate", str(each), each, _sgd(each.learning_rate)) for each in faster),
-        *(Variant("small batches", str(each), each, _sgd(each.learning_rate)) for each in smaller),
+        *(of(each, "learning rate") for each in faster),
+        *(of(each, "small batches") for each in smaller),
         *(
-            Variant("momentum", f"m {m:g}", schedule, SGD(rate * (1 - m), warm_up_share=0.0, momentum=m))
+            of(schedule, "momentum", f"m {m:g}", rule=replace(rule, learning_rate=rate * (1 - m), momentum=m))
             for m in (0.5, 0.9, 0.99)
         ),
         *(
-            Variant("weight decay", f"λ {decay:g}", schedule, replace(_sgd(rate), weight_decay=decay))
+            of(schedule, "weight decay", f"λ {decay:g}", rule=replace(rule, weight_decay=decay))
             for decay in (1e-4, 1e-3, 1e-2)
         ),
-        *(Variant("dropout", f"p {p:g}", schedule, _sgd(rate), dropout=p) for p in (0.01, 0.03, 0.1)),
+        *(of(schedule, "dropout", f"p {p:g}", dropout=p) for p in (0.01, 0.03, 0.1)),
     )
 
 
@@ -123,13 +115,13 @@ def how_far(found: pl.DataFrame) -> str:
     """
     if found.is_empty():
         return "No run is complete."
-    by_outcome: dict[str, list[str]] = {"holds": [], "fails": [], "open": []}
+    by_verdict: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
     for place, row in enumerate(found.sort("distance").iter_rows(named=True)):
         error = "" if row["error"] is None else f" ± {100 * row['error']:.0f}"
         off = f"{100 * row['distance']:.0f}{error} %"
         strays = off if place else f"runs stray by {off} of the trace's fall"
-        by_outcome[_outcome(row)].append(f"{_with_signs(row['pace'])} ({strays})")
-    holds, fails, undecided = (_in_a_row(values) for values in by_outcome.values())
+        by_verdict[_verdict(row)].append(f"{_with_signs(row['pace'])} ({strays})")
+    holds, fails, undecided = (_in_a_row(values) for values in by_verdict.values())
     parts = []
     if holds:
         parts.append(f"The clock holds at {holds}" + (f", but not at {fails}" if fails else ""))
@@ -140,11 +132,10 @@ def how_far(found: pl.DataFrame) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _outcome(row: Mapping[str, Any]) -> str:
+def _verdict(row: Mapping[str, Any]) -> Verdict:
     """Of one row of `distances`: a distance within one error of the bound decides nothing."""
-    if abs(row["distance"] - BAND) <= (row["error"] or 0.0):
-        return "open"
-    return "holds" if row["distance"] < BAND else "fails"
+    distance, error = row["distance"], row["error"] or 0.0
+    return below(BAND).verdict(distance - error, distance + error)
 
 
 def _with_signs(schedule: str) -> str:
@@ -170,7 +161,7 @@ def findings(table: pl.DataFrame) -> tuple[str, ...]:
     if found.is_empty():
         return ()
     varied = found[VARIED].unique(maintain_order=True).sort().to_list()
-    holds = sum(_outcome(row) == "holds" for row in found.iter_rows(named=True))
+    holds = sum(_verdict(row) == Verdict.SUPPORTED for row in found.iter_rows(named=True))
     return (
         f"The clock holds at {holds} of {found.height} values of {_in_a_row(varied)}.",
         *(f"{each[0].upper()}{each[1:]}: {how_far(found.filter(pl.col(VARIED) == each))}" for each in varied),
@@ -196,10 +187,6 @@ def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame, time: Axis) ->
     )
 
 
-def _sgd(rate: float) -> SGD:
-    return SGD(rate, warm_up_share=0.0)
-
-
 LIMIT_SEEDS = 3
 """Number of seeds."""
 
@@ -217,10 +204,9 @@ def drift_limits(scale: Scale, short: DriftRuns) -> Experiment:
     """The law's curve from a few runs of the drift in short, and the variants from the same starts."""
     sizes = scale.sizes
     quantities = (sizes.loss(), sizes.trace())
-    variants = limit_variants(CHANGED[scale.name])
     branches = (
         *(plain(schedule, short.steps(schedule)) for schedule in short.schedules),
-        *(variant.branch(short.times) for variant in variants),
+        *limit_variants(CHANGED[scale.name], short.times),
     )
     return Experiment(
         name="drift-limits",
