@@ -67,8 +67,8 @@ def results_page(shipped: Sequence[dict[str, Any]]) -> str:
 INTRODUCTION = """\
 # What we found
 
-Claims were [registered before their runs](claims.md). Brackets: intervals over seeds, at
-[Holm's levels](limits.md).
+Claims were [registered before their runs](claims.md). Brackets: intervals over seeds, [95 % or
+wider](limits.md) (Holm).
 """
 IN_A_MINUTE = """\
 ## In a minute
