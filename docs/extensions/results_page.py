@@ -67,8 +67,8 @@ def results_page(shipped: Sequence[dict[str, Any]]) -> str:
 INTRODUCTION = """\
 # What we found
 
-Claims were [registered before their runs](claims.md). Brackets: intervals over seeds, [95 % or
-wider](limits.md) (Holm).
+Claims were [registered before their runs](claims.md). Brackets: intervals over seeds,
+[95 % (Holm)](limits.md).
 """
 IN_A_MINUTE = """\
 ## In a minute
