@@ -59,6 +59,10 @@ def test_a_run_that_is_there_and_damaged_is_named_when_unpacking(
     assert f"{damaged}: line 1 is not a record" in err
     assert f"delete the file to measure again; for what was packed, delete {run} and unpack again" in err
     shutil.rmtree(run)
+    run.mkdir()
+    code, _, err = answer(capsys, "records", "unpack", file, other)
+    assert (code, f"{run} is no run; for what was packed, delete {run} and unpack again" in err) == (1, True)
+    run.rmdir()
     assert answer(capsys, "records", "unpack", file, other)[0] == 0
 
 

@@ -44,11 +44,13 @@ def test_a_name_cannot_steer_a_terminal_whose_bars_move(monkeypatch: pytest.Monk
         with progress_display() as progress:
             progress(name, 1, 2)
             print(f"{name} is read", file=sys.stderr)
+            print_failures([Notice("run", "no")])
         moves = terminal.getvalue()
         terminal.truncate(0)
         print(f"{name} is damaged", file=sys.stderr)
         print_failures([Notice(name, "no")])
     assert "\x1b[2K" in moves
+    assert "\x1b[1mrun failed: no" in moves
     for told in (moves, terminal.getvalue()):
         assert "\x1b]0" not in told
         assert "\x1b[2J" not in told

@@ -201,6 +201,8 @@ def test_the_line_that_the_legend_of_dashes_names_has_no_dot_in_the_other_legend
     legends = [each[by]["legend"] for each in encodings for by in ("color", "shape") if by in each]
     assert all("start" not in legend["values"] for legend in legends)
     assert "start" in encodings[0]["color"]["scale"]["domain"]
+    alone = specification(chart, data.filter(pl.col("rule") == "start"))["layer"][0]["encoding"]
+    assert alone["color"]["legend"] is None
 
 
 def test_a_category_is_a_row_and_colours_lie_side_by_side_in_it() -> None:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
+from rich.file_proxy import FileProxy
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 from rich.text import Text
@@ -73,7 +74,10 @@ class ChangedText:
 
 
 def _unchanged(stream: Any) -> Any:
-    return stream.unchanged if isinstance(stream, ChangedText) else stream
+    """The stream below what changes texts and below moving bars, which print above themselves."""
+    while isinstance(stream, ChangedText | FileProxy):
+        stream = stream.unchanged if isinstance(stream, ChangedText) else stream.rich_proxied_file
+    return stream
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
@@ -136,10 +136,13 @@ def ordered_colours(number: int, stops: Sequence[str] = VIRIDIS) -> list[str]:
 def _legend(key: Key) -> alt.Legend | None:
     if len(key.values) > MOST_IN_LEGEND:
         return None
-    columns = legend_columns(key, CHART_WIDTH)
+    listed = [value for value in key.values if value != key.dashed]
+    if not listed:
+        return None
+    columns = legend_columns(replace(key, values=tuple(listed)), CHART_WIDTH)
     wide: dict[str, Any] = {"labelLimit": 300, "labelExpr": CUT_IN_THE_MIDDLE, "titleLimit": CHART_WIDTH}
     if key.dashed in key.values:
-        wide["values"] = [value for value in key.values if value != key.dashed]
+        wide["values"] = listed
     return alt.Legend(title=key.by.title, orient="top", symbolOpacity=1, columns=columns, **wide)
 
 

@@ -23,7 +23,7 @@ from isoloss.results.run_folder import Json, has_known_types, measurements_at, w
 from isoloss.results.store import json_digest, sealed_text
 from isoloss.stored_runs.copied_run import CopiedRun, copied_runs
 from isoloss.stored_runs.run_names import RunNames, damaged_names, names_as_json, names_from_json
-from isoloss.stored_runs.stored_run import results_of, runs_in
+from isoloss.stored_runs.stored_run import results_of, runs_in, stored_run
 
 FORMAT = "1"
 METADATA, NAMES = "isoloss", "experiments"
@@ -157,13 +157,19 @@ def unpack_records(file: Path, results: Path, progress: Progress = silent) -> Un
             progress("unpacking runs", done, len(runs))
         for each in names:
             each.add_to(results)
-    kept = [run for run in runs_in(results) if run.folder in there] if there else []
     damage = [
-        f"{each}; for what was packed, delete {run.folder} and unpack again"
-        for run in kept
-        for each in run.damage
+        f"{each}; for what was packed, delete {run} and unpack again"
+        for run in there
+        for each in _damage(run)
     ]
     return Unpacked(tuple(made), tuple(each.name for each in there), (*damage, *damaged_names([results])))
+
+
+def _damage(folder: Path) -> tuple[str, ...]:
+    try:
+        return stored_run(folder).damage
+    except BadInput:
+        return (f"{folder} is no run",)
 
 
 def _rows(run: CopiedRun, most_values: int) -> Iterator[Row]:
