@@ -13,7 +13,7 @@ EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 LONGEST_LINE = 2000
-GOING_ON = ("reproduce", "theory", "compare", "corpus", "task")
+GOING_ON = ("reproduce", "theory", "compare", "corpus", "task", "language teacher")
 """Commands that keep what they have finished."""
 OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT, errno.EFBIG)
 """The system's messages when standard output, which has no file name, cannot be written."""
@@ -46,10 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         if arguments is None:  # the process ends here: a second Ctrl-C must not suppress code and line
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        (command, *_) = (*(sys.argv[1:] if arguments is None else arguments), "")
-        resuming = "; what was finished is kept, and the same command goes on from there" * (
-            command in GOING_ON
-        )
+        given = " ".join(sys.argv[1:] if arguments is None else arguments) + " "
+        goes_on = given.startswith(tuple(f"{command} " for command in GOING_ON))
+        resuming = "; what was finished is kept, and the same command goes on from there" * goes_on
         print(f"isoloss: interrupted{resuming}.", file=sys.stderr)
         code = EXIT_INTERRUPTED
     sys.exit(code)

@@ -104,3 +104,18 @@ def test_closed_streams_are_written_to_in_vain(
     assert capsys.readouterr().out == "a table\n"  # and not the mistake
     monkeypatch.setattr(sys, "stdout", None)
     assert run(["runs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "goes_on"),
+    [("language teacher", True), ("language hmm", False), ("corpus --help", True), ("tas", False)],
+)
+def test_interrupted_a_command_that_keeps_what_it_has_says_so(
+    given: str, goes_on: bool, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "dispatch", interrupted)
+    assert run(given.split()) == 130
+    assert ("goes on from there" in capsys.readouterr().err) == goes_on
