@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: results help install reproduce reproduce-all test coverage test-slow test-versions test-datasets torture lint style types benchmark docs claims architectures clean laboratory
+.PHONY: results help install reproduce reproduce-all test coverage test-thorough test-slow test-versions test-datasets torture lint style types benchmark docs claims architectures clean laboratory
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,16 +27,19 @@ reproduce-all: $(STAMP) ## every figure, table and statement of the paper at lap
 	$(BIN)/isoloss reproduce paper --scale laptop
 
 # Tests that start processes wait for imports, which compile what a process before them has not kept.
-test coverage test-slow: export PYTHONDONTWRITEBYTECODE :=
+test coverage test-thorough test-slow: export PYTHONDONTWRITEBYTECODE :=
 
 # mypy takes one core: it runs beside the tests, and what it says comes after what they say
 test: style ## lint, types, import rules and the test suite
 	@$(MAKE) --no-print-directory types > $(VENV)/types.txt 2>&1 & types=$$!; \
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'; tests=$$?; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not thorough'; tests=$$?; \
 	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests || types))
 
 coverage: $(STAMP) ## the test suite again, two thirds slower, and the lines that it leaves out
 	$(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term:skip-covered
+
+test-thorough: $(STAMP) ## what the test suite covers already, on more cases and from end to end
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'thorough and not slow'
 
 test-slow: $(STAMP) ## the checks that take minutes
 	$(BIN)/python -m pytest -m slow
