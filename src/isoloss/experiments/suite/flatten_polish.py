@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from isoloss.experiments.claims import Claim
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.equal_knowledge import (
     FLATTENED,
@@ -139,26 +140,36 @@ def rounding_per_doubling(runs: Frames) -> float:
     return float(np.mean(slopes))
 
 
+NIGHT_JUDGES = "the scale night judges it"
+
+
+def _on_few_seeds(claim: Claim) -> Claim:
+    if claim.name == "rounding-harms-the-sharper":
+        return replace(
+            claim,
+            sentence="Rounding the weights to 8, 6 or 4 bits harms sharper models more.",
+            measure=claim.measure.replace(
+                "to 6 bits, by row", "to 8, 6 and 4 bits, by row, the mean of the three"
+            ),
+            statistic=rounding_per_doubling,
+            withdrawn=f"so few seeds do not decide it, of 50 sets of five 35 did; {NIGHT_JUDGES}",
+        )
+    if claim.name == "know-nearly-everything":
+        reason = "one start in thirty stays behind, and with it a set of six is undecided, as 10 of 50 were"
+        return replace(claim, withdrawn=f"{reason}; {NIGHT_JUDGES}")
+    return claim
+
+
 ON_FEW_SEEDS = tuple(
-    replace(
-        claim,
-        sentence="Rounding the weights to 8, 6 or 4 bits harms sharper models more.",
-        measure=claim.measure.replace(
-            "to 6 bits, by row", "to 8, 6 and 4 bits, by row, the mean of the three"
-        ),
-        statistic=rounding_per_doubling,
-        withdrawn="so few seeds do not decide it, of 50 sets of five 35 did; the scale night judges it",
-    )
-    if claim.name == "rounding-harms-the-sharper"
-    else claim
-    for claim in CLAIMS
-    if claim.name != "flatter-is-no-better-from-fewer"
+    _on_few_seeds(claim) for claim in CLAIMS if claim.name != "flatter-is-no-better-from-fewer"
 )
 """The claims as a laptop's seeds judge them. Over the starts of seeds 150 to 154 and of five pilots the slope
 at 6 bits had a standard deviation of 0.46, the mean of three of 0.22; that of accuracy from 100 examples was
 as large as its margin. The verdicts on five seeds would turn with them; that on rounding still did. With
 five seeds those on flatter-is-no-better and know-the-same stood on 46 and 47 of 50 sets (seeds 56 to 80),
-with six of these seeds, drawn 150 times, on 145 and 150: hence six."""
+with six of these seeds, drawn 150 times, on 145 and 150: hence six. That of know-nearly-everything stood on
+40 of 50 sets of six in two rounds (QUICK tells why), and on another processor it was open on the registered
+seeds themselves."""
 
 SMOKE = in_seconds(DECIDED, laptop_transformers((16,))[0])
 
