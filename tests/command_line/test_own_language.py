@@ -1,5 +1,6 @@
 """A user's own language in place of the scale's, as the experiments are planned on it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,13 @@ def test_what_does_not_fit_is_one_sentence(files: dict[str, Path], tmp_path: Pat
         asked(files["grammar"], "figure-2")
     with pytest.raises(BadInput, match="the language has no task"):
         asked(files["balanced"], "lazy-to-rich")
+    one_sentence = {
+        **{"words": ["a", "b"], "initial": [1, 0], "length": 4},
+        **{"transition": [[0, 1], [1, 0]], "emission": [[1, 0], [0, 1]]},
+    }
+    (tmp_path / "one.json").write_text(json.dumps(one_sentence))
+    with pytest.raises(BadInput, match="state-2 of the language has too few different sentences"):
+        asked(tmp_path / "one.json", "drift")
     with pytest.raises(BadInput, match="no task 'state-9'"):
         asked(files["hmm"], "lazy-to-rich", task="state-9")
     assert {run.language.words for run in asked(None, "drift", task="prefix-4", folder=tmp_path).runs} == {6}

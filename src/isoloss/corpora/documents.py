@@ -178,7 +178,9 @@ def _json_documents(path: Path, column: str) -> Iterator[Document]:
             read = json.loads(line.text)
         except (ValueError, RecursionError) as error:
             raise BadInput(f"{line.place}: this is not JSON ({error}); write a JSON object a line") from error
-        text = read.get(column) if isinstance(read, dict) else read
+        text = read.get(column, read) if isinstance(read, dict) else read
+        if text is None and isinstance(read, dict):  # a row without a text, as in other tables
+            continue
         if not isinstance(text, str):
             raise BadInput(
                 f"{line.place}: there is no text under '{column}'; name the column that holds the text"
@@ -284,21 +286,3 @@ def local_files(paths: Sequence[Path], unit: TextUnit = "line", column: str = "t
         kind = f"table {suffix}" if suffix in WHOLE_TABLES else suffix  # once they were read as lines
         digest.update(f"{kind} {documents_digest(path)}".encode())
     return LocalFiles(tuple(paths), unit, column, digest.hexdigest())
-
-
-def text_hash(text: str) -> bytes:
-    r"""16 bytes that identify a text up to white space and capitals.
-
-    >>> text_hash("The cat\n sat. ") == text_hash("the cat sat.") != text_hash("the cat sat")
-    True
-    """
-    return hashlib.blake2b(" ".join(text.split()).casefold().encode(), digest_size=16).digest()
-
-
-def is_held_out(hashed: bytes, share: float) -> bool:
-    """Whether a document with this hash is in the validation `share`, whatever the other documents are.
-
-    >>> sum(is_held_out(text_hash(str(number)), 0.1) for number in range(1000))
-    100
-    """
-    return int.from_bytes(hashed[:8]) < share * 2**64

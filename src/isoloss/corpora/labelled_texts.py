@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Integer
 
-from isoloss.corpora.documents import is_held_out, text_hash
+from isoloss.corpora.duplicates import is_held_out, text_hash
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.objectives.tokens import FIRST_WORD

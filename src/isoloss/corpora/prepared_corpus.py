@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from isoloss.corpora.documents import DocumentSource, LocalFiles, is_held_out, text_hash
+from isoloss.corpora.documents import DocumentSource, LocalFiles
+from isoloss.corpora.duplicates import is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     CORPUS_FILE,
     PARTS,

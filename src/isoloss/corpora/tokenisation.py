@@ -14,7 +14,8 @@ from jaxtyping import Integer
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from isoloss.corpora.documents import Document, is_held_out, text_hash
+from isoloss.corpora.documents import Document
+from isoloss.corpora.duplicates import is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     PARTS,
     CorpusCounts,

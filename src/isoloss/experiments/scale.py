@@ -1,5 +1,6 @@
 """A scale: the settings that experiments share, so that equal runs are computed once."""
 
+import math
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
@@ -17,7 +18,8 @@ from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
 from isoloss.experiments.shared.real_text import RealTextRuns
 from isoloss.experiments.shared.real_text_settings import REAL_TEXT
 from isoloss.languages.language import Language
-from isoloss.languages.pcfg import named_task
+from isoloss.languages.pcfg import PCFG, named_task
+from isoloss.languages.task import Task, task_splits
 from isoloss.measurements.accuracy import (
     AccuracyQuantity,
     AsTheyAre,
@@ -191,15 +193,29 @@ def with_language(
 ) -> Scale:
     """The scale on a user's language, of `plan`, in place of its grammar, with the task of that name.
 
-    Raises BadInput for a task that does not exist or, if it needs room, has none.
+    Raises BadInput for a task that does not exist, has too few sentences to be divided into parts, or, if it
+    needs room, has none.
     """
     # The smoke scale shows nothing about the claims anyway.
     if needs_room and scale.name != UNJUDGED:
         found = headline_task(language, task, scale.sizes)
     else:
         found = task_name(language, task)
+    _refuse_too_few_sentences(named_task(language, found), scale.sizes)
     grammar = replace(scale.grammar, language=plan, tasks=(found,) * len(scale.grammar.tasks))
     return replace(scale, grammar=grammar, language_given=plan.digest != scale.grammar.language.digest)
+
+
+def _refuse_too_few_sentences(task: Task, sizes: MeasurementSizes) -> None:
+    # Parts of the same proportions, since these decide which part a sentence belongs to.
+    parts = (sizes.probe_train, sizes.probe_validation, sizes.probe_test)
+    try:
+        task_splits(task, *(part // math.gcd(*parts) for part in parts), sizes.seed)
+    except BadInput as error:
+        raise BadInput(
+            f"{task.name} of the language has too few different sentences for a part to learn from, one to "
+            "validate on and one to test on, which share none; give a language with more sentences"
+        ) from error
 
 
 def task_name(language: Language, name: str | None) -> str:
@@ -210,9 +226,9 @@ def task_name(language: Language, name: str | None) -> str:
     """
     names = [task.name for task in language.tasks()]
     if not names:
+        why = ": every symbol at the start of its sentences is certain" * isinstance(language, PCFG)
         raise BadInput(
-            "the language has no task: every symbol at the start of its sentences is certain; "
-            "give a grammar whose start symbol, or whose first parts, can be several symbols, Dyck strings "
+            f"the language has no task{why}; give a grammar whose start symbol, or whose first parts, can be several symbols, Dyck strings "
             "among uniform ones (balanced_share below 1), or another language with tasks"
         )
     if name is None:
