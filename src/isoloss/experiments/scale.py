@@ -228,8 +228,9 @@ def task_name(language: Language, name: str | None) -> str:
     if not names:
         why = ": every symbol at the start of its sentences is certain" * isinstance(language, PCFG)
         raise BadInput(
-            f"the language has no task{why}; give a grammar whose start symbol, or whose first parts, can be several symbols, Dyck strings "
-            "among uniform ones (balanced_share below 1), or another language with tasks"
+            f"the language has no task{why}; give a grammar whose start symbol, or whose first parts, can be "
+            "several symbols, Dyck strings among uniform ones (balanced_share below 1), or another language "
+            "with tasks"
         )
     if name is None:
         half = language.maximum_length // 2
