@@ -1,4 +1,5 @@
 import re
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -150,7 +151,7 @@ def squared_gradients(model, ids, cotangents):
     """||∂/∂p Σ cotangents · scores||² of every parameter."""
     parameters = dict(model.named_parameters())
     inner = (model(input_ids=ids).logits * cotangents).sum()
-    found = torch.autograd.grad(inner, list(parameters.values()))
+    found = torch.autograd.grad(inner, list(parameters.values()), materialize_grads=True)
     return {name: float(g.square().sum()) for name, g in zip(parameters, found, strict=True)}
 
 
@@ -176,6 +177,23 @@ def test_traces_change_by_the_documented_factors(architecture, form):
     assert before.keys() == after.keys()
     for name, value in before.items():
         assert after[name] == pytest.approx(trace_factor(name, k, form) * value, rel=1e-6, abs=1e-12), name
+
+
+@pytest.mark.parametrize("form", [exact_form, paper_form])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_traces_of_an_output_of_its_own_change_by_the_documented_factors(architecture, form):
+    tied, k = tiny(architecture), 3
+    config = deepcopy(tied.config)
+    config.tie_word_embeddings = False
+    model = far_from_the_start(type(tied)(config).double().eval(), seed=4)
+    ids, last = tokens(), ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm")
+    cotangents = torch.randn(scores(model).shape, generator=torch.Generator().manual_seed(3)).double()
+    before = squared_gradients(model, ids, cotangents)
+    after = squared_gradients(enlarged(model, Enlargement(width=k), form), ids, cotangents)
+    for name, value in before.items():
+        output, norm = name.endswith("decoder.weight"), name.startswith(last)
+        factor = k if output else 1 / k if norm else trace_factor(name.replace("decoder.", ""), k, form)
+        assert after[name] == pytest.approx(factor * value, rel=1e-6, abs=1e-12), name
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
