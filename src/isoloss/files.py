@@ -31,6 +31,17 @@ def refuse_endless(path: Path, kind: str) -> None:
         raise BadInput(f"{path} is a device or a pipe; name a file that holds {kind}")
 
 
+COMPRESSED = {b"\x1f\x8b": "gunzip", b"\x28\xb5\x2f\xfd": "unzstd", b"\xfd7zXZ": "unxz"}
+"""How files begin that are compressed, and the program that unpacks them; none is UTF-8."""
+
+
+def refuse_compressed(path: Path, content: bytes) -> None:
+    """Raise BadInput if the content, or its beginning, is that of a compressed file."""
+    for beginning, program in COMPRESSED.items():
+        if content.startswith(beginning):
+            raise BadInput(f"{path} is compressed; unpack it ({program}) and name what was in it")
+
+
 def read_text(path: Path, kind: str) -> str:
     """The text of a UTF-8 file; `kind` says what it should be, for example "a grammar in NLTK's notation".
 
@@ -49,6 +60,7 @@ def read_text(path: Path, kind: str) -> str:
         raise BadInput(f"{path} is a folder; name the file inside it that holds {kind}") from error
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror or error}; check its permissions") from error
+    refuse_compressed(path, content)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -106,6 +106,24 @@ def test_a_list_in_place_of_a_text_is_refused_and_nan_is_left_out(tmp_path):
         texts_with_classes(path, {"0": 0, "1": 1})
 
 
+def test_a_table_whose_first_text_would_be_a_name_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("The cat sat on the mat.\nThe dog sat too.\n")
+    with pytest.raises(
+        BadInput, match=r"calls the only one that holds text 'The cat sat on the mat.'; write"
+    ):
+        read_text_corpus(path)
+    path.write_text("text\nThe cat sat on the mat.\nThe dog sat too.\n")
+    assert len(read_text_corpus(path).texts) == 2
+
+
+@pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd\x04"])
+def test_a_compressed_text_is_to_be_unpacked(tmp_path, beginning):
+    (tmp_path / "a.txt").write_bytes(beginning + bytes(8))
+    with pytest.raises(BadInput, match=r"a.txt is compressed; unpack it \((gunzip|unzstd)\)"):
+        read_text_corpus(tmp_path / "a.txt")
+
+
 @pytest.mark.parametrize(
     ("read", "row"),
     [

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, runtime_checkable
 import polars as pl
 
 from isoloss.errors import BadInput, first_line
-from isoloss.files import refuse_endless
+from isoloss.files import refuse_compressed, refuse_endless
 from isoloss.progress import Progress
 
 TextUnit = Literal["line", "file"]
@@ -20,9 +20,6 @@ TextUnit = Literal["line", "file"]
 
 LONGEST_DOCUMENT = 1 << 26
 """In bytes: 64 MiB, ten times the King James Bible. Anything longer is not a document but a misread file."""
-
-GZIP = b"\x1f\x8b"
-"""The first bytes of a file that gzip has compressed."""
 
 WHOLE_TABLES = (".csv", ".tsv", ".json")
 """Suffixes of tables that are not read in parts."""
@@ -127,8 +124,7 @@ def _checked(path: Path, piece: bytes, decoder: codecs.IncrementalDecoder, line:
 
 def _no_text(path: Path, line: int) -> BadInput:
     with path.open("rb") as file:
-        if file.read(2) == GZIP:
-            return BadInput(f"{path} is compressed; unpack it (gunzip) and name the text")
+        refuse_compressed(path, file.read(8))
     return BadInput(
         f"{path}, line {line}: this is not UTF-8 text; write the file in UTF-8, or give .jsonl or .parquet"
     )

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Protocol, runtime_checkable
 
 from isoloss.errors import BadInput, is_failure
@@ -170,11 +171,16 @@ def read_text_corpus(path: Path) -> TextCorpus:
     return TextCorpus([text for _, text in numbered], [line for line, _ in numbered])
 
 
+MOST_WORDS_OF_A_NAME = 3
+"""A column called by more is taken for a table without names, whose first text would go unread."""
+
+
 def texts_of_table(path: Path) -> list[tuple[int, str]]:
     r"""Each row's number, from 1, and its text, without rows whose text is blank.
 
     They are in a column 'text' or 'sentence', or in the only one that holds text. Raises BadInput if there is
-    no such column, or several, if the file is no table, and for a list in place of a text.
+    no such column, or several, if its name is a sentence, if the file is no table, and for a list in place of
+    a text.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "reviews.csv"
@@ -192,6 +198,11 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
         there = ", ".join(cells) or "none"
         raise BadInput(
             f"{path} has no column 'text' or 'sentence', but {there}; rename the one to measure on"
+        )
+    if len(named[0].split()) > MOST_WORDS_OF_A_NAME:
+        raise BadInput(
+            f"the first row of {path} is to name its columns, and calls the only one that holds text "
+            f"'{shorten(named[0], 60, placeholder=' ...')}'; write 'text' instead, or above if it is a text"
         )
     refuse_cells_of_no_text(path, named[0], cells[named[0]])
     return [(row, str(cell)) for row, cell in enumerate(cells[named[0]], start=1) if is_filled(cell)]

@@ -91,10 +91,11 @@ def local_learning_coefficient(
     """λ̂ at the model's weights w*, from n sentences, with β = 1 / log n (Lau et al. 2023, arXiv 2308.12108).
 
     E is over weights of density ∝ exp(-nβ L(w) - γ/2 |w - w*|²), sampled by stochastic gradient Langevin
-    dynamics from w*, as devinterp has it: w ← w - ε/2 (nβ ∇L_B(w) + γ (w - w*)) + N(0, ε), L_B the loss of a
-    batch, one of those that the sentences are divided into, drawn anew for each step. Each of `chains` makes `burn_in` steps that are not counted and
-    `draws` that are. What is averaged is L_B(w) - L_B(w*), which has the mean of L(w) - L(w*) and far less
-    noise. ε is `step`, or `STEP_SHARE` over nβ λ_max + γ, with the largest eigenvalue of the Hessian.
+    dynamics from w*, as devinterp has it: w ← w - ε/2 (nβ ∇L_B(w) + γ (w - w*)) + N(0, ε), L_B the loss of
+    a batch, one of those that the sentences are divided into, drawn anew for each step. Each of `chains`
+    makes `burn_in` steps that are not counted and `draws` that are. What is averaged is L_B(w) - L_B(w*),
+    which has the mean of L(w) - L(w*) and far less noise. ε is `step`, or `STEP_SHARE` over nβ λ_max + γ,
+    with the largest eigenvalue of the Hessian.
 
     Near a minimum with Hessian eigenvalues λ_i it is ½ Σ nβλ_i / (nβλ_i + γ): half the number of parameters
     that the data hold more firmly than γ does; as γ → 0, d/2 at a regular minimum, less at a singular one.

@@ -209,8 +209,9 @@ def with_language(
 def _refuse_too_few_sentences(task: Task, sizes: MeasurementSizes) -> None:
     # Parts of the same proportions, since these decide which part a sentence belongs to.
     parts = (sizes.probe_train, sizes.probe_validation, sizes.probe_test)
+    train, validation, test = (part // math.gcd(*parts) for part in parts)
     try:
-        task_splits(task, *(part // math.gcd(*parts) for part in parts), sizes.seed)
+        task_splits(task, train, validation, test, sizes.seed)
     except BadInput as error:
         raise BadInput(
             f"{task.name} of the language has too few different sentences for a part to learn from, one to "

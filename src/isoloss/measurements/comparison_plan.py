@@ -223,8 +223,8 @@ def _refuse_what_is_not_fine_tuned(checkpoints: Sequence[Checkpoint]) -> None:
 
 
 PROBE_STEPS = 10_000
-"""With the paper's 100 epochs of 346 examples, which are 200 steps, heads on two models were right on 70 and
-55 % of a test's texts, and after 5,000 epochs on 85 % each: one's features were easier to fit, and no better."""
+"""With the paper's 100 epochs of 346 examples, 200 steps, heads on two models were right on 70 and on 55 % of
+a test's texts, and after 5,000 epochs on 85 % each: one's features were easier to fit, and no better."""
 
 
 def probe_settings(examples: int) -> ProbeSettings:
