@@ -40,10 +40,10 @@ def compare(compared, monkeypatch, capsys, tmp_path):
     """`isoloss compare` in that folder, called with its arguments, and a page in `tmp_path` if no other."""
     from called import answer
 
-    from isoloss.measurements import comparison_plan
+    from isoloss.measurements import linear_probe
 
     monkeypatch.chdir(compared)
-    monkeypatch.setattr(comparison_plan, "PROBE_STEPS", 100)
+    monkeypatch.setattr(linear_probe, "CONVERGED_AFTER", 100)
 
     def command(*arguments, output=tmp_path / "report.html"):
         return answer(capsys, "compare", *arguments, "--output", output)

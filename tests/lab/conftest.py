@@ -22,3 +22,10 @@ def run(language: "PCFG") -> "lab.Run":
     from isoloss import lab
 
     return lab.train(language, 16, steps=40, seed=1, progress=lab.silent)
+
+
+@pytest.fixture(autouse=True)
+def _probed_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    from isoloss.measurements import linear_probe
+
+    monkeypatch.setattr(linear_probe, "CONVERGED_AFTER", 100)

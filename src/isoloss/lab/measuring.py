@@ -15,7 +15,7 @@ from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity
-from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.linear_probe import converged_probe
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.on_sentences.pretraining_loss import PretrainingLossQuantity
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
@@ -112,14 +112,14 @@ def probe(
     with in_one_sentence("the probe"):
         labelled = TaskSentences(task, examples, 0, examples, seed)
         splits = labelled.splits(language)
-        accuracy = AccuracyQuantity(labelled, LinearProbe(ProbeSettings()))
+        accuracy = AccuracyQuantity(labelled, LinearProbe(converged_probe(examples)))
         rows = _rows("probe", accuracy, splits, every, every[0].objective, progress)
     return Measured("accuracy", f"of {task}", seed, rows, beside=_without_a_model(language, splits))
 
 
 def _without_a_model(language: Language, splits: TaskSplits) -> tuple[tuple[str, Estimate], ...]:
     words = OneHotWords(len(language.vocabulary), language.maximum_length)
-    alone = features_of_splits(words, splits).probed()
+    alone = features_of_splits(words, splits).probed(converged_probe(len(splits.train)))
     most = (splits.test.labels == splits.train.labels.mode().values).double()
     return (("the most common label", sample_mean(most)), ("the words alone", alone.estimate))
 

@@ -23,7 +23,7 @@ from isoloss.measurements.comparison_sources import Sources
 from isoloss.measurements.fine_tuning import fine_tune_once
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import text_inputs, text_splits
-from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.linear_probe import ProbeSettings, converged_probe
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
 from isoloss.measurements.models_on_text import masking
 from isoloss.measurements.on_sentences import name_and_value, quantity_named, short_name
@@ -197,7 +197,7 @@ def planned_stages(
         task, digest = sources.task, _digest(asdict(sources.task))
         known = [each.longest for each in checkpoints if each.longest is not None]
         longest = min([settings.task_length, *known])
-        probe = probe_of_task(task, digest, longest, probe_settings(len(task.train)))
+        probe = probe_of_task(task, digest, longest, converged_probe(len(task.train)))
         stages.append([(each, probe) for each in checkpoints])
     stages += on_text[1:]
     if sources.task is not None and settings.fine_tune:
@@ -220,22 +220,6 @@ def _refuse_what_is_not_fine_tuned(checkpoints: Sequence[Checkpoint]) -> None:
                 f"{checkpoint.name} is of a kind that has no classifier in transformers, so it cannot be "
                 "fine-tuned; leave --fine-tune out and keep the linear probe"
             )
-
-
-PROBE_STEPS = 10_000
-"""With the paper's 100 epochs of 346 examples, 200 steps, heads on two models were right on 70 and on 55 % of
-a test's texts, and after 5,000 epochs on 85 % each: one's features were easier to fit, and no better."""
-
-
-def probe_settings(examples: int) -> ProbeSettings:
-    """The paper's settings; with few examples, as many more epochs as heads take to converge.
-
-    >>> probe_settings(100_000).epochs, probe_settings(346).epochs
-    (100, 5000)
-    """
-    paper = ProbeSettings()
-    in_an_epoch = -(-examples // paper.batch_size)
-    return replace(paper, epochs=max(paper.epochs, -(-PROBE_STEPS // in_an_epoch)))
 
 
 def fine_tuning_settings(examples: int) -> FineTuningSettings:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -120,6 +120,23 @@ def released_probe() -> ProbeSettings:
     The decay begins after 50 warm-up steps. `ProbeSettings()` follows the paper's text instead.
     """
     return ProbeSettings(batch_size=512, dropout=0.1, warm_up_steps=50)
+
+
+CONVERGED_AFTER = 3000
+"""Steps. After the paper's 100 epochs of 346 examples, 200 steps, heads on two models were right on 70 and
+55 % of a test's texts, after 3,000 steps on 83 and 81 %, after 10,000 on 85 % each: one's features were easier
+to fit, no better."""
+
+
+def converged_probe(examples: int) -> ProbeSettings:
+    """The paper's settings; with few examples, as many more epochs as heads take to converge.
+
+    >>> converged_probe(100_000).epochs, converged_probe(346).epochs
+    (100, 1500)
+    """
+    paper = ProbeSettings()
+    in_an_epoch = -(-examples // paper.batch_size)
+    return replace(paper, epochs=max(paper.epochs, -(-CONVERGED_AFTER // in_an_epoch)))
 
 
 @dataclass(frozen=True)
@@ -273,16 +290,6 @@ def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> 
     return [
         sample_mean(values).record(name, "fraction", settings=settings) for name, values in quantities.items()
     ]
-
-
-def refuse_non_finite(features: Float[Tensor, "n D"]) -> None:
-    """Raise BadInput for a feature that is not finite, naming its sentence."""
-    bad = (~features.isfinite().all(dim=1)).nonzero()
-    if len(bad):
-        raise BadInput(
-            f"the model's features of sentence {int(bad[0]) + 1} are not finite; its weights have diverged: "
-            "measure an earlier checkpoint"
-        )
 
 
 def _check_labels(features: Tensor | OneHotRows, labels: Tensor, classes: int) -> None:

@@ -21,7 +21,7 @@ from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits
-from isoloss.measurements.linear_probe import LabelledFeatures, refuse_non_finite
+from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.objectives.batch import PretrainingObjective
@@ -132,5 +132,15 @@ def sentence_features(
         features = [word_vectors(model, ids).cpu() for ids in torch.split(sentences.ids, at_once)]
     whole = torch.cat(features)
     whole = whole.to(torch.promote_types(whole.dtype, torch.float32))
-    refuse_non_finite(whole)
+    _refuse_non_finite(whole)
     return whole
+
+
+def _refuse_non_finite(features: Float[Tensor, "n D"]) -> None:
+    """Raise BadInput for a feature that is not finite, naming its sentence."""
+    bad = (~features.isfinite().all(dim=1)).nonzero()
+    if len(bad):
+        raise BadInput(
+            f"the model's features of sentence {int(bad[0]) + 1} are not finite; its weights have diverged: "
+            "measure an earlier checkpoint"
+        )
