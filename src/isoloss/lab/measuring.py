@@ -99,8 +99,9 @@ def probe(
     """The accuracy of a linear probe on a task of the language, such as "prefix-8".
 
     Five heads each read the concatenated vectors of a sentence's words (paper A.4), trained on `examples`
-    sentences and tested on as many others; `beside` is what the most common label gives, and a probe on the
-    words alone. Raises BadInput for a task that the language does not have, and as `loss` does.
+    sentences for 3,000 steps or more and tested on as many others; `beside` is what the most common label
+    gives, and a probe on the words alone. Raises BadInput for a task that the language does not have, and as
+    `loss` does.
     """
     every, progress = models_of(models), progress or OneLine()
     examples, seed = whole_number("the number of examples", examples), usable_seed(seed)
