@@ -84,7 +84,7 @@ def same_loss(written):
     ("measured_on", "changes"),
     [
         (
-            ("--text", "text.txt", "--sentences", "80"),
+            ("--text", "text.txt", "--sentences", "16"),
             {"--mask-rate 0.6": loss_of_first, "--seed 7": loss_of_first, "--same-loss 0.9": same_loss},
         ),
         (TASK, {"--task-length 8": examples_cut}),
@@ -97,6 +97,7 @@ def test_an_option_changes_what_is_measured_or_told(measured_on, changes, compar
         assert told(other) != told(usual), option
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_models_of_different_lengths_read_what_the_shortest_can(compare, tmp_path):
     short = str(tmp_path / "short")
@@ -106,6 +107,7 @@ def test_models_of_different_lengths_read_what_the_shortest_can(compare, tmp_pat
     assert cut[0] == cut[1] > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_models_of_other_kinds_are_compared_in_the_task_alone(compare):
     written = output_of(compare("a", "wide", "causal", *TEXT, *TASK, "--json"))
@@ -128,7 +130,7 @@ def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_b
         "on_sentences = PretrainingLossQuantity\n"
     )
     quantities = ("--quantity", "hessian_trace", "gradient_norm", own)
-    code, written, _ = compare("a", "b", "--text", "text.txt", "--sentences", "8", *quantities, "--json")
+    code, written, _ = compare("a", "b", "--text", "text.txt", "--sentences", "4", *quantities, "--json")
     found, answered = records(written), answers(written)
     assert code == 0
     assert {("hessian_trace", "b"), ("gradient_norm", "a"), ("hessian_trace_difference", "b")} <= set(found)
@@ -143,6 +145,7 @@ def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_b
     assert (asked["gradient_norm"], asked["loss_of_mine"]) == ("lower", "lower")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_the_loss_that_is_asked_for_too_is_measured_once_and_kept(compare, monkeypatch, tmp_path):
     measured = []
@@ -218,6 +221,7 @@ def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(com
     assert records(more)["pretraining_loss", "b"] == records(resumed)["pretraining_loss", "b"]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_a_report_never_tells_less_than_the_one_before(compare, monkeypatch, tmp_path):
     def stopped(*_):

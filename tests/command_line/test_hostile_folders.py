@@ -66,7 +66,7 @@ CONFIGURATIONS = [
 ]
 
 
-@pytest.mark.parametrize("command", ["flatness", "compare"])
+@pytest.mark.parametrize("command", [pytest.param("flatness", marks=pytest.mark.thorough), "compare"])
 def test_names_of_weights_that_are_numbers_are_refused(
     command: str, bert: Path, models: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -104,6 +104,7 @@ def test_settings_that_are_no_text_are_said_to_be_none(
     assert f"{bert / name}, line 1: this is not UTF-8 text" in refused(capsys, *flatness(bert, models))
 
 
+@pytest.mark.thorough
 def test_a_padding_token_that_only_a_tokenizer_has_is_not_asked_of_the_model(
     models: Path, tmp_path: Path, capsys: Capture
 ) -> None:

@@ -36,7 +36,7 @@ def told(run, *arguments):
     }
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
+@pytest.mark.parametrize("name", [pytest.param("bert", marks=pytest.mark.thorough), "gpt2"])
 def test_every_layer_is_predicted_and_checked(run, name):
     _, by = told(run, name, "--text", "text.txt", "--sentences", 16, "--round", 10, 8, "--check")
     parts = {part for _, part, _ in by}
@@ -132,6 +132,7 @@ def test_a_buffer_that_differs_is_in_what_is_checked_and_told_of_what_is_predict
     assert "differ in final_logits_bias alone" in refused(capsys, "sensitivity", *asked, biased)
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_bits_are_allocated_into_a_file(run, models):
     arguments = ("bert", "--text", "text.txt", "--sentences", 8, "--bits", 4.5, "--round", 3, 4, 6)
     out = output_of(run(*arguments, "--check", "--allocation", "bits.json", "--output", "bits.html"))
