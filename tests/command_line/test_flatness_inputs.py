@@ -46,7 +46,7 @@ def test_lines_too_long_are_cut_and_said(flatness, models, capsys):
     )
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 def test_what_a_text_does_not_tell_is_said(flatness, models, capsys):
     """The tokenizer of the tests rejects words that it has no token for; this one replaces them."""
     shutil.copytree(models / "bert", models / "unsure")

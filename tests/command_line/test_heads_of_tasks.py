@@ -17,7 +17,6 @@ from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
 from isoloss.measurements.comparison_plan import PlanSettings, planned_stages
 from isoloss.measurements.comparison_sources import read_sources
 from tiny_text_models import text_model, text_tokenizer
-from unpainted import paint_nothing
 
 Read = dict[str, torch.Tensor]
 
@@ -170,13 +169,13 @@ def test_the_precision_of_a_sensitivity_is_chosen(tuned: Tuned, capsys: Capture)
     assert [each["value"] for each in by_default] == values["float32"]
 
 
+@pytest.mark.usefixtures("_no_charts")
 @pytest.mark.parametrize(
     "tuned", ["labels", pytest.param("target", marks=pytest.mark.thorough)], indirect=True
 )
 def test_models_with_the_head_of_a_task_are_compared_by_their_own_loss(
-    tuned: Tuned, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tuned: Tuned, tmp_path: Path, capsys: Capture
 ) -> None:
-    paint_nothing(monkeypatch)
     head, folder, table = tuned
     kind, _ = HEADS[head]
     other = kind.from_pretrained(folder)

@@ -103,7 +103,26 @@ def _untimed(monkeypatch):
     monkeypatch.setattr(foreseen_cost, "timed_layers", lambda *_: (None, "not tried"))
 
 
-@pytest.mark.usefixtures("_untimed")
+@pytest.fixture(scope="module")
+def counted():
+    return {}
+
+
+@pytest.fixture
+def _counted_once(counted, monkeypatch):
+    """Passes of one model in one precision are counted for the first command that asks for them."""
+    count = foreseen_cost.counted_passes
+
+    def once(name, model, *settings):
+        key = type(model), model.dtype
+        if key not in counted:
+            counted[key] = count(name, model, *settings)
+        return counted[key]
+
+    monkeypatch.setattr(foreseen_cost, "counted_passes", once)
+
+
+@pytest.mark.usefixtures("_untimed", "_counted_once")
 def test_what_is_counted_of_adapters_and_of_quantised_models_is_said(folders, tmp_path, capsys):
     adapter = {"base_model_name_or_path": str(folders / "gpt2"), "peft_type": "LORA"}
     (tmp_path / "adapter_config.json").write_text(json.dumps(adapter))
@@ -115,19 +134,6 @@ def test_what_is_counted_of_adapters_and_of_quantised_models_is_said(folders, tm
     (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": quantised}))
     assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 0
     assert "as if they were not quantised: they take less" in " ".join(capsys.readouterr().out.split())
-
-
-@pytest.fixture
-def _counted_once(monkeypatch):
-    """Passes of one model in one precision are counted for the first command that asks for them."""
-    counted, known = foreseen_cost.counted_passes, {}
-
-    def once(name, model, *settings):
-        if model.dtype not in known:
-            known[model.dtype] = counted(name, model, *settings)
-        return known[model.dtype]
-
-    monkeypatch.setattr(foreseen_cost, "counted_passes", once)
 
 
 @pytest.mark.usefixtures("_untimed", "_counted_once")

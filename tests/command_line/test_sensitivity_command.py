@@ -132,7 +132,7 @@ def test_a_buffer_that_differs_is_in_what_is_checked_and_told_of_what_is_predict
     assert "differ in final_logits_bias alone" in refused(capsys, "sensitivity", *asked, biased)
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 def test_bits_are_allocated_into_a_file(run, models):
     arguments = ("bert", "--text", "text.txt", "--sentences", 8, "--bits", 4.5, "--round", 3, 4, 6)
     out = output_of(run(*arguments, "--check", "--allocation", "bits.json", "--output", "bits.html"))
@@ -171,7 +171,7 @@ def test_what_is_checked_in_half_precision_comes_with_a_warning(run, models):
         assert (code, err.count("is rounded to the weights' bfloat16")) == (0, warned)
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 def test_a_prediction_of_a_large_change_comes_with_a_warning(run, models):
     arguments = ("bert", "--text", "text.txt", "--sentences", 4, "--trace-only")
     code, _, err = run(*arguments, "--noise", 3, "--json", "--output", "far.html")
