@@ -59,7 +59,10 @@ def distributions(head: str, model: PreTrainedModel, read: Read) -> torch.Tensor
     return logits[read["labels"].flatten() != -100 if head == "token" else slice(None)].log_softmax(1)
 
 
-@pytest.fixture(scope="module", params=list(HEADS))
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(each, marks=pytest.mark.thorough) if each == "text" else each for each in HEADS],
+)
 def tuned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
     head, folder = request.param, tmp_path_factory.mktemp("tuned")
     return head, model_with_head(head, folder / "model"), table_of(folder / "table.jsonl", ROWS[head])
@@ -283,7 +286,11 @@ def test_labels_are_part_of_what_is_compared_on(tmp_path: Path) -> None:
     assert keys[0] != keys[1]
 
 
-@pytest.mark.parametrize("tuned", NOT_OF_PAIRS, indirect=True)
+@pytest.mark.parametrize(
+    "tuned",
+    [pytest.param(each, marks=pytest.mark.thorough) if each == "text" else each for each in NOT_OF_PAIRS],
+    indirect=True,
+)
 def test_what_a_model_with_the_head_of_a_task_takes_is_tried(tuned: Tuned, capsys: Capture) -> None:
     head, folder, table = tuned
     written = output_of(answer(capsys, "inspect", folder, "--json"))

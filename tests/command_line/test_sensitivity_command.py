@@ -59,7 +59,9 @@ def test_a_table_fits_the_terminal_and_tells_what_it_is(run):
     assert all(f"{bits} bits" in table for bits in (8, 6, 5, 4, 3))
     assert "on 4 sentences; each number is a mean over sentences" in out
     assert "Traceback" not in err
-    _, out, _ = run("bert", "--text", "text.txt", "--sentences", 4, "--by", "kind", "--round", 4)
+    _, out, _ = run(
+        "bert", "--text", "text.txt", "--sentences", 4, "--by", "kind", "--round", 4, "--trace-only"
+    )
     assert "attention.self.query.weight" in out
 
 
@@ -153,6 +155,7 @@ def test_bits_are_allocated_into_a_file(run, models):
     assert "bits.json is there already" in err
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
     arguments = ("gpt2", "--token-ids", "ids.jsonl", "--sentences", 8, "--trace-only", "--group", 4)
     out = output_of(run(*arguments, "--prune", 0.2, "--round", 4, 6, "--output", "page.html"))
