@@ -52,6 +52,14 @@ def compare(compared, monkeypatch, capsys, tmp_path):
 
 
 @pytest.fixture
+def _no_charts(monkeypatch):
+    """For tests of what else a page tells: to compose its charts takes as long as to measure tiny models."""
+    from isoloss.report.marks import NOTHING
+
+    monkeypatch.setattr("isoloss.report.page.draw", lambda *_: NOTHING)
+
+
+@pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder of three runs written by hand: two of one language, and one of another that is unfinished."""
     from hand_made_runs import LOSS, write_names, write_run

@@ -79,12 +79,12 @@ def same_loss(written):
     return answers(written)["loss", "a", "b"]
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 @pytest.mark.parametrize(
     ("measured_on", "changes"),
     [
         (
-            ("--text", "text.txt", "--sentences", "80"),
+            ("--text", "text.txt", "--sentences", "16", "--quantity", "pretraining_loss"),
             {"--mask-rate 0.6": loss_of_first, "--seed 7": loss_of_first, "--same-loss 0.9": same_loss},
         ),
         (TASK, {"--task-length 8": examples_cut}),
@@ -97,6 +97,7 @@ def test_an_option_changes_what_is_measured_or_told(measured_on, changes, compar
         assert told(other) != told(usual), option
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_models_of_different_lengths_read_what_the_shortest_can(compare, tmp_path):
     short = str(tmp_path / "short")
@@ -106,6 +107,7 @@ def test_models_of_different_lengths_read_what_the_shortest_can(compare, tmp_pat
     assert cut[0] == cut[1] > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_models_of_other_kinds_are_compared_in_the_task_alone(compare):
     written = output_of(compare("a", "wide", "causal", *TEXT, *TASK, "--json"))
@@ -128,7 +130,7 @@ def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_b
         "on_sentences = PretrainingLossQuantity\n"
     )
     quantities = ("--quantity", "hessian_trace", "gradient_norm", own)
-    code, written, _ = compare("a", "b", "--text", "text.txt", "--sentences", "8", *quantities, "--json")
+    code, written, _ = compare("a", "b", "--text", "text.txt", "--sentences", "4", *quantities, "--json")
     found, answered = records(written), answers(written)
     assert code == 0
     assert {("hessian_trace", "b"), ("gradient_norm", "a"), ("hessian_trace_difference", "b")} <= set(found)
@@ -143,6 +145,7 @@ def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_b
     assert (asked["gradient_norm"], asked["loss_of_mine"]) == ("lower", "lower")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_the_loss_that_is_asked_for_too_is_measured_once_and_kept(compare, monkeypatch, tmp_path):
     measured = []
@@ -184,7 +187,7 @@ def test_a_quantity_of_a_name_that_is_taken_is_refused(files, sentence, compare,
     assert not (tmp_path / "report.html").exists()
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(compare, monkeypatch, tmp_path):
     probes = []
     probe = plan_module.task_features
@@ -218,6 +221,7 @@ def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(com
     assert records(more)["pretraining_loss", "b"] == records(resumed)["pretraining_loss", "b"]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_a_report_never_tells_less_than_the_one_before(compare, monkeypatch, tmp_path):
     def stopped(*_):
@@ -236,7 +240,7 @@ def test_a_report_never_tells_less_than_the_one_before(compare, monkeypatch, tmp
     assert all(named in sentence for named in ("same loss", "flatter", "better (probe)"))
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 def test_texts_that_are_truncated_or_left_out_are_told_of_wherever_the_numbers_are(compare, tmp_path):
     text, task = tmp_path / "long.txt", tmp_path / "copies.jsonl"
     text.write_text("\n".join(["a b c d " * 9] * 3 + ["a b c d"] * 4 + ["[PAD] [SEP]"]))
@@ -257,13 +261,13 @@ def test_texts_that_are_truncated_or_left_out_are_told_of_wherever_the_numbers_a
         assert sentence in shown
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 def test_a_quantity_with_a_value_is_told_with_its_warnings_in_lines_of_80_columns(
     compare, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
     few = ("--text", "text.txt", "--sentences", "8")
-    short = partial(llc_module.LocalLearningCoefficientQuantity, burn_in=2, draws=4)
+    short = partial(llc_module.LocalLearningCoefficientQuantity, burn_in=1, draws=2)
     monkeypatch.setattr(llc_module, "LocalLearningCoefficientQuantity", short)
     written = output_of(compare("a", "b", *few, "--quantity", "local_learning_coefficient=50"))
     found = read_records(tmp_path / "report.jsonl", "report.jsonl")

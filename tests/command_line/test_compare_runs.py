@@ -201,6 +201,7 @@ def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: Capture) -> 
     assert "the two errors are taken as independent" in shown
 
 
+@pytest.mark.thorough
 def test_real_runs_are_read_as_they_were_written(tmp_path: Path, capsys: Capture) -> None:
     quantities = ExactLossQuantity(20, seed=3), TraceQuantity(12, seed=4)
     measured = measured_at((2, 4), *quantities)

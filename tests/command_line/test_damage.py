@@ -142,7 +142,13 @@ HARMS: dict[str, tuple[Callable[[Folder], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("harm", HARMS)
+TOLD_QUICKLY = ("a record", "another step's checkpoint", "another run's specification")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [each if each in TOLD_QUICKLY else pytest.param(each, marks=pytest.mark.thorough) for each in HARMS],
+)
 def test_lists_and_comparisons_of_runs_name_damage(harm: str, folder: Folder, capsys: Capture) -> None:
     first, (do, sentence) = folder.runs[0], HARMS[harm]
     do(folder)
@@ -156,7 +162,13 @@ def test_lists_and_comparisons_of_runs_name_damage(harm: str, folder: Folder, ca
 
 @pytest.mark.usefixtures("_no_site")
 @pytest.mark.parametrize(
-    "harm", ["a record", "another run's specification", "another run's plan", "a record of another step"]
+    "harm",
+    [
+        "a record",
+        pytest.param("another run's specification", marks=pytest.mark.thorough),
+        pytest.param("another run's plan", marks=pytest.mark.thorough),
+        pytest.param("a record of another step", marks=pytest.mark.thorough),
+    ],
 )
 def test_what_can_be_made_again_is_named_and_the_same(harm: str, folder: Folder, capsys: Capture) -> None:
     measured = folder.measured()
@@ -169,6 +181,7 @@ def test_what_can_be_made_again_is_named_and_the_same(harm: str, folder: Folder,
     assert run(capsys, "runs", folder.results)[0] == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_no_site")
 def test_a_lost_specification_is_named_and_written_anew(folder: Folder, capsys: Capture) -> None:
     lost = folder.runs[0] / "specification.json"
@@ -194,6 +207,7 @@ def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder,
         assert told["experiments"][0]["checkpoints"]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_no_site")
 def test_a_checkpoint_that_is_not_needed_is_named_too(folder: Folder, capsys: Capture) -> None:
     HARMS["another step's checkpoint"][0](folder)
@@ -202,6 +216,7 @@ def test_a_checkpoint_that_is_not_needed_is_named_too(folder: Folder, capsys: Ca
     assert "checkpoint.json is that of step 20; what was measured of the checkpoint is used" in err
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_references_and_descriptions_are_named_and_made_again(folder: Folder, capsys: Capture) -> None:
     reference, description = min(folder.results.glob("references/*")), min(folder.results.glob("portraits/*"))
@@ -304,6 +319,7 @@ def test_a_specification_with_all_checkpoints_of_another_run_is_named_by_every_c
     assert run(capsys, *SMOKE, "--output", folder.results)[0] == 0
 
 
+@pytest.mark.thorough
 def test_a_copied_run_is_a_run_that_is_packed_once(folder: Folder, capsys: Capture) -> None:
     first = folder.runs[0]
     pack = ("records", "pack", folder.results)
@@ -336,6 +352,7 @@ def test_what_a_killed_process_left_is_no_run_and_is_removed(folder: Folder, cap
     assert (large.exists(), left.exists()) == (True, False)
 
 
+@pytest.mark.thorough
 def test_damage_to_a_packed_file_and_to_what_was_unpacked_is_named(
     reproduced: Path, tmp_path: Path, capsys: Capture
 ) -> None:

@@ -41,6 +41,7 @@ def test_the_page_can_be_anywhere(here: Path, capsys: Capture) -> None:
     assert [file.name for file in (here / "pages").iterdir()] == ["first.html"]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_a_models_language_tells_its_cost_first(here: Path, capsys: Capture) -> None:
     tiny_checkpoint("llama", here / "model")

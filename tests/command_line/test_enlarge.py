@@ -28,7 +28,10 @@ def write(folder: Path, architecture=PostLayerNormTransformer, dtype=torch.float
     return folder
 
 
-@pytest.mark.parametrize("architecture", [PostLayerNormTransformer, PreLayerNormTransformer])
+@pytest.mark.parametrize(
+    "architecture",
+    [PostLayerNormTransformer, pytest.param(PreLayerNormTransformer, marks=pytest.mark.thorough)],
+)
 def test_an_ordinary_checkpoint_that_computes_the_same(architecture, tmp_path, capsys):
     small, out = write(tmp_path / "small", architecture, torch.float64), tmp_path / "new" / "large"
     said = json_of(answer(capsys, "enlarge", small, "--width", "4", "--layers", "2", out, "--json"))
@@ -53,6 +56,7 @@ def test_the_weights_keep_their_precision(dtype, tmp_path):
     assert AutoModelForMaskedLM.from_pretrained(out).dtype == dtype
 
 
+@pytest.mark.thorough
 def test_to_the_letter_the_difference_is_said(tmp_path, capsys):
     model = PostLayerNormTransformer(Shape(8, 2, 2, 12)).build(len(WORDS), 4, seed=0)
     far_from_the_start(model).save_pretrained(tmp_path / "small")

@@ -31,6 +31,7 @@ def dense_trace(model, ids, positions):
     return total / len(positions)
 
 
+@pytest.mark.thorough
 def test_one_mask_is_the_mean_over_sentences_and_positions(flatness, models):
     """Against every position of every sentence masked in turn, and every label."""
     code, written, _ = flatness(
@@ -68,13 +69,13 @@ def test_causal_models_average_over_predicted_positions(flatness, models):
 
 
 def test_groups_add_up_and_several_models_share_what_they_are_measured_on(flatness):
-    written = output_of(flatness("bert", "pre", "other", "--text", "text.txt", "--sentences", "20", "--json"))
+    written = output_of(flatness("bert", "pre", "other", "--text", "text.txt", "--sentences", "4", "--json"))
     found = records(written)
     for name in ("bert", "pre", "other"):
         parts = [r["value"] for (q, c, g), r in found.items() if q == "fisher_trace_of_group" and c == name]
         assert sum(parts) == pytest.approx(found["fisher_trace", name, None]["value"], rel=1e-6)
-        assert found["fisher_trace", name, None]["n"] == 20
-    alone = records(flatness("pre", "--text", "text.txt", "--sentences", "20", "--json")[1])
+        assert found["fisher_trace", name, None]["n"] == 4
+    alone = records(flatness("pre", "--text", "text.txt", "--sentences", "4", "--json")[1])
     assert alone["fisher_trace", "pre", None] == found["fisher_trace", "pre", None]
     difference = found["fisher_trace_difference", "other", None]
     expected = found["fisher_trace", "other", None]["value"] - found["fisher_trace", "bert", None]["value"]
@@ -82,6 +83,7 @@ def test_groups_add_up_and_several_models_share_what_they_are_measured_on(flatne
     assert difference["settings"]["reference"] == "bert"
 
 
+@pytest.mark.thorough
 def test_two_copies_of_a_model_differ_by_nothing(flatness, models):
     shutil.copytree(models / "bert", models / "copy")
     _, written, _ = flatness("bert", "copy", "--text", "text.txt", "--sentences", "20", "--json")
@@ -89,6 +91,7 @@ def test_two_copies_of_a_model_differ_by_nothing(flatness, models):
     assert (difference["value"], difference["standard_error"]) == (0, 0)
 
 
+@pytest.mark.thorough
 def test_a_verdict_on_two_models_stands_below_the_table(flatness):
     asked = ("bert", "other", "--text", "text.txt", "--sentences", "20")
     written = output_of(flatness(*asked))
@@ -103,6 +106,7 @@ def test_a_verdict_on_two_models_stands_below_the_table(flatness):
     assert all(each in " ".join(written.split()) for each in told["conclusions"])
 
 
+@pytest.mark.thorough
 def test_what_was_read_is_told_of_the_measurement_and_not_of_the_verdict(flatness, models, monkeypatch):
     monkeypatch.setattr(measured_models, "FIXED_SENTENCES", 10)  # which it reads anew
     lines = ["a b c d " * (60 if number % 2 else 1) for number in range(40)]
@@ -114,6 +118,7 @@ def test_what_was_read_is_told_of_the_measurement_and_not_of_the_verdict(flatnes
         assert both[told] == alone[told]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("quantity", ["fisher_trace", "gradient_norm"])
 def test_what_was_read_and_not_measured_is_not_counted(quantity, flatness, models):
     (models / "all-long.txt").write_text("\n".join(["a b c d " * 60] * 40))
@@ -127,7 +132,7 @@ def test_checkpoints_of_a_run_are_a_curve_and_parts_a_picture(flatness, models):
         shutil.copytree(models / name, models / f"checkpoint-{step}")
     (models / "new").mkdir()
     names = ("checkpoint-100", "checkpoint-200")
-    few = ("--text", "text.txt", "--sentences", "20")
+    few = ("--text", "text.txt", "--sentences", "4")
     assert flatness(*names, *few, "--output", "new/flat.html")[0] == 0
     page = (models / "new" / "flat.html").read_text()
     for told in (
@@ -161,6 +166,7 @@ def test_the_table(flatness):
     assert "tensors, by how they were measured" in written
 
 
+@pytest.mark.thorough
 def test_a_tied_matrix_is_measured_under_either_name(flatness):
     head = records(
         flatness(

@@ -22,14 +22,18 @@ def models(models):
     return models
 
 
-@pytest.mark.parametrize(("option", "value"), [("--mask-rate", "0.6"), ("--seed", "7")])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--mask-rate", "0.6"), pytest.param("--seed", "7", marks=pytest.mark.thorough)],
+)
 def test_another_choice_of_masks_changes_the_trace(option, value, flatness):
-    asked = ("bert", "--text", "text.txt", "--sentences", "20", "--json")
+    asked = ("bert", "--text", "text.txt", "--sentences", "4", "--json")
     usual, other = (records(output_of(flatness(*asked, *more))) for more in ((), (option, value)))
     trace = "fisher_trace", "bert", None
     assert usual[trace]["value"] != other[trace]["value"]
 
 
+@pytest.mark.thorough
 def test_lines_too_long_are_cut_and_said(flatness, models, capsys):
     (models / "long.txt").write_text("a b c d e f g h a b c\n" + "a b\n" * 30)
     written = output_of(flatness("bert", "--text", "long.txt"))
@@ -42,7 +46,7 @@ def test_lines_too_long_are_cut_and_said(flatness, models, capsys):
     )
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 def test_what_a_text_does_not_tell_is_said(flatness, models, capsys):
     """The tokenizer of the tests rejects words that it has no token for; this one replaces them."""
     shutil.copytree(models / "bert", models / "unsure")
@@ -89,6 +93,7 @@ def test_token_numbers_nested_without_end_are_refused(models, capsys):
     assert "deep.jsonl, line 2: this is not a list of whole numbers" in told
 
 
+@pytest.mark.thorough
 def test_the_ends_of_lines_are_no_part_of_them(flatness, models):
     lines = ["a b c d", "b c", "a c d e f", "e f"]
     numbers = []

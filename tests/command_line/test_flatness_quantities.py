@@ -21,6 +21,7 @@ from isoloss.results.estimate import Estimate
 from isoloss.results.record import value_name
 
 
+@pytest.mark.thorough
 def test_every_quantity(flatness):
     quantities = ("fisher_trace", "hessian_trace", "gradient_norm", "hessian_top_eigenvalue")
     arguments = ("bert", "other", "--text", "text.txt", "--quantity", *quantities, "--sentences")
@@ -146,7 +147,16 @@ FEWER = {
 """Of what is drawn at random, for the quantities that draw most."""
 
 
-@pytest.mark.parametrize("quantity", on_sentences.quantity_names())
+LONGER = ("hessian_top_eigenvalue", "local_learning_coefficient", "top_eigenvalues")
+
+
+@pytest.mark.parametrize(
+    "quantity",
+    [
+        pytest.param(each, marks=pytest.mark.thorough) if each in LONGER else each
+        for each in on_sentences.quantity_names()
+    ],
+)
 def test_every_quantity_of_the_folder_names_its_columns(quantity):
     """As a quantity of planned runs, on the sentences of a text."""
     corpus = TokenCorpus([[3, 4, 5], [4, 5], [6, 7, 8, 9], [3, 9, 4]] * 4, list(range(1, 17)))
@@ -198,6 +208,7 @@ def test_a_value_says_which_data_model_or_number(flatness):
         assert sentence in told
 
 
+@pytest.mark.thorough
 def test_quantities_of_which_there_are_several_strengths(flatness):
     quantities = ("normalised_trace", "ascent_sharpness", "noise_sensitivity")
     arguments = ("bert", "other", "--text", "text.txt", "--quantity", *quantities, "--sentences")

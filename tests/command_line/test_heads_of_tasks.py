@@ -17,7 +17,6 @@ from isoloss.measurements.compared_checkpoints import Models, read_checkpoints
 from isoloss.measurements.comparison_plan import PlanSettings, planned_stages
 from isoloss.measurements.comparison_sources import read_sources
 from tiny_text_models import text_model, text_tokenizer
-from unpainted import paint_nothing
 
 Read = dict[str, torch.Tensor]
 
@@ -60,7 +59,10 @@ def distributions(head: str, model: PreTrainedModel, read: Read) -> torch.Tensor
     return logits[read["labels"].flatten() != -100 if head == "token" else slice(None)].log_softmax(1)
 
 
-@pytest.fixture(scope="module", params=list(HEADS))
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(each, marks=pytest.mark.thorough) if each == "text" else each for each in HEADS],
+)
 def tuned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
     head, folder = request.param, tmp_path_factory.mktemp("tuned")
     return head, model_with_head(head, folder / "model"), table_of(folder / "table.jsonl", ROWS[head])
@@ -82,7 +84,7 @@ def test_a_model_with_the_head_of_a_task_is_measured_with_its_own_loss(tuned: Tu
     assert records["pretraining_loss"]["value"] == pytest.approx(sum(losses) / len(losses), rel=1e-6)
 
 
-@pytest.mark.parametrize("head", ["text", "target"])
+@pytest.mark.parametrize("head", ["text", pytest.param("target", marks=pytest.mark.thorough)])
 def test_the_curvature_towards_another_checkpoint_is_of_the_same_head(
     head: str, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -105,6 +107,7 @@ def test_the_curvature_towards_another_checkpoint_is_of_the_same_head(
     assert "is not read for a model with the head of a task; leave" in told
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_layers_of_a_decoder_are_drawn_with_the_layers(tmp_path: Path, capsys: Capture) -> None:
     folder, table = model_with_head("target", tmp_path / "t5"), table_of(tmp_path / "t.jsonl", ROWS["target"])
@@ -127,7 +130,14 @@ def fisher_form(head: str, model: PreTrainedModel, read: Read, change: dict[str,
     return total / len(found)
 
 
-@pytest.mark.parametrize("tuned", NOT_OF_PAIRS, indirect=True)
+@pytest.mark.parametrize(
+    "tuned",
+    [
+        each if each in ("labels", "token") else pytest.param(each, marks=pytest.mark.thorough)
+        for each in NOT_OF_PAIRS
+    ],
+    indirect=True,
+)
 def test_damage_to_a_model_with_the_head_of_a_task_is_that_of_its_dense_fisher_matrix(
     tuned: Tuned, capsys: Capture
 ) -> None:
@@ -147,6 +157,7 @@ def test_damage_to_a_model_with_the_head_of_a_task_is_that_of_its_dense_fisher_m
     assert found["kl_measured"] == pytest.approx(found["kl_quadratic"], rel=0.2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tuned", ["text"], indirect=True)
 def test_the_precision_of_a_sensitivity_is_chosen(tuned: Tuned, capsys: Capture) -> None:
     _, folder, table = tuned
@@ -161,11 +172,13 @@ def test_the_precision_of_a_sensitivity_is_chosen(tuned: Tuned, capsys: Capture)
     assert [each["value"] for each in by_default] == values["float32"]
 
 
-@pytest.mark.parametrize("tuned", ["labels", "target"], indirect=True)
+@pytest.mark.usefixtures("_no_charts")
+@pytest.mark.parametrize(
+    "tuned", ["labels", pytest.param("target", marks=pytest.mark.thorough)], indirect=True
+)
 def test_models_with_the_head_of_a_task_are_compared_by_their_own_loss(
-    tuned: Tuned, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    tuned: Tuned, tmp_path: Path, capsys: Capture
 ) -> None:
-    paint_nothing(monkeypatch)
     head, folder, table = tuned
     kind, _ = HEADS[head]
     other = kind.from_pretrained(folder)
@@ -273,7 +286,11 @@ def test_labels_are_part_of_what_is_compared_on(tmp_path: Path) -> None:
     assert keys[0] != keys[1]
 
 
-@pytest.mark.parametrize("tuned", NOT_OF_PAIRS, indirect=True)
+@pytest.mark.parametrize(
+    "tuned",
+    [pytest.param(each, marks=pytest.mark.thorough) if each == "text" else each for each in NOT_OF_PAIRS],
+    indirect=True,
+)
 def test_what_a_model_with_the_head_of_a_task_takes_is_tried(tuned: Tuned, capsys: Capture) -> None:
     head, folder, table = tuned
     written = output_of(answer(capsys, "inspect", folder, "--json"))

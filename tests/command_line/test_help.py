@@ -9,7 +9,11 @@ from called import Capture, Terminal
 from isoloss.cli import main
 from isoloss.command_line.commands import COMMANDS
 
-WIDTHS = [("80", 80), ("120", 120), (None, 80)]
+WIDTHS = [
+    pytest.param("80", 80, id="80"),
+    pytest.param("120", 120, id="120", marks=pytest.mark.thorough),
+    pytest.param(None, 80, id="piped", marks=pytest.mark.thorough),
+]
 ASKED = [[], *([name] for name in COMMANDS), ["language", "dyck"], ["theory", "lemma-3.2"]]
 
 
@@ -20,7 +24,7 @@ def helped(asked: list[str], capsys: Capture) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize(("columns", "width"), WIDTHS, ids=["80", "120", "piped"])
+@pytest.mark.parametrize(("columns", "width"), WIDTHS)
 def test_no_line_is_wider_than_the_terminal(
     columns: str | None, width: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

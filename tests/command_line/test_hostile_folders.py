@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from hand_made_runs import SPECIFICATION, write_names, write_run
 from isoloss.measurements import foreseen_cost
+from isoloss.measurements.counted_passes import Counted
 from isoloss.progress import silent
 from isoloss.results.store import sealed
 from isoloss.stored_runs import packed_records
@@ -66,7 +67,7 @@ CONFIGURATIONS = [
 ]
 
 
-@pytest.mark.parametrize("command", ["flatness", "compare"])
+@pytest.mark.parametrize("command", [pytest.param("flatness", marks=pytest.mark.thorough), "compare"])
 def test_names_of_weights_that_are_numbers_are_refused(
     command: str, bert: Path, models: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -104,6 +105,7 @@ def test_settings_that_are_no_text_are_said_to_be_none(
     assert f"{bert / name}, line 1: this is not UTF-8 text" in refused(capsys, *flatness(bert, models))
 
 
+@pytest.mark.thorough
 def test_a_padding_token_that_only_a_tokenizer_has_is_not_asked_of_the_model(
     models: Path, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -199,6 +201,7 @@ def test_files_of_weights_that_an_index_names_are_missed(
     bert: Path, models: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(foreseen_cost, "timed_layers", lambda *_: (None, "not tried"))
+    monkeypatch.setattr(foreseen_cost, "counted_passes", lambda *_: Counted(1, 4, 1, 8, 8, 0, 1.0))
     (bert / "model.safetensors").rename(bert / "model-00001-of-00002.safetensors")
     index = {f"{number}": f"model-0000{number}-of-00002.safetensors" for number in (1, 2)}
     (bert / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))

@@ -33,12 +33,6 @@ def folders(tmp_path_factory):
     PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 0).save_pretrained(folder / "bert")
     word_tokenizer(WORDS, 8).save_pretrained(folder / "bert")
     GPT2Transformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 0).save_pretrained(folder / "gpt2")
-    with torch.random.fork_rng():
-        model = FNetForMaskedLM(FNetConfig(vocab_size=11, hidden_size=8, num_hidden_layers=1))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter *= 10
-    model.save_pretrained(folder / "fnet")
     return folder
 
 
@@ -62,10 +56,18 @@ def test_a_folder_without_a_tokenizer_names_the_option(folders, capsys):
     assert "none for its 11 tokens; give token numbers with --token-ids\n" in written
 
 
-def test_a_model_that_padding_reaches_is_told(folders, capsys):
-    assert "equally long sentences at a time" in inspected(folders / "fnet", capsys)
+@pytest.mark.thorough
+def test_a_model_that_padding_reaches_is_told(tmp_path, capsys):
+    with torch.random.fork_rng():
+        model = FNetForMaskedLM(FNetConfig(vocab_size=11, hidden_size=8, num_hidden_layers=1))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 10
+    model.save_pretrained(tmp_path)
+    assert "equally long sentences at a time" in inspected(tmp_path, capsys)
 
 
+@pytest.mark.thorough
 def test_json_has_what_the_lines_tell(folders, capsys):
     bert, gpt2 = json_of(answer(capsys, "inspect", folders / "bert", folders / "gpt2", "--json"))["models"]
     assert (bert["class"], bert["predicts"], gpt2["predicts"]) == ("BertForMaskedLM", "masked", "causal")
@@ -75,7 +77,7 @@ def test_json_has_what_the_lines_tell(folders, capsys):
     assert sum(bert["trial"]["ways"].values()) == bert["tensors"]
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
+@pytest.mark.parametrize("name", [pytest.param("bert", marks=pytest.mark.thorough), "gpt2"])
 def test_the_configuration_alone_counts_what_the_loaded_model_takes(
     name, folders, tmp_path, capsys, monkeypatch
 ):
@@ -101,7 +103,26 @@ def _untimed(monkeypatch):
     monkeypatch.setattr(foreseen_cost, "timed_layers", lambda *_: (None, "not tried"))
 
 
-@pytest.mark.usefixtures("_untimed")
+@pytest.fixture(scope="module")
+def counted():
+    return {}
+
+
+@pytest.fixture
+def _counted_once(counted, monkeypatch):
+    """Passes of one model in one precision are counted for the first command that asks for them."""
+    count = foreseen_cost.counted_passes
+
+    def once(name, model, *settings):
+        key = type(model), model.dtype
+        if key not in counted:
+            counted[key] = count(name, model, *settings)
+        return counted[key]
+
+    monkeypatch.setattr(foreseen_cost, "counted_passes", once)
+
+
+@pytest.mark.usefixtures("_untimed", "_counted_once")
 def test_what_is_counted_of_adapters_and_of_quantised_models_is_said(folders, tmp_path, capsys):
     adapter = {"base_model_name_or_path": str(folders / "gpt2"), "peft_type": "LORA"}
     (tmp_path / "adapter_config.json").write_text(json.dumps(adapter))
@@ -113,19 +134,6 @@ def test_what_is_counted_of_adapters_and_of_quantised_models_is_said(folders, tm
     (tmp_path / "config.json").write_text(json.dumps({**config, "quantization_config": quantised}))
     assert run(["inspect", str(tmp_path), "--for", "80GB"]) == 0
     assert "as if they were not quantised: they take less" in " ".join(capsys.readouterr().out.split())
-
-
-@pytest.fixture
-def _counted_once(monkeypatch):
-    """Passes of one model in one precision are counted for the first command that asks for them."""
-    counted, known = foreseen_cost.counted_passes, {}
-
-    def once(name, model, *settings):
-        if model.dtype not in known:
-            known[model.dtype] = counted(name, model, *settings)
-        return known[model.dtype]
-
-    monkeypatch.setattr(foreseen_cost, "counted_passes", once)
 
 
 @pytest.mark.usefixtures("_untimed", "_counted_once")
@@ -187,6 +195,7 @@ def test_what_is_asked_of_the_configuration_and_of_the_weights_is_not_mixed(fold
     assert (code, "ask with --for MEMORY" in said) == (2, True)
 
 
+@pytest.mark.thorough
 def test_a_pilot_on_a_text_tells_how_many_sentences_one_percent_takes(folders, tmp_path, capsys):
     texts = [" ".join(WORDS[i % 8] for i in range(number, number + 3 + number % 4)) for number in range(80)]
     (tmp_path / "text.txt").write_text("\n".join(texts) + "\n")
@@ -206,6 +215,7 @@ def test_weights_are_measured_as_stored_where_single_precision_does_not_fit(fold
         assert precision_that_fits([str(folders / "bert")], free, 10) == torch.float32
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_untimed")
 def test_the_configuration_alone_tells_of_the_head_of_a_task(tmp_path, capsys):
     model_with_head("text", tmp_path / "whole")
@@ -226,7 +236,7 @@ BART = {
 T5 = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}
 
 
-@pytest.fixture(scope="module", params=["bart", "t5"])
+@pytest.fixture(scope="module", params=[pytest.param("bart", marks=pytest.mark.thorough), "t5"])
 def reads_ends(request, tmp_path_factory):
     """A model that classifies a text by its end-of-sentence token."""
     config = BartConfig if request.param == "bart" else T5Config
@@ -237,6 +247,7 @@ def reads_ends(request, tmp_path_factory):
     return model_with_head("text", tmp_path_factory.mktemp(request.param), model)
 
 
+@pytest.mark.thorough
 def test_a_classifier_that_reads_the_end_of_a_sentence_is_tried_on_sentences_that_have_one(
     reads_ends, capsys
 ):

@@ -137,6 +137,7 @@ def test_mistakes_with_a_models_language_are_one_sentence(
     assert says in refused(capsys, arguments[0], path, *arguments[1:])
 
 
+@pytest.mark.thorough
 def test_a_teacher_is_trained_once_and_its_language_written(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

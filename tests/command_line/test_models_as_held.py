@@ -22,7 +22,7 @@ def test_a_folder_of_checkpoints_stands_for_all_of_them_by_step(
 ) -> None:
     for step, model in ((1000, "bert"), (500, "other")):
         shutil.copytree(models / model, tmp_path / "tuned" / f"checkpoint-{step}")
-    asked = ("--text", models / "text.txt", "--sentences", 8, "--json")
+    asked = ("--text", models / "text.txt", "--sentences", 8, "--quantity", "pretraining_loss", "--json")
     written = output_of(answer(capsys, "flatness", tmp_path / "tuned", *asked))
     named = list(dict.fromkeys(record["checkpoint"] for record in json.loads(written)["records"]))
     assert named == [f"{tmp_path}/tuned/checkpoint-{step}" for step in (500, 1000)]
@@ -44,6 +44,7 @@ def test_a_vocabulary_one_folder_up_is_found(models: Path, tmp_path: Path, capsy
     assert [each["value"] for each in json.loads(written)["records"]] == [each["value"] for each in beside]
 
 
+@pytest.mark.thorough
 def test_a_table_is_measured_on_as_its_texts_are(models: Path, tmp_path: Path, capsys: Capture) -> None:
     texts = (models / "text.txt").read_text().splitlines()
     table = pl.DataFrame({"stars": list(range(len(texts))), "text": texts, "note": ["x"] * len(texts)})
@@ -122,6 +123,7 @@ def test_a_gguf_file_is_told_the_way_out(named: str, tmp_path: Path, models: Pat
     assert "gguf_file='model.gguf'" in error
 
 
+@pytest.mark.thorough
 def test_what_a_gguf_file_is_told_makes_a_folder_that_is_measured(tmp_path: Path, capsys: Capture) -> None:
     """The message's two calls are carried out as they are written."""
     write_gguf_llama(tmp_path / "model.gguf")

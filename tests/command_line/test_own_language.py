@@ -52,7 +52,7 @@ def asked(language: Path | None, *names: str, task: str | None = None, folder: P
 @pytest.mark.parametrize(
     ("kind", "names", "words", "task"),
     [
-        ("grammar", TAKE_A_LANGUAGE, 8, "prefix-4"),
+        pytest.param("grammar", TAKE_A_LANGUAGE, 8, "prefix-4", marks=pytest.mark.thorough),
         ("hmm", tuple(name for name in TAKE_A_LANGUAGE if name != OF_GRAMMARS), 5, "state-3"),
         ("mixed", ("lazy-to-rich", "flatness-interventions"), 2, "mismatches"),
     ],

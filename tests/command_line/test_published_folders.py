@@ -83,7 +83,9 @@ def check(folder, text, capsys):
     return inspected
 
 
-@pytest.mark.parametrize("publish", [of_google, of_openai, of_reactions])
+@pytest.mark.parametrize(
+    "publish", [pytest.param(of_google, marks=pytest.mark.thorough), of_openai, of_reactions]
+)
 def test_an_untidy_folder_is_measured_as_it_is(tmp_path, capsys, publish):
     (tmp_path / "model").mkdir()
     with torch.random.fork_rng():

@@ -2,6 +2,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -129,6 +130,19 @@ def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(tmp_path: Pa
     choice(replace(asked, scale="smoke"))
 
 
+@pytest.fixture(scope="module")
+def rate() -> Callable[..., Device]:
+    """The rate of this machine, which takes half a second to measure, measured once."""
+    return cache(this_machine)
+
+
+@pytest.fixture
+def _measured_once(rate: Callable[..., Device], monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (cost_table, cost):
+        monkeypatch.setattr(module, "this_machine", rate)
+
+
+@pytest.mark.usefixtures("_measured_once")
 def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -152,6 +166,7 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_runs_that_cost_differently_are_rows_of_their_own() -> None:
     first = choice(ReproduceOptions(("figure-1",), "smoke", None)).runs[0]
     often = replace(first, checkpoint_steps=tuple(range(1, first.steps + 1)))
@@ -164,14 +179,13 @@ def test_runs_that_cost_differently_are_rows_of_their_own() -> None:
     assert rows[2]["hours_h100"] < rows[0]["hours_h100"] / 2
 
 
+@pytest.mark.usefixtures("_measured_once")
 def test_a_dry_run_can_time_the_models_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cost_table, "SECONDS_A_FAMILY", 0.02)
-    rate = cache(this_machine)  # half a second each time that it is measured
-    for module in (cost_table, cost):
-        monkeypatch.setattr(module, "this_machine", rate)
+    monkeypatch.setattr(cost_table, "run_throughput", cache(cost_table.run_throughput))
     # A grammar, and a causal model that is not trained yet: neither is supported here.
     names = ("figure-1", "figure-2")
     assert (
@@ -192,6 +206,7 @@ def test_a_dry_run_can_time_the_models_themselves(
         reproduce(ReproduceOptions(names, "smoke", None, measure=True))
 
 
+@pytest.mark.usefixtures("_measured_once")
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_table_of_costs_has_a_line_a_row_that_fits(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: Capture
@@ -217,7 +232,7 @@ def test_a_model_too_large_to_time_is_told_with_the_reason(monkeypatch: pytest.M
 
     monkeypatch.setattr(cost_table, "run_throughput", refuse)
     chosen = choice(ReproduceOptions(("figure-1",), "smoke", None, dry_run=True, measure=True))
-    rows = cost_table.cost_rows(chosen.experiments, chosen.runs, this_machine(), "cpu", silent)
+    rows = cost_table.cost_rows(chosen.experiments, chosen.runs, Device("a machine", 1e11), "cpu", silent)
     assert {row["not_measured"] for row in rows} == {"a step needs about 400 GB"}
     assert {row["hours_measured"] for row in rows} == {None}
 

@@ -76,7 +76,7 @@ def test_every_reference_of_every_page_leads_somewhere_in_the_site(done: Done) -
     assert {f"{name}.html" for name in pages} <= reached
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 def test_an_unfinished_experiment_keeps_its_page_in_a_site_that_is_written_for_others(
     done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +166,7 @@ def in_this_process(folder: Path, isoloss: Called, monkeypatch: pytest.MonkeyPat
     return code, stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 @pytest.mark.parametrize("interrupted", [in_this_process, pytest.param(in_a_process, marks=pytest.mark.slow)])
 def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
@@ -189,7 +190,7 @@ def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
     assert "1 of 4 runs are complete" in (tmp_path / "out" / "site" / "figure-1.html").read_text()
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 def test_a_run_that_fails_is_named_everywhere_and_the_others_stay_as_they_are(
     done: Done, tmp_path: Path, isoloss: Called
 ) -> None:

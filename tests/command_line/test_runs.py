@@ -85,7 +85,7 @@ def test_copies_of_a_run_are_shown_with_their_folders(
     assert "folder" not in output_of(answer(capsys, "runs", tmp_path / copies[1]))
 
 
-@pytest.mark.parametrize("width", [60, 80, 120, 240])
+@pytest.mark.parametrize("width", [60, pytest.param(80, marks=pytest.mark.thorough), 120, 240])
 def test_lines_of_runs_fit_the_terminal(
     width: int, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

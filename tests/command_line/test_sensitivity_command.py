@@ -36,7 +36,7 @@ def told(run, *arguments):
     }
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
+@pytest.mark.parametrize("name", [pytest.param("bert", marks=pytest.mark.thorough), "gpt2"])
 def test_every_layer_is_predicted_and_checked(run, name):
     _, by = told(run, name, "--text", "text.txt", "--sentences", 16, "--round", 10, 8, "--check")
     parts = {part for _, part, _ in by}
@@ -59,7 +59,9 @@ def test_a_table_fits_the_terminal_and_tells_what_it_is(run):
     assert all(f"{bits} bits" in table for bits in (8, 6, 5, 4, 3))
     assert "on 4 sentences; each number is a mean over sentences" in out
     assert "Traceback" not in err
-    _, out, _ = run("bert", "--text", "text.txt", "--sentences", 4, "--by", "kind", "--round", 4)
+    _, out, _ = run(
+        "bert", "--text", "text.txt", "--sentences", 4, "--by", "kind", "--round", 4, "--trace-only"
+    )
     assert "attention.self.query.weight" in out
 
 
@@ -132,6 +134,7 @@ def test_a_buffer_that_differs_is_in_what_is_checked_and_told_of_what_is_predict
     assert "differ in final_logits_bias alone" in refused(capsys, "sensitivity", *asked, biased)
 
 
+@pytest.mark.usefixtures("_no_charts")
 def test_bits_are_allocated_into_a_file(run, models):
     arguments = ("bert", "--text", "text.txt", "--sentences", 8, "--bits", 4.5, "--round", 3, 4, 6)
     out = output_of(run(*arguments, "--check", "--allocation", "bits.json", "--output", "bits.html"))
@@ -152,6 +155,7 @@ def test_bits_are_allocated_into_a_file(run, models):
     assert "bits.json is there already" in err
 
 
+@pytest.mark.usefixtures("_nothing_painted")
 def test_the_trace_alone_takes_one_pass_and_a_page_is_drawn(run, models):
     arguments = ("gpt2", "--token-ids", "ids.jsonl", "--sentences", 8, "--trace-only", "--group", 4)
     out = output_of(run(*arguments, "--prune", 0.2, "--round", 4, 6, "--output", "page.html"))
@@ -170,7 +174,7 @@ def test_what_is_checked_in_half_precision_comes_with_a_warning(run, models):
         assert (code, err.count("is rounded to the weights' bfloat16")) == (0, warned)
 
 
-@pytest.mark.usefixtures("_nothing_painted")
+@pytest.mark.usefixtures("_no_charts")
 def test_a_prediction_of_a_large_change_comes_with_a_warning(run, models):
     arguments = ("bert", "--text", "text.txt", "--sentences", 4, "--trace-only")
     code, _, err = run(*arguments, "--noise", 3, "--json", "--output", "far.html")
