@@ -35,7 +35,10 @@ def request_for(path: Path, lines: list[str], **settings: object) -> CorpusReque
 
 
 def loading(monkeypatch: Any, loaded: Any) -> list[Any]:
-    """Let `datasets.load_dataset` return `loaded`, or raise it; returns the list of what is asked of it."""
+    """Let `datasets.load_dataset` return `loaded`, or raise it; returns the list of what is asked of it.
+
+    The hub, whose address can take seconds to be looked up, is said to be out of reach.
+    """
     asked = []
 
     def load(*names: str, **options: Any) -> Any:
@@ -47,4 +50,5 @@ def loading(monkeypatch: Any, loaded: Any) -> list[Any]:
     monkeypatch.setitem(
         sys.modules, "datasets", SimpleNamespace(load_dataset=load, are_progress_bars_disabled=lambda: True)
     )
+    monkeypatch.setattr("isoloss.corpora.data_sets.hub_is_reachable", lambda: False)
     return asked

@@ -137,6 +137,7 @@ def _hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_hub")
 def test_documents_are_read_from_the_hub_at_the_commit_of_a_revision(tmp_path: Path) -> None:
     source = HubDataSet(OWNER_NAME, streaming=True, revision=PARQUET)
@@ -152,7 +153,7 @@ def test_documents_are_read_from_the_hub_at_the_commit_of_a_revision(tmp_path: P
 
 
 @pytest.mark.usefixtures("_hub")
-@pytest.mark.parametrize("revision", [None, PARQUET])
+@pytest.mark.parametrize("revision", [pytest.param(None, marks=pytest.mark.thorough), PARQUET])
 def test_a_configuration_is_a_folder_of_the_hubs_own_parquet_files(
     revision: str | None, tmp_path: Path
 ) -> None:
@@ -169,6 +170,7 @@ def test_a_configuration_is_a_folder_of_the_hubs_own_parquet_files(
             read(name)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_hub")
 def test_a_configuration_that_has_to_be_named_is_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"someone/tables: Config name is missing\. .*\['a', 'b'\]"):
@@ -176,7 +178,7 @@ def test_a_configuration_that_has_to_be_named_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_hub")
-@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("streaming", [False, pytest.param(True, marks=pytest.mark.thorough)])
 def test_a_file_that_ends_too_soon_is_told_and_nothing_is_made_of_it(streaming: bool, tmp_path: Path) -> None:
     source = HubDataSet("someone/torn", streaming=streaming)
     request = CorpusRequest(source, OwnVocabulary(100), length=8, validation_share=0.2)
@@ -185,6 +187,7 @@ def test_a_file_that_ends_too_soon_is_told_and_nothing_is_made_of_it(streaming: 
     assert not list((tmp_path / "corpora").glob("*/corpus.json"))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_hub")
 def test_the_first_part_of_a_large_data_set_is_told_to_be_no_more(tmp_path: Path) -> None:
     """Of more than some gigabytes the hub makes Parquet files of the first ones, which look like all."""
@@ -213,7 +216,10 @@ def test_the_command_says_that_a_corpus_is_a_first_part(
 @pytest.mark.usefixtures("_hub")
 @pytest.mark.parametrize(
     ("task", "says"),
-    [("sst2", "Parquet magic bytes not found"), ("qnli", '"validation" corresponds to no data')],
+    [
+        pytest.param("sst2", "Parquet magic bytes not found", marks=pytest.mark.thorough),
+        ("qnli", '"validation" corresponds to no data'),
+    ],
 )
 def test_a_task_of_which_a_file_is_torn_or_missing_is_told(
     task: str, says: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -224,7 +230,7 @@ def test_a_task_of_which_a_file_is_torn_or_missing_is_told(
 
 
 @pytest.mark.usefixtures("_hub")
-@pytest.mark.parametrize("commit_changes", [False, True])
+@pytest.mark.parametrize("commit_changes", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_an_interrupted_preparation_goes_on_with_the_commit_that_it_began_with_alone(
     commit_changes: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def test_packing_agrees_with_cutting_one_document_at_a_time(width):
         assert not len(rest) or owners[-1] == owned[len(rows) * width]
 
 
+@pytest.mark.thorough
 def test_a_token_has_two_bytes_as_long_as_its_number_fits_in():
     tokenizer = word_tokenizer([str(number) for number in range(2**16 - 3)], 4)
     assert tokenizer("65532").input_ids == [1, 2**16 - 1]

@@ -55,6 +55,7 @@ def test_labels_that_a_table_has_as_floats_are_whole_numbers(tmp_path):
     assert read_task(write(tmp_path / "task.parquet", rows)).task.classes == ("0", "1")
 
 
+@pytest.mark.thorough
 def test_a_texts_part_is_its_own_and_its_shares_are_as_asked(tmp_path):
     rows = [{"text": f"a {number}", "label": number % 3} for number in range(5000)]
     task = read_task(write(tmp_path / "a.jsonl", rows)).task

@@ -43,7 +43,11 @@ class InterruptedSource:
         ("training.tokens", lambda content: b""),
         ("validation.documents", lambda content: bytes([content[0] ^ 1]) + content[1:]),
         ("journal.json", lambda content: content.replace(b"1", b"2", 1)),
-        ("tokenizer/tokenizer.json", lambda content: content.replace(b"##a", b"##b", 1)),
+        pytest.param(
+            "tokenizer/tokenizer.json",
+            lambda content: content.replace(b"##a", b"##b", 1),
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_what_is_damaged_of_an_interrupted_preparation_is_made_again(

@@ -95,15 +95,19 @@ LONG = (
 )
 """Pages whose commands take long; what they call is also tested on less elsewhere."""
 
+TAKE_SECONDS = (
+    *("add-a-language.md", "add-a-quantity.md", "add-an-update-rule.md", "enlarging.md", "large-runs.md"),
+    *("read-results.md", "real-text.md", "sensitivity.md", "update-rules.md"),
+)
+"""Pages whose commands take less long, with the same said of what they call."""
+
+
+def how_long(page: Path) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] * (page.name in LONG) + [pytest.mark.thorough] * (page.name in TAKE_SECONDS)
+
 
 @pytest.mark.usefixtures("_nothing_painted")
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.name in LONG else [])
-        for page in PAGES
-    ],
-)
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.stem, marks=how_long(page)) for page in PAGES])
 def test_everything_it_shows_can_be_done(
     page: Path,
     tmp_path: Path,

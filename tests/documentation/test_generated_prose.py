@@ -75,6 +75,7 @@ def test_the_readme_tells_five_findings_in_a_sentence_each() -> None:
         assert len(re.findall(r"\.(?=\s)", each.strip() + " ")) == 1, each
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_planned_once")
 def test_a_finding_whose_verdicts_have_become_others_is_told_as_questions_under_what_it_is_about() -> None:
     from results_quoted import conclusion, findings

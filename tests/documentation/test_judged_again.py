@@ -21,7 +21,9 @@ def changed(scale: str, name: str) -> list[str]:
     return list(changes(shipped(scale, name), judged_again(scale, shipped(scale, name))))
 
 
-@pytest.mark.parametrize("name", ["figure-1", "flatten-polish-tuned"])
+@pytest.mark.parametrize(
+    "name", ["figure-1", pytest.param("flatten-polish-tuned", marks=pytest.mark.thorough)]
+)
 def test_judging_again_changes_nothing(name: str) -> None:
     assert changed("laptop", name) == []
 

@@ -59,6 +59,7 @@ def test_findings_that_are_kept_are_those_of_the_tables() -> None:
         assert tuple(each["findings"]) == findings(table)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_planned_once")
 def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
     """After another run, `make results` rewrites the pages."""
@@ -81,6 +82,7 @@ def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
             assert any(f"| **{claim['verdict']}**<br>" in row for row in rows), claim["name"]
 
 
+@pytest.mark.thorough
 def test_the_runs_on_a_card_are_told_as_they_are_kept() -> None:
     """After others have been finished there, `make results` rewrites the page."""
     from results_on_a_card import PAPER_SCALE, with_runs_on_a_card

@@ -35,7 +35,10 @@ def test_written_words_are_always_fit_to_be_words():
     assert TokenRestriction(tuple(range(len(pieces))), words, 0, "by hand").words == words
 
 
-@pytest.mark.parametrize(("kind", "memory_bytes"), [("gpt2", 1 << 17), *((kind, 1 << 26) for kind in MODELS)])
+@pytest.mark.parametrize(
+    ("kind", "memory_bytes"),
+    [pytest.param("gpt2", 1 << 17, marks=pytest.mark.thorough), *((kind, 1 << 26) for kind in MODELS)],
+)
 def test_frequencies_are_the_mean_distribution_over_the_models_own_sentences(kind, memory_bytes):
     model = RestrictedCausalModel(tiny_causal_model(kind), torch.tensor(CHOSEN))
     tokens = torch.tensor(CHOSEN)

@@ -131,7 +131,7 @@ def two_coins(stay: float, often: float) -> HiddenMarkovChain:
     )
 
 
-@pytest.mark.parametrize("order", [(120, 240, 120), (220, 100)])
+@pytest.mark.parametrize("order", [pytest.param((120, 240, 120), marks=pytest.mark.thorough), (220, 100)])
 def test_nothing_is_lost_when_the_evidence_turns_around(order: tuple[int, ...]) -> None:
     """After 120 0s the other coin is less probable than the smallest float64; then 1s bring it back."""
     ids = torch.cat([torch.full((n,), place % 2) for place, n in enumerate(order)])[None]
@@ -195,6 +195,7 @@ def test_tiny_probabilities_are_not_impossible(tiny: float) -> None:
     assert passed.posteriors()[0, :, 1].tolist() == pytest.approx([1, 1, 1, 0], abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_very_long_sentences_keep_their_precision() -> None:
     chain = random_chain(3, 4, 0)
     ids = torch.randint(0, 4, (2, 3000), generator=torch.Generator().manual_seed(1))

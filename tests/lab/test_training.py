@@ -44,6 +44,7 @@ def test_training_is_that_of_the_one_loop(run: lab.Run, language: PCFG, tmp_path
     assert same_weights(run.last.module, load_masked_language_model(tmp_path / "steps" / "000040"))
 
 
+@pytest.mark.thorough
 def test_whole_numbers_of_numpy_are_those_of_python(language: PCFG) -> None:
     one = np.int64(1)
     steps, batch = np.array([2, 3]), np.uint8(8)
@@ -59,7 +60,13 @@ def test_whole_numbers_of_numpy_are_those_of_python(language: PCFG) -> None:
     assert list(lab.sentences(language, steps[1], seed=one)) == list(lab.sentences(language, 3, seed=1))
 
 
-@pytest.mark.parametrize("module", [Layered, bert, lambda: bert(vocab_size=30)])
+@pytest.mark.parametrize(
+    "module",
+    [
+        Layered,
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in (bert, lambda: bert(vocab_size=30))),
+    ],
+)
 def test_a_model_is_trained_on_as_a_copy(module: Callable[[], nn.Module], language: PCFG) -> None:
     given = module()
     before = [weight.clone() for weight in given.parameters()]
@@ -118,8 +125,9 @@ def test_polishing_ends_at_the_divergence_asked_for(run: lab.Run, language: PCFG
     assert polished.seeds == (1, 4)
 
 
-def test_a_model_that_is_not_polished_says_so(run: lab.Run) -> None:
-    begins = lab.loss(run.last, sentences=2000, seed=4, progress=lab.silent).kl
+def test_a_model_that_is_not_polished_says_so(run: lab.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isoloss.lab.training.HELD_OUT", 300)
+    begins = lab.loss(run.last, sentences=300, seed=4, progress=lab.silent).kl
     nearly = 0.8 * begins[0].estimate.value
     with pytest.warns(UserWarning, match=f"nats of KL, not {nearly:.2g}, in 3 steps; give more"):
         lab.polish(run.last, to=nearly, steps=3, seed=4, progress=lab.silent)

@@ -27,6 +27,10 @@ from isoloss.languages.task import Task, task_splits
 
 SHOWN = 60
 every_language = pytest.mark.parametrize("name", LANGUAGES)
+every_language_of_little_cost = pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.thorough] if name == "causal LM" else []) for name in LANGUAGES],
+)
 
 
 @cache
@@ -72,7 +76,7 @@ def test_it_is_a_language(name: str) -> None:
     assert fsum(LANGUAGES[name].sentences().values()) == pytest.approx(1, abs=1e-12)
 
 
-@every_language
+@every_language_of_little_cost
 def test_sampled_frequencies_pass_a_chi_square_test(name: str) -> None:
     n, distribution = 20_000, LANGUAGES[name].sentences()
     drawn = language_of(name).sample(n, generator(1))
@@ -102,7 +106,7 @@ def test_the_same_seed_gives_the_same_sentences_whatever_the_batch_size(name: st
     assert not torch.equal(language.sample(23, generator(4)).ids, whole.ids)
 
 
-@every_language
+@every_language_of_little_cost
 def test_masked_distributions_are_those_of_enumeration(name: str) -> None:
     case, language = LANGUAGES[name], language_of(name)
     sentences = some(case)
@@ -210,12 +214,12 @@ def assert_same(one: Language, other: Language) -> None:
     assert torch.equal(one.masked_log_probabilities(drawn), other.masked_log_probabilities(drawn))
 
 
-@every_language
+@every_language_of_little_cost
 def test_a_language_survives_the_way_to_another_process(name: str) -> None:
     assert_same(language_of(name), pickle.loads(pickle.dumps(language_of(name))))
 
 
-@every_language
+@every_language_of_little_cost
 def test_saved_and_loaded_languages_are_equal(name: str, tmp_path: Path) -> None:
     case, path = LANGUAGES[name], tmp_path / "language"
     case.write(path)

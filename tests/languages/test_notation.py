@@ -21,6 +21,7 @@ def test_round_trip_is_the_identity(name: str) -> None:
     assert write_grammar(parse_grammar(text)) == text
 
 
+@pytest.mark.thorough
 def test_the_released_grammar_round_trips_and_reads_as_nltk_reads_it() -> None:
     grammar = read_grammar(RELEASED)
     assert parse_grammar(write_grammar(grammar)) == grammar
@@ -72,6 +73,7 @@ words = st.text(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=30, deadline=None)
 @given(st.lists(names, min_size=1, max_size=4, unique=True), st.data())
 def test_any_grammar_round_trips(symbols: list[str], data: st.DataObject) -> None:

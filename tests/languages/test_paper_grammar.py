@@ -44,6 +44,7 @@ def test_the_mean_length_is_that_of_sentences_drawn() -> None:
     assert mean_length(laptop_grammar(0)) == pytest.approx(8)
 
 
+@pytest.mark.thorough
 def test_dials_move_length_and_word_distributions_alone() -> None:
     short, long = (paper_sized_grammar(word_share=share, sharpness=1.0, seed=3) for share in (0.3, 0.0))
     assert mean_length(short) < 14 < 32 == pytest.approx(mean_length(long))

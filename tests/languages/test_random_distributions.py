@@ -29,9 +29,20 @@ def grammars(draw: st.DrawFn) -> Grammar:
     return Grammar(symbols[0], tuple(rules))
 
 
+@settings(max_examples=12, deadline=None)
+@given(grammars())
+def test_distributions_of_a_few_small_grammars(grammar: Grammar) -> None:
+    assert_distributions(grammar)
+
+
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(grammars())
 def test_distributions_of_any_small_grammar(grammar: Grammar) -> None:
+    assert_distributions(grammar)
+
+
+def assert_distributions(grammar: Grammar) -> None:
     enumeration = enumerate_derivations(grammar, MAXIMUM)
     assume(enumeration.total > 1e-3)
     language = pcfg(grammar, MAXIMUM)

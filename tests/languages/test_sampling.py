@@ -8,7 +8,13 @@ from small_grammars import CASES
 from isoloss.languages.pcfg import pcfg
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.thorough] if CASES[name][2] > 6 or name == "layered" else [])
+        for name in CASES
+    ],
+)
 def test_trees_belong_to_the_sampled_sentences_and_have_their_frequencies(name: str) -> None:
     written, maximum, complete = CASES[name]
     language, enumeration = pcfg(written, maximum), enumerate_derivations(written, complete)

@@ -90,6 +90,7 @@ def test_the_posterior_is_that_of_full_forward_passes(kind):
         assert len(drawn.labels.unique()) > 1
 
 
+@pytest.mark.thorough
 def test_the_first_word_is_drawn_by_its_distribution_among_the_openings_and_the_rest_as_ever():
     language, n = tiny_language("gpt2", length=3), 8_000
     task, distribution = language.tasks()[1], first_word_distribution("gpt2")
@@ -107,6 +108,7 @@ def test_the_first_word_is_drawn_by_its_distribution_among_the_openings_and_the_
     assert float(named.mean()) == pytest.approx(float(ceiling.mean()), abs=4 * float(named.std()) / n**0.5)
 
 
+@pytest.mark.thorough
 def test_sentences_do_not_depend_on_how_calls_are_split_or_on_the_memory():
     task = tiny_language("opt", length=5).tasks()[0]
     tight = tiny_language("opt", length=5, memory_bytes=1).tasks()[0]

@@ -78,6 +78,7 @@ def test_a_symbol_that_never_ends_gets_no_weight() -> None:
     assert z == pytest.approx(0.25)
 
 
+@pytest.mark.thorough
 def test_the_weight_of_all_derivations_solves_a_quadratic_however_near_it_is_to_having_no_solution() -> None:
     draws = random.Random(0)
     for _ in range(300):

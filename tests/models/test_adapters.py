@@ -136,7 +136,7 @@ def test_magnitudes_are_read_and_embeddings_stored_beside_what_was_trained_are_f
 @pytest.mark.parametrize(
     "settings",
     [
-        {"trainable_token_indices": [3, 6]},
+        pytest.param({"trainable_token_indices": [3, 6]}, marks=pytest.mark.thorough),
         {"modules_to_save": ["wte"], "ensure_weight_tying": True},
         {"bias": "lora_only"},
     ],

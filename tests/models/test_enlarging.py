@@ -20,7 +20,7 @@ from isoloss.models.enlarging import (
     made,
     paper_form,
 )
-from isoloss.models.transformers import TABLE_4, PostLayerNormTransformer, Shape
+from isoloss.models.transformers import TABLE_4, PostLayerNormTransformer, PreLayerNormTransformer, Shape
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, far_from_the_start, tiny_model
 
@@ -85,7 +85,10 @@ def test_the_pairs_of_table_4_are_all_there():
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(
     ("small", "large"),
-    [pytest.param(*pair, marks=[pytest.mark.slow] * (n % 4 > 0)) for n, pair in enumerate(PAIRS)],
+    [
+        pytest.param(*pair, marks=[pytest.mark.slow] * (n % 4 > 0) or [pytest.mark.thorough] * (n > 0))
+        for n, pair in enumerate(PAIRS)
+    ],
     ids=lambda shape: f"{shape.width}x{shape.layers}",
 )
 def test_every_pair_of_table_4_computes_the_same(architecture, small, large):
@@ -196,7 +199,10 @@ def test_traces_of_an_output_of_its_own_change_by_the_documented_factors(archite
         assert after[name] == pytest.approx(factor * value, rel=1e-6, abs=1e-12), name
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    "architecture",
+    [PostLayerNormTransformer, pytest.param(PreLayerNormTransformer, marks=pytest.mark.thorough)],
+)
 def test_the_trace_by_group_before_and_after(architecture):
     """Widened, norms have 1/k of the trace; of added blocks only biases, gains and output biases have any."""
     model = tiny(architecture)

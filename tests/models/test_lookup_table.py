@@ -29,6 +29,7 @@ def test_its_loss_is_the_entropy(build, memory_bytes):
     assert float(evaluation.entropy.mean()) > 0.1
 
 
+@pytest.mark.thorough
 def test_its_features_are_the_distributions_and_zero_after_the_end():
     language = EnumeratedLanguage()
     sentences = language.sample(600, torch.Generator().manual_seed(0))

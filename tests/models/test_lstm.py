@@ -141,6 +141,7 @@ def test_a_layer_adds_to_what_it_reads(model):
     torch.testing.assert_close(model.lstm(tokens).last_hidden_state, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_it_learns_a_language_and_one_specification_gives_one_run(tmp_path):
     language = dyck(6)
     rule = AdamW(learning_rate=1e-2, warm_up_steps=10)

@@ -41,6 +41,7 @@ def trace(model):
     return fisher_trace(model, [BATCH], PretrainedCausal(), seed=0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "names"),
     [
@@ -65,7 +66,7 @@ def test_quantities_of_streamed_weights_are_those_of_weights_in_place(kind, name
             assert other.value == pytest.approx(one.value, rel=1e-9, abs=1e-12), one.quantity
 
 
-@pytest.mark.parametrize("kind", [gpt2, llama])
+@pytest.mark.parametrize("kind", [gpt2, pytest.param(llama, marks=pytest.mark.thorough)])
 def test_few_copies_are_held_at_a_time(kind, monkeypatch):
     model, held, most = built(kind), 0, 0
 
@@ -106,7 +107,7 @@ def offloaded_by_accelerate(kind, folder):
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-@pytest.mark.parametrize("kind", [gpt2, llama])
+@pytest.mark.parametrize("kind", [gpt2, pytest.param(llama, marks=pytest.mark.thorough)])
 def test_what_accelerate_has_offloaded_is_measured_like_all_in_place(kind, on_disk, tmp_path):
     model = offloaded_by_accelerate(kind, tmp_path if on_disk else None)
     with pytest.raises(BadInput, match="is offloaded to the processor or to disk by accelerate, where no"):

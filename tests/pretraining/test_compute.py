@@ -63,6 +63,7 @@ def test_bfloat16_is_near_float32_but_is_not_it() -> None:
     assert BFLOAT16.of(MASKED, model).logits(model, BATCHES[0]).dtype == torch.float32
 
 
+@pytest.mark.thorough
 def test_a_run_in_bfloat16_learns_keeps_float32_weights_and_resumes_to_the_bit(tmp_path: Path) -> None:
     seen: list[Checkpoint] = []
 

@@ -96,6 +96,7 @@ class Bilinear(torch.nn.Module):
         return hidden @ torch.outer(model.weight[:3], model.weight[3:])
 
 
+@pytest.mark.thorough
 def test_the_mean_gradient_is_that_of_the_loss_and_half_the_hessians_trace() -> None:
     """Over draws of ε, (g - ∇L) / (σ² / 2) has the mean ∇ Tr ∇²L, up to O(σ²) and within its error."""
     model, batch, noise = Bilinear(), batch_of(1, batch_size=16), 0.02

@@ -105,7 +105,11 @@ def test_several_predictions_a_sentence_and_autocast_are_left_to_the_objective(a
 
 @pytest.mark.parametrize(
     "rule",
-    [AdamW(warm_up_steps=2), SGD(0.1), FlatnessRegularised(optimiser=AdamW(warm_up_steps=2))],
+    [
+        SGD(0.1),
+        pytest.param(AdamW(warm_up_steps=2), marks=pytest.mark.thorough),
+        pytest.param(FlatnessRegularised(optimiser=AdamW(warm_up_steps=2)), marks=pytest.mark.thorough),
+    ],
     ids=lambda rule: type(rule).__name__,
 )
 def test_an_interrupted_run_ends_with_the_same_bits(asked, tmp_path: Path, rule) -> None:

@@ -48,7 +48,16 @@ def _killed_while_writing(folder: Path, name: str) -> None:
     pretrain(small(), LANGUAGE, folder)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "training_state.pt", "checkpoint.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "training_state.pt",
+        *(
+            pytest.param(name, marks=pytest.mark.thorough)
+            for name in ("model.safetensors", "checkpoint.json")
+        ),
+    ],
+)
 def test_killed_in_the_middle_of_a_checkpoint(name: str, undisturbed: Path, tmp_path: Path) -> None:
     process = FORK.Process(target=_killed_while_writing, args=(tmp_path, name))
     process.start()
@@ -59,6 +68,7 @@ def test_killed_in_the_middle_of_a_checkpoint(name: str, undisturbed: Path, tmp_
     assert outcome(tmp_path) == outcome(undisturbed)
 
 
+@pytest.mark.thorough
 def test_a_run_whose_worker_was_killed_says_so_and_goes_on_without(tmp_path: Path) -> None:
     language = DiesInAWorker(parent=os.getpid())
     specification = replace(small(), language_digest="dies")

@@ -59,6 +59,7 @@ def test_the_loop_is_the_plain_loop(undisturbed: Path) -> None:
     assert not checkpoints
 
 
+@pytest.mark.thorough
 def test_the_loss_falls_to_the_entropy_of_the_masked_word(tmp_path: Path) -> None:
     """A masked end word follows its neighbour; one inside is the geometric mean of two: known entropies."""
     language = MarkovLanguage(stay=0.9, shortest=3, maximum_length=3)
@@ -82,6 +83,7 @@ def test_the_loss_falls_to_the_entropy_of_the_masked_word(tmp_path: Path) -> Non
     assert report.last.training_loss == pytest.approx(expected, abs=0.015)
 
 
+@pytest.mark.thorough
 def test_workers_progress_and_the_callers_seed_change_nothing(
     undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +103,7 @@ def test_workers_progress_and_the_callers_seed_change_nothing(
     assert (report.resumed_from, report.last.step, report.damaged) == (0, 40, ())
 
 
+@pytest.mark.thorough
 def test_another_seed_gives_other_weights(undisturbed: Path, tmp_path: Path) -> None:
     pretrain(small(seed=1), LANGUAGE, tmp_path)
     assert not set(outcome(tmp_path).values()) & set(outcome(undisturbed).values())
@@ -138,6 +141,7 @@ def test_a_damaged_checkpoint_is_named_and_made_again(
     assert outcome(tmp_path) == outcome(undisturbed)
 
 
+@pytest.mark.thorough
 def test_a_run_killed_before_damaged_checkpoints_goes_on_from_where_it_was(
     undisturbed: Path, tmp_path: Path
 ) -> None:

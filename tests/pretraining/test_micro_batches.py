@@ -92,6 +92,7 @@ def test_no_pass_is_larger_than_a_part() -> None:
     assert objective.seen[0] == [7, 7, 3]
 
 
+@pytest.mark.thorough
 def test_a_run_by_parts_is_named_for_it_and_resumes_to_the_bit(tmp_path: Path) -> None:
     by_parts = small(steps=12, checkpoint_steps=(4, 8, 12), compute=Compute(micro_batch=5))
     assert by_parts.digest != replace(by_parts, compute=Compute()).digest

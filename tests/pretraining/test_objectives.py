@@ -74,11 +74,13 @@ def test_next_word_training_reaches_the_languages_entropy(tmp_path):
     assert report.last.training_loss == pytest.approx(entropy, abs=0.03)
 
 
+@pytest.mark.thorough
 def test_a_causal_run_goes_on_to_the_same_bits(tmp_path):
     run = small(architecture=GPT2Transformer(Shape(8, 2, 1, 16)), objective=NextWordObjective())
     assert_resumes_to_the_bit(run, LANGUAGE, tmp_path, 20)
 
 
+@pytest.mark.thorough
 def test_several_masks_can_be_trained_on(tmp_path):
     run = small(steps=60, objective=OBJECTIVES[3], checkpoint_steps=(10, 60))
     pretrain(run, LANGUAGE, tmp_path)

@@ -67,13 +67,13 @@ def test_a_run_at_rest_takes_no_steps_and_leaves_the_same_checkpoints(
 ) -> None:
     architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
     specification = PretrainingSpecification(
-        architecture, SETTINGS, LANGUAGE.digest, 100, 64, 0, (10, 60, 80, 100), objective=SoftLabels()
+        architecture, SETTINGS, LANGUAGE.digest, 70, 64, 0, (10, 60, 65, 70), objective=SoftLabels()
     )
     model = architecture.build(
         len(LANGUAGE.vocabulary), LANGUAGE.maximum_length, derived_seed(0, "initialisation")
     )
-    rule = SETTINGS.build(replace(training(SoftLabels()), model=model, steps=100))
-    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 100) as batches:
+    rule = SETTINGS.build(replace(training(SoftLabels()), model=model, steps=70))
+    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 70) as batches:
         for step, batch in enumerate(batches, 1):
             rule.step(batch, step)
 
@@ -88,14 +88,14 @@ def test_a_run_at_rest_takes_no_steps_and_leaves_the_same_checkpoints(
     assert len(drawn) == -(-len(taken) // 128)
     kept = {each.step: each for each in map(read_checkpoint, checkpoint_folders(tmp_path))}
     assert kept[10].training_loss > kept[60].training_loss
-    assert len({(kept[step].digest, kept[step].training_loss) for step in (60, 80, 100)}) == 1
-    trained = load_masked_language_model(kept[100].folder)
+    assert len({(kept[step].digest, kept[step].training_loss) for step in (60, 65, 70)}) == 1
+    trained = load_masked_language_model(kept[70].folder)
     assert all(map(torch.equal, model.parameters(), trained.parameters()))
 
-    shutil.rmtree(kept[100].folder)
+    shutil.rmtree(kept[70].folder)
     resumed = pretrain(specification, LANGUAGE, tmp_path, at_step=lambda step, *_: taken.append(step))
-    assert resumed.resumed_from == 80
-    assert (resumed.last.digest, resumed.last.training_loss) == (kept[100].digest, kept[100].training_loss)
+    assert resumed.resumed_from == 65
+    assert (resumed.last.digest, resumed.last.training_loss) == (kept[70].digest, kept[70].training_loss)
     assert max(taken) < 60
 
 
@@ -136,6 +136,7 @@ def test_a_model_below_the_divergence_goes_on_for_the_least_number_of_steps() ->
     assert moved == [True, True, False, False, False]
 
 
+@pytest.mark.thorough
 def test_held_out_sentences_stop_the_descent_at_the_divergence_which_the_average_passes() -> None:
     """The average lags by its whole memory; between two looks at held-out sentences one goes back."""
     reached = []
@@ -172,6 +173,7 @@ def test_weights_to_go_back_to_are_on_the_models_device_after_a_resumption(
     assert len(resumed.before) == len(list(of.model.parameters()))
 
 
+@pytest.mark.thorough
 def test_a_model_whose_kl_falls_fast_stops_at_the_divergence_if_asked_sooner_or_if_it_goes_back() -> None:
     """Between two looks 20 steps apart KL falls from more than twice the divergence to less than it."""
     ends = []
@@ -200,6 +202,7 @@ def test_a_model_goes_back_to_before_its_first_step() -> None:
     assert all(map(torch.equal, rule.before, first))
 
 
+@pytest.mark.thorough
 def test_every_cycle_warms_up_and_decays_and_a_late_model_arrives_in_another() -> None:
     optimiser = replace(SETTINGS.optimiser, decay="cosine")
     settings = Polished(0.03, optimiser, held_out=500, cycles=4)

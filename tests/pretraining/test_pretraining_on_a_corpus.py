@@ -1,5 +1,6 @@
 """Pre-training on a packed corpus: the same loop, its tokenizer beside the weights, reproducible bits."""
 
+import pytest
 import torch
 from runs import outcome
 from transformers import AutoModelForMaskedLM, AutoTokenizer
@@ -16,6 +17,7 @@ from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.results.estimate import paired_difference
 
 
+@pytest.mark.thorough
 def test_a_run_on_real_text_learns_reads_text_and_can_be_repeated(tmp_path):
     (tmp_path / "a.txt").write_text(
         "\n".join(f"the cat number {n} sat on the mat number {n}" for n in range(120))

@@ -53,6 +53,7 @@ def everything(processes: Processes) -> dict[str, Any]:
     return {case: trained(rule, objective, processes) for case, (rule, objective) in CASES.items()}
 
 
+@pytest.mark.thorough
 def test_every_rule_ends_where_one_process_does(tmp_path: Path) -> None:
     alone = everything(ALONE)
     for of_one in in_processes(3, everything, tmp_path):
@@ -67,6 +68,7 @@ def test_every_rule_ends_where_one_process_does(tmp_path: Path) -> None:
     assert alone["adversarial"][2]["lambda"] > 0
 
 
+@pytest.mark.thorough
 def test_rules_whose_steps_are_no_smooth_function_of_the_gradient_agree_among_processes(
     tmp_path: Path,
 ) -> None:
@@ -91,6 +93,7 @@ def without_dropout(**changes: Any) -> Any:
     return replace(run, **({"batch_size": SENTENCES} | changes))
 
 
+@pytest.mark.thorough
 def test_a_run_is_one_processs_run_and_goes_on_with_another_number(tmp_path: Path) -> None:
     specification, told = without_dropout(), tmp_path / "told"
     pretrain(specification, LANGUAGE, tmp_path / "alone")
@@ -152,6 +155,7 @@ def refused(processes: Processes, folder: Path, **changes: Any) -> None:
     pretrain(without_dropout(**changes), LANGUAGE, folder, processes=processes)
 
 
+@pytest.mark.thorough
 def test_what_the_main_process_is_refused_all_say(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with only_process_in(folder):

@@ -50,6 +50,7 @@ def test_the_first_step_is_taken_from_the_checkpoints_weights(start: Checkpoint,
         torch.testing.assert_close(after, before - 0.1 * gradient)
 
 
+@pytest.mark.thorough
 def test_it_is_resumed_from_its_own_checkpoints(start: Checkpoint, tmp_path: Path) -> None:
     assert_resumes_to_the_bit(continued(start), LANGUAGE, tmp_path, 10, start_from=start.folder)
 

@@ -90,18 +90,29 @@ class TestContract:
         losses = train(rule, 1, STEPS)
         assert losses[-10:].mean() < 0.45 < math.log(2)  # two words, equally likely
 
-    def test_an_interrupted_run_ends_with_the_undisturbed_bits(
-        self, settings: UpdateRuleSettings, tmp_path: Path
-    ) -> None:
-        specification = replace(small(steps=9), update_rule=settings, language_digest=LANGUAGE.digest)
-        specification = replace(specification, checkpoint_steps=(3, 6, 9))
-        assert_resumes_to_the_bit(specification, LANGUAGE, tmp_path, 9)
-
     def test_it_takes_several_predictions_a_sentence(self, settings: UpdateRuleSettings) -> None:
         objective = ManyMasksObjective(share=0.4)
         model, rule = built(settings, objective=objective)
         assert train(rule, 1, 3, objective).isfinite().all()
         assert all(bool(weight.isfinite().all()) for weight in model.parameters())
+
+
+STEP_AS_OTHERS = ("SAM", "SAM over SGD", "flatness-regularised", "Muon", "Lion", "SOAP")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(rule, id=name, marks=[pytest.mark.thorough] * (name in STEP_AS_OTHERS))
+        for name, rule in RULES.items()
+    ],
+)
+def test_an_interrupted_run_ends_with_the_undisturbed_bits(
+    settings: UpdateRuleSettings, tmp_path: Path
+) -> None:
+    specification = replace(small(steps=9), update_rule=settings, language_digest=LANGUAGE.digest)
+    specification = replace(specification, checkpoint_steps=(3, 6, 9))
+    assert_resumes_to_the_bit(specification, LANGUAGE, tmp_path, 9)
 
 
 IMPOSSIBLE = [

@@ -121,6 +121,7 @@ def test_a_checkpoint_holds_the_average_and_beside_it_the_weights_of_the_plain_r
     assert all(map(torch.equal, optimiser_state(averaged), optimiser_state(undisturbed)))
 
 
+@pytest.mark.thorough
 def test_the_loops_average_is_that_of_the_weights_after_every_step(tmp_path: Path) -> None:
     every_step = small(steps=12, checkpoint_steps=tuple(range(1, 13)), averaging_horizon=HORIZON)
     pretrain(every_step, LANGUAGE, tmp_path)
@@ -142,6 +143,7 @@ def test_transformers_loads_both(averaged: Path) -> None:
         assert len(AutoTokenizer.from_pretrained(place)) > 2
 
 
+@pytest.mark.thorough
 def test_who_is_told_of_a_checkpoint_is_handed_the_model_in_it(averaged: Path, tmp_path: Path) -> None:
     def compare(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
         kept = load_masked_language_model(checkpoint.folder)
@@ -181,6 +183,7 @@ def test_killed_at_random_moments_it_ends_with_the_undisturbed_bits(kills: int, 
     assert all(map(torch.equal, optimiser_state(folder), optimiser_state(tmp_path / "undisturbed")))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compute", [Compute(micro_batch=5), Compute("bfloat16")], ids=repr)
 def test_how_the_gradient_is_computed_is_none_of_its_business(compute: Compute, tmp_path: Path) -> None:
     plain = small(steps=10, compute=compute)
@@ -193,6 +196,7 @@ def test_how_the_gradient_is_computed_is_none_of_its_business(compute: Compute, 
     assert all(tensor.dtype == torch.float32 for tensor in kept.values())
 
 
+@pytest.mark.thorough
 def test_a_run_that_continues_starts_from_what_the_folder_holds(averaged: Path, tmp_path: Path) -> None:
     start = read_checkpoint(checkpoint_folders(averaged)[-1])
     after = small(steps=10, seed=1, start_from=start.digest, averaging_horizon=3)

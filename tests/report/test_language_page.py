@@ -87,6 +87,7 @@ def test_the_page_says_all_and_loads_nothing(tmp_path: Path) -> None:
     assert following["probability"].sum() == pytest.approx(1)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_prices_are_exact_or_none(tmp_path: Path) -> None:
     halves = pcfg(laptop_grammar(5))

@@ -8,6 +8,7 @@ from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
 from shown_results import experiment_result, panels
 
 
+@pytest.mark.thorough
 def test_pictures_for_print_are_as_wide_as_a_column_and_bring_their_fonts(tmp_path: Path) -> None:
     for panel in map(drawn, panels(experiment_result("figure-1", (16,)).table)[:2]):
         write_pictures(panel.picture, tmp_path / panel.name)

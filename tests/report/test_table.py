@@ -15,6 +15,7 @@ from planned_suite import planned_suite
 from shown_results import JUDGEMENTS
 
 
+@pytest.mark.thorough
 def test_every_claim_of_the_suite_can_be_said_in_latex_and_fits_the_page(tmp_path: Path) -> None:
     document = [r"\documentclass[twocolumn]{article}\usepackage{array,booktabs}\begin{document}"]
     for experiment in planned_suite("laptop"):

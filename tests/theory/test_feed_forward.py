@@ -26,7 +26,13 @@ def hessian(weights, x, y, slope):
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.2])
-@pytest.mark.parametrize("widths", [(3, 4, 2), (3, 4, 5, 2), (2, 5, 4, 6, 3)])
+@pytest.mark.parametrize(
+    "widths",
+    [
+        (3, 4, 2),
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in ((3, 4, 5, 2), (2, 5, 4, 6, 3))),
+    ],
+)
 def test_output_and_trace_of_the_hessian_are_unchanged(widths, slope):
     small = feed_forward_weights(widths, seed=1, slope=slope)
     generator = torch.Generator().manual_seed(0)
@@ -60,6 +66,7 @@ def test_weights_follow_the_seed_and_keep_the_scale_of_what_passes_through():
     assert float(feed_forward(weights, x, 0.1).square().mean()) == pytest.approx(1, rel=0.1)
 
 
+@pytest.mark.thorough
 def test_a_trace_is_a_mean_over_sentences():
     model, ids = random_transformer(PostLayerNormTransformer, seed=1), random_tokens(2, seed=1)
     both, (first, second) = (

@@ -14,6 +14,7 @@ def start(seed):
     return random_weights(STRINGS, 12, torch.Generator().manual_seed(seed))
 
 
+@pytest.mark.thorough
 def test_a_descent_keeps_zero_loss_lowers_the_trace_and_stays_above_the_bound():
     before = start(903)
     descent = flattest_from(before, STRINGS, 25)

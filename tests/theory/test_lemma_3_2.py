@@ -42,6 +42,7 @@ def test_the_statement_at_smoke_size():
     assert dict(statement.settings)["training seeds"] == "901, 903"
 
 
+@pytest.mark.thorough
 def test_checkpoints_far_from_the_distribution_are_not_judged(near, monkeypatch):
     far = [replace(path[0], kl=0.021, covariance=1e6 * path[0].fisher) for path in near]
     runs = {seed: [point, *path] for seed, (point, path) in enumerate(zip(far, near, strict=True))}

@@ -52,7 +52,7 @@ def test_the_gradient_along_the_minimisers_is_the_change_of_the_hessians_own_tra
     assert float(everywhere.norm() / gradient.norm()) > 1.05  # the projection matters
 
 
-@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("batch_size", [pytest.param(1, marks=pytest.mark.thorough), 4])
 def test_the_integrated_flow_is_the_coins_closed_form(batch_size):
     coin = BiasedCoin(0.7)
     minimisers = Minimisers(coin_logits, coin.distributions)

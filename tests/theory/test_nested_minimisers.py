@@ -22,6 +22,7 @@ def test_the_trace_is_that_of_the_dense_hessian():
     assert minimisers.trace(at) == pytest.approx(0.21 * float(at.square().sum()), rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_both_models_end_at_one_least_trace():
     (entry,) = named("nested-minimisers")
     statement = smoke_statement(replace(entry, smoke=replace(SMOKE, decays=8.0)))

@@ -115,7 +115,7 @@ def test_what_is_there_is_not_computed_again_and_what_is_damaged_is(tmp_path):
     assert planned.read(tmp_path)[0] is not None
 
 
-QUICK = ("fact-g.2", "hidden-units")
+QUICK = ("hidden-units",)
 SECONDS = ("lemma-g.3", "theorem-g.6")
 
 
@@ -124,7 +124,14 @@ def test_every_statement_is_shipped_once_in_the_order_in_which_they_are_shown() 
     assert all(each.findings for each in shipped_statements().statements)
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SECONDS)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *QUICK,
+        pytest.param("fact-g.2", marks=pytest.mark.thorough),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in SECONDS),
+    ],
+)
 def test_the_findings_are_those_that_the_program_gives(name: str) -> None:
     (entry,) = named(name)
     (shipped,) = [each for each in shipped_statements().statements if each.name == name]

@@ -46,6 +46,7 @@ def test_the_simulation_agrees_with_enumeration_also_for_features_that_know_the_
     )
 
 
+@pytest.mark.thorough
 def test_the_error_bar_covers_and_is_never_zero():
     expected, covered = counted_failure(4, 4), 0
     for seed in range(900, 1000):

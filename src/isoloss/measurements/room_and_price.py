@@ -264,9 +264,9 @@ def search_languages(
 
     >>> from isoloss.languages.pcfg import pcfg
     >>> from isoloss.languages.random_grammar import laptop_grammar
-    >>> found = search_languages(lambda seed: pcfg(laptop_grammar(seed)), "prefix-8", range(3))
+    >>> found = search_languages(lambda seed: pcfg(laptop_grammar(seed)), "prefix-8", range(1))
     >>> found.searched, len(found.ranked)
-    (3, 0)
+    (1, 0)
     """
     rule = rule or SearchRule()
     ranked: list[Candidate] = []
