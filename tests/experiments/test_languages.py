@@ -67,10 +67,15 @@ def test_the_hmm_has_a_task_for_each_word() -> None:
     ("language", "name", "rule"),
     [
         (headline_grammar(), "prefix-8", SearchRule()),
-        (second_grammar(), "prefix-8", SearchRule()),
-        (third_grammar(), "prefix-8", SearchRule()),
-        (decided_grammar(), "prefix-8", DECIDED),
-        (small_hmm(), "state-5", SearchRule()),
+        *(
+            pytest.param(*each, marks=pytest.mark.thorough)
+            for each in (
+                (second_grammar(), "prefix-8", SearchRule()),
+                (third_grammar(), "prefix-8", SearchRule()),
+                (decided_grammar(), "prefix-8", DECIDED),
+                (small_hmm(), "state-5", SearchRule()),
+            )
+        ),
     ],
 )
 def test_they_pass_the_rule_that_they_were_searched_by(
@@ -103,6 +108,7 @@ def test_the_grammar_has_the_papers_sizes_and_mean_length() -> None:
     assert len(lengths.unique()) > 20
 
 
+@pytest.mark.thorough
 def test_the_grammar_has_the_papers_entropy() -> None:
     """Four standard errors of this sample and 1 %; the slow test below leaves the 1 % alone."""
     entropy = masked_entropy(language(), 200, FRESH_SEED)
