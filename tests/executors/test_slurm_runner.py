@@ -268,6 +268,7 @@ def test_more_jobs_than_may_be_submitted_at_once_are_submitted_in_turn(
     assert len((slurm / "refused").read_text().splitlines()) >= 3
 
 
+@pytest.mark.thorough
 def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: Path) -> None:
     """And a caller that is told to end leaves them running."""
     path = tmp_path / "process"

@@ -133,6 +133,7 @@ def test_accuracy_is_exactly_what_its_world_says() -> None:
         assert abs(found.mean(World.NEITHER)) < 0.9
 
 
+@pytest.mark.thorough
 def test_models_polished_to_one_kl_differ_in_the_trace_alone() -> None:
     """Accuracy falls by 3.7 points a doubling of what it follows: a trace, or next to nothing of one KL."""
     planned = builtin_designs()["flatten-polish"].at(scale_named("laptop"))
@@ -199,7 +200,7 @@ def trace_beats_loss(runs: list[pl.DataFrame]) -> float:
 @pytest.mark.parametrize(
     ("statistic", "claimed", "fault"),
     [
-        (trace_beats_loss, below(0.5), "can only be below 0.5"),
+        pytest.param(trace_beats_loss, below(0.5), "can only be below 0.5", marks=pytest.mark.thorough),
         (PartialRanking("trace", given=("loss",)), above(-1.5), "can only be above -1.5"),
         (mean_of("accuracy"), above(-1.0), "can only be above -1"),
     ],
@@ -212,10 +213,11 @@ def test_what_no_accuracy_fails_is_refused(statistic: object, claimed: Region, f
         refuse_what_decides_nothing(small(statistic, claimed, "laptop"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("statistic", "claimed"),
     [
-        pytest.param(mean_of("accuracy"), above(0.5), marks=pytest.mark.thorough),
+        (mean_of("accuracy"), above(0.5)),
         (MeanWithinRuns(Slope(in_points("accuracy"))), above(5.0)),
     ],
 )

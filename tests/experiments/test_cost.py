@@ -147,6 +147,7 @@ def test_a_step_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         measured_throughput(specification(), LANGUAGE)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_one_rate")
 def test_throughput_passes_as_much_at_once_as_the_run_does(monkeypatch: pytest.MonkeyPatch) -> None:
     compute = Compute(micro_batch=2)

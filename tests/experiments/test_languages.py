@@ -63,19 +63,15 @@ def test_the_hmm_has_a_task_for_each_word() -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("language", "name", "rule"),
     [
         (headline_grammar(), "prefix-8", SearchRule()),
-        *(
-            pytest.param(*each, marks=pytest.mark.thorough)
-            for each in (
-                (second_grammar(), "prefix-8", SearchRule()),
-                (third_grammar(), "prefix-8", SearchRule()),
-                (decided_grammar(), "prefix-8", DECIDED),
-                (small_hmm(), "state-5", SearchRule()),
-            )
-        ),
+        (second_grammar(), "prefix-8", SearchRule()),
+        (third_grammar(), "prefix-8", SearchRule()),
+        (decided_grammar(), "prefix-8", DECIDED),
+        (small_hmm(), "state-5", SearchRule()),
     ],
 )
 def test_they_pass_the_rule_that_they_were_searched_by(
