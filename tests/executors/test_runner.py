@@ -60,6 +60,7 @@ def test_a_job_reuses_the_memory_of_freed_tensors(tmp_path: Path) -> None:
     assert int((tmp_path / "faults").read_text()) < 10 * 2**11  # the pages of ten of the fifty
 
 
+@pytest.mark.thorough
 def test_work_may_hold_more_tensors_than_a_process_may_send_descriptors() -> None:
     tensors = [torch.zeros(1) for _ in range(500)]
     assert run_jobs([Job("many", partial(count, tensors), 1.0)], 1).notices == (Notice("many", "500"),)

@@ -6,6 +6,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import PlannedRun, quantity_digest
 
 FROZEN = Path(__file__).with_name("frozen_plans.json")
+digest_of = cache(quantity_digest)  # most runs of an experiment have the same quantities
 SCALES = ("smoke", "laptop", "night", "gpu", "paper")
 
 
@@ -40,7 +42,7 @@ def _run(run: PlannedRun) -> list[Any]:
 
 def _measured(run: PlannedRun) -> list[Any]:
     return sorted(
-        [quantity_digest(each.quantity, run.language.digest, run.objective), each.weights, list(each.steps)]
+        [digest_of(each.quantity, run.language.digest, run.objective), each.weights, list(each.steps)]
         for each in run.measured
     )
 

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
+from isoloss.experiments import checks
 from isoloss.experiments.checks import ALIKE, Range, claim_ranges, equal_effects, refuse_what_decides_nothing
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.design import builtin_designs
@@ -44,9 +45,18 @@ FEW_SEEDS = {"later-is-better", "rounding-harms-the-sharper"}
 """Withdrawn at laptop scale, since verdicts on other seeds turned out otherwise."""
 
 
+@pytest.fixture
+def _few_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For claims that none of those made up shows to decide, however many these are."""
+    monkeypatch.setattr(checks, "MOST_REPLICATES", 3 * ALIKE)
+
+
 @pytest.mark.parametrize(
     "name",
-    ["figure-1", *(pytest.param(n, marks=pytest.mark.slow) for n in builtin_designs() if n != "figure-1")],
+    [
+        pytest.param("figure-1", marks=pytest.mark.thorough),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in builtin_designs() if n != "figure-1"),
+    ],
 )
 def test_claims_can_be_fulfilled_and_can_fail(name: str) -> None:
     """More experiments are made up for claims that the first few leave in doubt: no other has a fault."""
@@ -62,6 +72,7 @@ def test_no_effect_is_another_under_a_second_name() -> None:
     assert equal_effects(planned_suite("laptop")) == []
 
 
+@pytest.mark.usefixtures("_few_made_up")
 def test_an_effect_that_decides_nothing_is_refused_unless_it_is_withdrawn() -> None:
     hopeless = small(mean_of("accuracy"), above(2.0))
     with pytest.raises(BadInput, match=r"the claim asked of figure-1 decides nothing: .* be above 2; give"):
@@ -122,6 +133,7 @@ def test_accuracy_is_exactly_what_its_world_says() -> None:
         assert abs(found.mean(World.NEITHER)) < 0.9
 
 
+@pytest.mark.thorough
 def test_models_polished_to_one_kl_differ_in_the_trace_alone() -> None:
     """Accuracy falls by 3.7 points a doubling of what it follows: a trace, or next to nothing of one KL."""
     planned = builtin_designs()["flatten-polish"].at(scale_named("laptop"))
@@ -135,7 +147,9 @@ def test_accuracy_may_follow_the_trace_on_one_language_and_kl_on_another() -> No
     """Neither of the two alone, on all languages, makes their slopes differ."""
     planned = builtin_designs()["flatness-map"].at(scale_named("laptop"))
     (claim,) = (each for each in planned.claims if each.name == "flatness-matters-less-as-price-rises")
-    found = claim_ranges(replace(planned, claims=(claim,)), replicates=4 * ALIKE)[claim.name]
+    first, second, *_ = sorted({run.first_seed for run in planned.runs})
+    runs = tuple(run for run in planned.runs if run.first_seed in (first, second))
+    found = claim_ranges(replace(planned, claims=(claim,), runs=runs), replicates=4 * ALIKE)[claim.name]
     assert found.share_claimed(World.FLATNESS) == 0
     assert found.share_claimed(World.BY_LANGUAGE) == 0.25
     assert World.BY_LANGUAGE not in claim_ranges(small(mean_of("accuracy"), above(0.8)))["asked"].values
@@ -145,6 +159,7 @@ def test_statistics_without_accuracy_are_left_out() -> None:
     assert claim_ranges(small(mean_of("trace"), above(0.0)), replicates=3) == {}
 
 
+@pytest.mark.usefixtures("_few_made_up")
 def test_a_bound_that_all_or_none_reach_is_named() -> None:
     for claimed, fault in ((above(2.0), "cannot be above 2"), (above(0.0), "can only be above 0")):
         found = claim_ranges(small(mean_of("accuracy"), claimed), replicates=5)["asked"]
@@ -181,10 +196,11 @@ def trace_beats_loss(runs: list[pl.DataFrame]) -> float:
     return MeanWithinRuns(Advantage(Ranking("trace"), Ranking("loss")))(runs)
 
 
+@pytest.mark.usefixtures("_few_made_up")
 @pytest.mark.parametrize(
     ("statistic", "claimed", "fault"),
     [
-        (trace_beats_loss, below(0.5), "can only be below 0.5"),
+        pytest.param(trace_beats_loss, below(0.5), "can only be below 0.5", marks=pytest.mark.thorough),
         (PartialRanking("trace", given=("loss",)), above(-1.5), "can only be above -1.5"),
         (mean_of("accuracy"), above(-1.0), "can only be above -1"),
     ],
@@ -197,9 +213,13 @@ def test_what_no_accuracy_fails_is_refused(statistic: object, claimed: Region, f
         refuse_what_decides_nothing(small(statistic, claimed, "laptop"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("statistic", "claimed"),
-    [(mean_of("accuracy"), above(0.5)), (MeanWithinRuns(Slope(in_points("accuracy"))), above(5.0))],
+    [
+        (mean_of("accuracy"), above(0.5)),
+        (MeanWithinRuns(Slope(in_points("accuracy"))), above(5.0)),
+    ],
 )
 def test_what_holds_at_another_level_of_accuracy_can_be_decided(statistic: object, claimed: Region) -> None:
     """A mean is of one level, and a slope of what a doubling costs."""

@@ -46,10 +46,11 @@ RATE = cache(this_machine)
     "rule",
     [
         ADAMW,
-        SGD(warm_up_share=0.0, momentum=0.9),
-        Muon(rest=ADAMW),
-        SOAP(warm_up_steps=0),
         Sophia(warm_up_steps=0),
+        *(
+            pytest.param(rule, marks=pytest.mark.thorough)
+            for rule in (SGD(warm_up_share=0.0, momentum=0.9), Muon(rest=ADAMW), SOAP(warm_up_steps=0))
+        ),
     ],
     ids=lambda rule: type(rule).__name__,
 )
@@ -146,6 +147,7 @@ def test_a_step_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         measured_throughput(specification(), LANGUAGE)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_one_rate")
 def test_throughput_passes_as_much_at_once_as_the_run_does(monkeypatch: pytest.MonkeyPatch) -> None:
     compute = Compute(micro_batch=2)
@@ -164,6 +166,7 @@ def test_throughput_passes_as_much_at_once_as_the_run_does(monkeypatch: pytest.M
     assert set(passed) == {2}
 
 
+@pytest.mark.thorough
 def test_a_rate_is_measured_in_either_precision() -> None:
     for precision in ("float32", "bfloat16"):
         machine = this_machine("cpu", precision)

@@ -90,6 +90,7 @@ def test_an_undefined_value_is_the_worst() -> None:
     assert math.isnan(WorstBut(undefined_on_the_first, left_out=3, largest=True)(frames))
 
 
+@pytest.mark.thorough
 def test_each_grammar_is_judged_by_its_own_runs() -> None:
     frames = [
         frame.with_columns(complete=pl.lit(value=True), saturated=pl.lit(value=True))

@@ -62,6 +62,7 @@ input()
 """
 
 
+@pytest.mark.thorough
 def test_what_another_process_is_writing_is_not_taken_for_a_killed_ones(tmp_path: Path) -> None:
     being_written = tmp_path / "references" / f".words.json.{'0' * 32}.part"
     being_written.parent.mkdir()
@@ -90,6 +91,7 @@ def test_equal_runs_of_two_experiments_are_one_run_measured_for_both(tmp_path: P
     assert found[1].table["norm"][0] == pytest.approx(2 * found[0].table["norm"][1])
 
 
+@pytest.mark.thorough
 def test_a_changed_quantity_alone_is_measured_again(tmp_path: Path) -> None:
     log, output = tmp_path / "log", tmp_path / "out"
     carry_out_experiments([experiment(planned(1, log, 1.0))], output, in_turn)

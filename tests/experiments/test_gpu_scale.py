@@ -241,6 +241,7 @@ def test_small_models_have_ten_seeds_and_the_large_three() -> None:
     assert {run.compute for run in runs} == {Compute("bfloat16", compiled=True)}
 
 
+@pytest.mark.thorough
 def test_four_hours_of_one_card_have_room_for_it() -> None:
     """By six operations a weight and token, at the usual share, which is more than is counted.
 

@@ -63,6 +63,7 @@ def test_the_hmm_has_a_task_for_each_word() -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("language", "name", "rule"),
     [
@@ -103,6 +104,7 @@ def test_the_grammar_has_the_papers_sizes_and_mean_length() -> None:
     assert len(lengths.unique()) > 20
 
 
+@pytest.mark.thorough
 def test_the_grammar_has_the_papers_entropy() -> None:
     """Four standard errors of this sample and 1 %; the slow test below leaves the 1 % alone."""
     entropy = masked_entropy(language(), 200, FRESH_SEED)

@@ -132,6 +132,7 @@ def test_sample_efficiency_can_be_that_of_standardised_features() -> None:
         replace(EFFICIENCY, draws=1)
 
 
+@pytest.mark.thorough
 def test_words_alone_are_as_good_as_the_tasks_room_says() -> None:
     examples = replace(EXAMPLES, train=2000, test=3000)
     columns = of_language(ControlQuantity(replace(PLAIN, examples=examples), Words(), "words_accuracy"))

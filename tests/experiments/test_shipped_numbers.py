@@ -11,7 +11,7 @@ from isoloss.experiments.shipped_results import shipped_results
 from planned_suite import planned_suite
 
 
-@pytest.mark.parametrize("scale", ["laptop", "night"])
+@pytest.mark.parametrize("scale", ["laptop", pytest.param("night", marks=pytest.mark.thorough)])
 def test_a_change_of_a_statistic_changes_what_is_shipped(scale: ScaleName) -> None:
     """Else someone with the same runs is told other numbers than the documentation has."""
     compared = 0

@@ -109,7 +109,7 @@ def test_an_interval_that_bounds_nothing_holds_nothing() -> None:
     assert set(SHIPPED.claims) > {"one-kl", "later-is-better"}
 
 
-@pytest.mark.parametrize("scale", ["laptop", "night"])
+@pytest.mark.parametrize("scale", ["laptop", pytest.param("night", marks=pytest.mark.thorough)])
 def test_a_scales_results_are_one_file_that_is_written_as_it_is_read(scale: str) -> None:
     file = files("isoloss") / "reference" / f"{scale}.json.gz"
     assert packed_results(scale, shipped_results(scale)) == file.read_bytes()

@@ -49,7 +49,7 @@ def a_transformers_layers(inner_matrices: int) -> float:
 @pytest.mark.parametrize(
     ("model", "rule", "objective", "micro_batch"),
     [
-        (PreLayerNormTransformer(DEEP), ADAMW, MASKED, 2),
+        pytest.param(PreLayerNormTransformer(DEEP), ADAMW, MASKED, 2, marks=pytest.mark.thorough),
         pytest.param(
             *(PreLayerNormTransformer(DEEP), SGD(momentum=0.9), ManyMasksObjective(copies=2), None),
             marks=pytest.mark.slow,
@@ -96,7 +96,11 @@ def test_a_masked_transformers_operations_are_the_closed_form(kind: type, attent
 
 
 @pytest.mark.parametrize(
-    ("architecture", "inner_matrices"), [(GPT2Transformer(SHAPE), 2), (LlamaTransformer(SHAPE), 3)]
+    ("architecture", "inner_matrices"),
+    [
+        pytest.param(GPT2Transformer(SHAPE), 2, marks=pytest.mark.thorough),
+        (LlamaTransformer(SHAPE), 3),
+    ],
 )
 def test_a_causal_models_scores_are_of_every_word(architecture: Architecture, inner_matrices: int) -> None:
     cost = step_cost(architecture, ADAMW, NEXT, N, WORDS, LENGTH)
@@ -120,7 +124,9 @@ def test_an_lstm_stores_its_gates_and_cells() -> None:
     assert 3 * 2 * 5 * 8 * 4 * N * TOKENS < counted < kept
 
 
-@pytest.mark.parametrize("tokens", [1009, 1013, 1009 * 1013])
+@pytest.mark.parametrize(
+    "tokens", [1009, *(pytest.param(n, marks=pytest.mark.thorough) for n in (1013, 1009 * 1013))]
+)
 def test_a_number_of_tokens_that_a_counted_step_has_too_changes_nothing_else(tokens: int) -> None:
     def operations(words: int) -> float:
         return step_cost(PreLayerNormTransformer(SHAPE), SOAP(), MASKED, N, words, LENGTH).operations

@@ -41,7 +41,7 @@ def teacher():
         length=4,
         architecture=GPT2Transformer(Shape(16, 2, 1, 32), dropout=0.0),
         update_rule=AdamW(learning_rate=1e-2, warm_up_steps=10),
-        steps=60,
+        steps=20,
         batch_size=32,
     )
 
@@ -72,6 +72,7 @@ def test_a_teachers_language_is_its_checkpoints_distribution(teacher, tmp_path):
     assert teacher_language(teacher, [book()], tmp_path).digest == language.digest
 
 
+@pytest.mark.thorough
 def test_a_teacher_learns_what_follows_what(teacher, tmp_path):
     text = prose_windows([book()], words=60, length=4)
     language = teacher_language(replace(teacher, words=60, steps=150), [book()], tmp_path)

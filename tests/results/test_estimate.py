@@ -173,6 +173,7 @@ def test_a_larger_error_never_makes_an_upper_bound_surer(n: int) -> None:
         assert estimate.p_value(end, lowest=0.0) == pytest.approx(0.05)
 
 
+@pytest.mark.thorough
 def test_of_positive_numbers_the_log_scale_covers_more_often():
     """Means of skewed positive numbers, whose plain intervals reach below zero."""
     draws = np.random.default_rng(4).lognormal(0, 1, size=(4000, 6))

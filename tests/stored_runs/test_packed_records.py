@@ -84,6 +84,7 @@ def test_what_is_there_is_kept_and_what_was_packed_can_be_packed_again(
     assert pl.read_parquet(tmp_path / "again.parquet").equals(pl.read_parquet(file))
 
 
+@pytest.mark.thorough
 def test_what_is_not_ascii_is_packed_in_any_locale(packed: Packed, tmp_path: Path) -> None:
     there, here, file = tmp_path / "there", tmp_path / "here", tmp_path / "records.parquet"
     folder = measured(1, packed.log).folder(there)
@@ -108,6 +109,7 @@ def test_a_further_quantity_trains_the_run_and_measures_that_alone(packed: Packe
     assert not is_records_alone(further, tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_run_that_goes_on_from_unpacked_records_has_its_origin_trained_anew(
     packed: Packed, tmp_path: Path
 ) -> None:
@@ -254,6 +256,7 @@ def test_names_that_were_not_packed_are_refused(names: object, packed: Packed, t
     assert not list(tmp_path.rglob("*.json"))
 
 
+@pytest.mark.thorough
 def test_rows_that_repeat_a_runs_texts_are_never_in_memory_all_together() -> None:
     frame = pl.DataFrame({"run": range(4000)}).with_columns(pl.lit("x" * 10_000).alias("plan"))
     at: list[float] = []

@@ -60,7 +60,7 @@ def of_correlations(counts: np.ndarray) -> np.ndarray:
 NORMAL = np.random.default_rng(100).multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], size=15)
 
 
-@pytest.mark.parametrize("statistic", [of_medians, of_correlations])
+@pytest.mark.parametrize("statistic", [pytest.param(of_medians, marks=pytest.mark.thorough), of_correlations])
 def test_drawn_resamples_know_the_error_that_all_give(
     statistic: Callable[[np.ndarray], np.ndarray],
 ) -> None:
@@ -103,7 +103,7 @@ def covered(
     return ours / samples, percentiles / samples
 
 
-@pytest.mark.parametrize("clusters", [3, 5, 10])
+@pytest.mark.parametrize("clusters", [3, *(pytest.param(n, marks=pytest.mark.thorough) for n in (5, 10))])
 def test_intervals_cover_as_often_as_they_say(clusters: int) -> None:
     """95 % nominal, 600 samples: four standard errors of the share are 3.6 %."""
     generator = np.random.default_rng(clusters)

@@ -22,8 +22,6 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adversarial import Adversarial, AdversarialRule
 from isoloss.pretraining.update_rule import Training
 
-LARGE: tuple[ScaleName, ...] = ("gpu", "paper")
-
 
 def probed_tasks(experiment: Experiment) -> set[str]:
     """The tasks on which the adversary's runs are tested."""
@@ -47,7 +45,7 @@ def rule(scale: ScaleName) -> AdversarialRule:
     return settings.build(Training(model, MaskedObjective(), plan.ready, 0, 2000, 8))
 
 
-@pytest.mark.parametrize("scale", LARGE)
+@pytest.mark.parametrize("scale", [pytest.param("gpu", marks=pytest.mark.thorough), "paper"])
 def test_every_step_attacks_a_task_that_the_tables_test_and_each_equally_often(scale: ScaleName) -> None:
     large, attacked = scale_named(scale), rule(scale)
     steps = Counter(attacked.tasks[step % len(attacked.tasks)].name for step in range(1, 31))

@@ -70,7 +70,10 @@ def test_its_claims_are_complete_and_registered(name: str) -> None:
         assert claim.reason or claim.claimed.bounds == (0.0,), claim.name
 
 
-@at_every_scale
+@pytest.mark.parametrize(
+    "scale",
+    ["smoke", "laptop", "night", *(pytest.param(s, marks=pytest.mark.thorough) for s in ("gpu", "paper"))],
+)
 def test_seeds_are_neither_pilots_nor_those_of_an_earlier_round(scale: ScaleName) -> None:
     for experiment, design in zip(planned_suite(scale), builtin_designs().values(), strict=True):
         seeds = {run.first_seed for run in experiment.runs}

@@ -52,6 +52,7 @@ def test_every_claim_can_hold() -> None:
     assert set(found.values()) == {Verdict.SUPPORTED}
 
 
+@pytest.mark.thorough
 def test_every_claim_can_fail() -> None:
     """Losses fall and differ, the trace rises, and sharper and later checkpoints are worse."""
     losses = [2.5, 2.4, 2.3, 2.2, 2.1, 2.0]

@@ -41,7 +41,9 @@ def test_effects_are_those_of_each_language() -> None:
         assert not claim.claimed.low < claim.statistic(against) < claim.claimed.high
 
 
-@pytest.mark.parametrize("priced", PRICES)
+@pytest.mark.parametrize(
+    "priced", [*(pytest.param(each, marks=pytest.mark.thorough) for each in PRICES[:-1]), PRICES[-1]]
+)
 def test_prices_and_entropies_are_those_of_the_languages(priced: Priced) -> None:
     language = priced.language
     found = price(language, language.tasks()[0])

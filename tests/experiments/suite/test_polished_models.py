@@ -21,7 +21,12 @@ POLISHED = ("flatten-polish", "flatten-polish-hmm", "flatten-polish-causal")
 
 
 @pytest.mark.parametrize(
-    ("models", "language"), [(SHORT, short_hmm()), (CAUSAL, short_grammar()), (DYCK, dyck(10, 0.5))]
+    ("models", "language"),
+    [
+        (SHORT, short_hmm()),
+        pytest.param(CAUSAL, short_grammar(), marks=pytest.mark.thorough),
+        (DYCK, dyck(10, 0.5)),
+    ],
 )
 def test_models_are_sharpened_just_above_the_entropy(models: EqualKnowledge, language: Language) -> None:
     sentences = ExactLossQuantity(20_000, 1, models.predicted)
@@ -43,7 +48,7 @@ def test_words_alone_do_not_tell_the_task(
     assert room.chance.value == pytest.approx(by_guessing, abs=0.02)
 
 
-@pytest.mark.parametrize("scale", ["laptop", "night"])
+@pytest.mark.parametrize("scale", ["laptop", pytest.param("night", marks=pytest.mark.thorough)])
 def test_each_language_is_judged_by_the_flagships_claims_on_seeds_of_its_own(scale: ScaleName) -> None:
     pages = [builtin_designs()[name].at(scale_named(scale)) for name in POLISHED]
     claims = [[(claim.name, claim.claimed) for claim in page.claims] for page in pages]
