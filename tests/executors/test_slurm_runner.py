@@ -145,6 +145,11 @@ def test_a_job_that_accounting_does_not_list_is_told_of(
     [
         ("REQUEUE_HOLD", "its SLURM job 101 is held (REQUEUE_HOLD); `scontrol release 101` lets it go on"),
         ("NODE_FAIL", "its SLURM job 101 is lost (NODE_FAIL); SLURM has some minutes to requeue it"),
+        pytest.param(
+            "SUSPENDED",
+            "its SLURM job 101 is SUSPENDED, which is not its end: it is waited for",
+            marks=pytest.mark.thorough,
+        ),
         pytest.param("A_NEW_STATE", "", marks=pytest.mark.thorough),
     ],
 )

@@ -49,7 +49,6 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 def test_one_short_file_is_run_judged_and_shown(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
