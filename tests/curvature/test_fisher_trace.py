@@ -60,6 +60,7 @@ def test_one_draw_for_two_masks_has_the_mean_of_their_traces(model, several_mask
     assert float(over_all_signs(model, piece).mean()) == pytest.approx(float(dense[1]), rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_error_bar_covers_the_true_trace(model, one_mask):
     """2,000 samples of 300 sentences, each sentence with its own signs, drawn from all possible ones."""
     table = torch.stack(
