@@ -129,6 +129,7 @@ def test_directions_and_batches_that_make_no_sense_are_refused():
             directional_sharpness(model, [batch], OBJECTIVE, direction=wrong)
 
 
+@pytest.mark.thorough
 def test_progress_is_reported_within_the_pass_of_double_backwards():
     model = tiny_model(ARCHITECTURES[0], ragged_batches.WORDS, ragged_batches.LENGTH)
     told = []

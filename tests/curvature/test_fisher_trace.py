@@ -133,6 +133,7 @@ def test_progress_ends_at_the_number_of_sentences(model, one_mask):
     assert reported[-1] == ("Fisher trace", 6, 6)
 
 
+@pytest.mark.thorough
 def test_what_a_sentence_takes_is_measured_once_for_sentences_of_a_size(model, several_masks, monkeypatch):
     measured = []
 

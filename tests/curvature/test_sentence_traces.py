@@ -63,6 +63,7 @@ def test_the_mean_over_draws_is_the_dense_trace_where_numbers_of_masks_differ(mo
     assert float((standard_error / dense).max()) < 0.1
 
 
+@pytest.mark.thorough
 def test_how_sentences_are_batched_changes_nothing(model, several_masks):
     whole = sentence_fisher_traces(model, OBJECTIVE, several_masks, seed=3, first_sentence=10)
     one_at_a_time = sentence_fisher_traces(

@@ -173,7 +173,8 @@ def test_the_process_is_charged_for_what_stays_and_not_for_the_layers_that_were_
     assert cost.peak_bytes == cost.process_bytes + 9
 
 
-@pytest.mark.parametrize("name", others_thorough(["classes", "labels", "tokens", "t5"]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["classes", "labels", "tokens", "t5"])
 def test_the_configuration_names_the_head_of_a_task(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
