@@ -4,18 +4,20 @@ import pytest
 from measured_types import outcome
 from tiny_of_every_type import TYPES
 
+from thorough_cases import others_thorough
+
 QUICK = {
-    ("masked", "deberta"): "factors, 6 of 41 tensors by per-sentence gradients",
-    ("masked", "fnet"): "factors; equally long sentences at a time",
     ("masked", "perceiver"): "factors, 50 of 57 tensors by per-sentence gradients",
     ("masked", "xlm"): "factors",
+    ("masked", "deberta"): "factors, 6 of 41 tensors by per-sentence gradients",
+    ("masked", "fnet"): "factors; equally long sentences at a time",
     ("causal", "gemma3"): "factors",
     ("causal", "mixtral"): "factors",
 }
 """A few of each kind, with sizes and structures that others share."""
 
 
-@pytest.mark.parametrize(("predicts", "model_type"), QUICK)
+@pytest.mark.parametrize(("predicts", "model_type"), others_thorough(QUICK, quick=2))
 def test_some_of_each_kind(predicts, model_type):
     found = outcome(model_type, predicts)
     assert found.answer == "measured", found.how

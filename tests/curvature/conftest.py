@@ -2,10 +2,12 @@
 
 import pytest
 
+from thorough_cases import others_thorough
+
 # Imported where they are used: what is imported here has no run-time checks of types.
 
 
-@pytest.fixture(params=["PostLayerNormTransformer", "PreLayerNormTransformer"])
+@pytest.fixture(params=others_thorough(["PostLayerNormTransformer", "PreLayerNormTransformer"]))
 def model(request):
     """In training mode."""
     import ragged_batches

@@ -69,14 +69,21 @@ def train(model, batch, steps=4):
     optimizer.zero_grad()
 
 
-# For trained or untied weights, the fast suite uses the batch with padding and several predictions.
+def marks(tied, weights, name):
+    """The quick suite has random weights and unlike sentences, of several predictions each if untied."""
+    if (weights, tied) != ("random", True) and name != "padded":
+        return [pytest.mark.slow]
+    return [pytest.mark.thorough] if weights == "trained" or name not in UNLIKE else []
+
+
+UNLIKE = ("padded", "as many sentences as positions")
 TIED_WEIGHTS_AND_BATCHES = [
     pytest.param(
         tied,
         weights,
         batch,
         id=f"{'tied' if tied else 'untied'}-{weights}-{name}",
-        marks=[pytest.mark.slow] if (weights, tied) != ("random", True) and name != "padded" else [],
+        marks=marks(tied, weights, name),
     )
     for tied in (True, False)
     for weights in ("random", "trained")

@@ -17,6 +17,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.evaluation import displaced
 from isoloss.objectives.masked import MaskedObjective
+from thorough_cases import others_thorough
 from tiny_models import ARCHITECTURES, far_from_the_start, tiny_model
 
 OBJECTIVE = MaskedObjective()
@@ -38,7 +39,7 @@ def derivatives(model, batch, first=0):
     return flat(gradient), dense_hessian(loss, parameters)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", others_thorough(ARCHITECTURES))
 def test_batch_sharpness_is_the_mean_of_each_batchs_own_curvature(architecture):
     model, batch = model_and_batch(architecture)
     expected = []
@@ -54,7 +55,7 @@ def test_batch_sharpness_is_the_mean_of_each_batchs_own_curvature(architecture):
     assert in_twos.estimate.value == pytest.approx(float(expected[:2].mean()), rel=1e-9)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", others_thorough(ARCHITECTURES))
 def test_directional_sharpness_along_the_gradient_and_towards_another_model(architecture):
     model, batch = model_and_batch(architecture)
     g, h = derivatives(model, batch)
@@ -128,6 +129,7 @@ def test_directions_and_batches_that_make_no_sense_are_refused():
             directional_sharpness(model, [batch], OBJECTIVE, direction=wrong)
 
 
+@pytest.mark.thorough
 def test_progress_is_reported_within_the_pass_of_double_backwards():
     model = tiny_model(ARCHITECTURES[0], ragged_batches.WORDS, ragged_batches.LENGTH)
     told = []
@@ -144,7 +146,7 @@ def test_progress_is_reported_within_the_pass_of_double_backwards():
     assert shares[-1] == 1
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", others_thorough(ARCHITECTURES))
 def test_the_critical_rate_is_where_a_scan_finds_that_the_loss_rises(architecture):
     model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
     batch = ragged_batches.several_masks()

@@ -11,6 +11,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
+from thorough_cases import others_thorough
 from tiny_models import ARCHITECTURES, tiny_model
 
 MASKED = MaskedObjective()
@@ -43,7 +44,7 @@ def dense_diagonal(model, batch: Batch) -> torch.Tensor:
     return total / len(batch)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", others_thorough(ARCHITECTURES))
 @pytest.mark.parametrize("batch", [sentences(5), uneven()], ids=["one prediction", "uneven"])
 def test_it_is_that_of_the_dense_matrix(architecture, batch: Batch) -> None:
     model = tiny_model(architecture, 2, 3).eval()
@@ -52,6 +53,7 @@ def test_it_is_that_of_the_dense_matrix(architecture, batch: Batch) -> None:
     assert found.root_sum.value == pytest.approx(float(found.values.sqrt().sum()))
 
 
+@pytest.mark.thorough
 def test_how_much_memory_there_is_changes_nothing() -> None:
     model = tiny_model(PreLayerNormTransformer, 2, 3)
     whole, piecemeal = (fisher_diagonal(model, MASKED, sentences(3), memory_bytes=m) for m in (1 << 30, 1))
@@ -59,6 +61,7 @@ def test_how_much_memory_there_is_changes_nothing() -> None:
     assert model.training
 
 
+@pytest.mark.thorough
 def test_the_error_is_that_of_other_sentences() -> None:
     model = tiny_model(PreLayerNormTransformer, 2, 3).eval()
     batch = sentences(128)

@@ -60,6 +60,7 @@ def test_one_draw_for_two_masks_has_the_mean_of_their_traces(model, several_mask
     assert float(over_all_signs(model, piece).mean()) == pytest.approx(float(dense[1]), rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_error_bar_covers_the_true_trace(model, one_mask):
     """2,000 samples of 300 sentences, each sentence with its own signs, drawn from all possible ones."""
     table = torch.stack(
@@ -132,6 +133,7 @@ def test_progress_ends_at_the_number_of_sentences(model, one_mask):
     assert reported[-1] == ("Fisher trace", 6, 6)
 
 
+@pytest.mark.thorough
 def test_what_a_sentence_takes_is_measured_once_for_sentences_of_a_size(model, several_masks, monkeypatch):
     measured = []
 

@@ -24,6 +24,7 @@ from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.soft_labels import with_exact_labels
 from isoloss.results.estimate import mean_over_members
 from llama_transformer import LlamaTransformer
+from thorough_cases import others_thorough
 from tiny_models import ARCHITECTURES, far_from_the_start
 
 OBJECTIVE = MaskedObjective()
@@ -47,7 +48,7 @@ CASES = {
 }
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=others_thorough(CASES))
 def case(request):
     architecture, objective, batch = CASES[request.param]
     return small_model(architecture), objective, batch()
@@ -135,6 +136,7 @@ def test_groups_are_the_probes_own_products(case):
         torch.testing.assert_close(trace.fisher[name][1], values[3:].mean())
 
 
+@pytest.mark.thorough
 def test_clusters(case):
     model, objective, batch = case
     batches = [batch, sentences_between(batch, 0, 1), sentences_between(batch, 1, 4)]
@@ -146,7 +148,7 @@ def test_clusters(case):
     torch.testing.assert_close(cut.values, trace.values[:3])
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", others_thorough(ARCHITECTURES))
 def test_at_the_distribution_itself_nothing_is_left_beside_the_fisher(architecture):
     """Lemma 3.2, with the model's own distribution for the labels; under the data's labels there is a gap."""
     model, batch = small_model(architecture), ragged_batches.one_mask()

@@ -11,6 +11,7 @@ from isoloss.curvature.derivatives import MeasuredParameters
 from isoloss.curvature.local_learning_coefficient import LocalLearningCoefficient, local_learning_coefficient
 from isoloss.errors import BadInput
 from isoloss.objectives.masked import MaskedObjective
+from thorough_cases import others_thorough
 from tiny_models import ARCHITECTURES, tiny_model
 
 
@@ -28,7 +29,7 @@ def test_of_a_regular_minimum_it_is_half_the_parameters():
     curvatures = torch.tensor([2.0, 2.5, 3.0, 3.5, 4.0, 4.5], dtype=torch.float64)
     model = Function(lambda w: 0.5 * (curvatures * w.square()).sum(), [0.0] * 6)
     found = local_learning_coefficient(
-        model, [sentences(64)], model, chains=8, burn_in=40, draws=80, localisation=0.05
+        model, [sentences(64)], model, chains=4, burn_in=20, draws=100, localisation=0.05
     )
     cold = 64 / math.log(64)
     expected = float((cold * curvatures / (cold * curvatures + 0.05)).sum()) / 2
@@ -100,6 +101,7 @@ def test_chains_that_run_away_are_told_or_refused():
     assert float(steep.weight.detach().abs().max()) == 0
 
 
+@pytest.mark.thorough
 def test_chains_that_have_not_settled_are_told():
     model = Function(lambda w: 0.5 * w.square().sum(), [0.0] * 40)
     found = local_learning_coefficient(
@@ -134,7 +136,7 @@ def test_another_seed_has_other_chains_and_so_has_every_chain():
     assert len(torch.cat([one, other]).unique()) == 4
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", others_thorough(ARCHITECTURES))
 def test_a_seed_determines_the_number_of_a_transformer(architecture):
     model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
     settings = {"chains": 2, "burn_in": 2, "draws": 3}

@@ -23,6 +23,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
 from isoloss.objectives.evaluation import evaluation_mode
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
+from thorough_cases import others_thorough
 from tiny_models import far_from_the_start
 
 TOKENS = 11
@@ -51,7 +52,7 @@ def trace(model):
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("training", others_thorough([True, False]))
 @pytest.mark.parametrize("kind", [gpt2, llama])
 def test_gradient_checkpointing_changes_nothing(kind, training, reentrant):
     model = built(kind).train(training)
@@ -79,6 +80,7 @@ def phi_of_scaled_positions():
     )
 
 
+@pytest.mark.thorough
 def test_positions_that_are_scaled_by_the_width_of_a_batch_are_noticed_when_one_is_wide():
     model = far_from_the_start(built(phi_of_scaled_positions)).double()
     narrow = [[3, 4, 5, 6, 7], [8, 9, 3], [4, 5, 6, 7, 8, 9, 10]]
@@ -126,7 +128,7 @@ def test_a_model_that_is_dispatched_is_measured_and_one_that_is_offloaded_refuse
         trace(offloaded)
 
 
-@pytest.mark.parametrize("adapted", [False, True])
+@pytest.mark.parametrize("adapted", others_thorough([False, True]))
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("kind", [gpt2, llama])
 def test_of_a_quantised_model_all_that_has_gradients_is_measured(kind, bits, adapted, tmp_path):
@@ -182,8 +184,8 @@ def adapted(kind, folder, **quantised):
     return model, peft.get_peft_model(built(kind), adapter).double().eval()
 
 
-@pytest.mark.parametrize("doubly", [False, True])
-@pytest.mark.parametrize("numbers", ["nf4", "fp4"])
+@pytest.mark.parametrize("doubly", others_thorough([True, False]))
+@pytest.mark.parametrize("numbers", others_thorough(["nf4", "fp4"]))
 @pytest.mark.parametrize("kind", [gpt2, llama])
 def test_an_adapter_of_a_4_bit_model_is_measured_as_beside_its_weights_in_double_precision(
     kind, numbers, doubly, tmp_path

@@ -11,13 +11,14 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.next_word import NextWordObjective
 from llama_transformer import LlamaTransformer
+from thorough_cases import others_thorough
 from tiny_models import far_from_the_start
 
 OBJECTIVE = NextWordObjective()
 TOKENS = 5
 
 
-@pytest.fixture(params=[GPT2Transformer, LlamaTransformer])
+@pytest.fixture(params=others_thorough([GPT2Transformer, LlamaTransformer]))
 def model(request):
     architecture = request.param(Shape(8, 2, 2, 12))
     model = architecture.build(ragged_batches.WORDS, ragged_batches.LENGTH, seed=0).double()
@@ -43,6 +44,7 @@ def test_sentences_that_are_predicted_whole_are_measured_in_batch(model):
     assert "per-sentence gradients" not in found.ways.values()
 
 
+@pytest.mark.thorough
 def test_the_mean_over_signs_is_the_dense_trace(model, batch):
     dense = dense_traces(model, OBJECTIVE, batch)
     # Equal sentences have their own signs.

@@ -20,6 +20,7 @@ from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 from isoloss.results.estimate import mean_over_members
+from thorough_cases import others_thorough
 from tiny_models import partly_frozen, tiny_model
 
 OBJECTIVE = MaskedObjective()
@@ -35,6 +36,7 @@ def scaled_by_tensor(model, scales):
     return flat([torch.full_like(p, scales[name]) for name, p in trainable_parameters(model).items()])
 
 
+@pytest.mark.thorough
 def test_each_draws_rise_is_its_quadratic_form(model):
     """Small noise: ε·H_b ε σ²/2 of the block's own Hessian, odd orders cancelling in the pair."""
     batch = ragged_batches.several_masks()
@@ -49,7 +51,7 @@ def test_each_draws_rise_is_its_quadratic_form(model):
         assert float(found.rises[1e-3][i]) == pytest.approx(float(draw @ hessian @ draw) / 2e6, rel=1e-3)
 
 
-@pytest.mark.parametrize("own_scales", [True, False])
+@pytest.mark.parametrize("own_scales", others_thorough([True, False]))
 def test_small_noise_measures_the_trace(own_scales):
     """E = σ²/2 Σ s² ∇²L, within four standard errors of draws and sentences together."""
     model, batch = TwoLayers(tokens=5), ragged_batches.several_masks()
@@ -64,6 +66,7 @@ def test_small_noise_measures_the_trace(own_scales):
     assert estimate.standard_error < 0.15 * expected
 
 
+@pytest.mark.thorough
 def test_under_the_models_own_distribution_it_is_the_normalised_trace():
     """Where the Hessian is the Fisher information (Lemma 3.2), two measures that share no code agree."""
     model, batch = TwoLayers(tokens=5), ragged_batches.one_mask()
@@ -101,6 +104,7 @@ def test_draws_are_those_of_the_seed(model):
     assert not torch.isclose(other.rises[0.03], found.rises[0.03]).any()
 
 
+@pytest.mark.thorough
 def test_differences_of_models_share_their_draws_and_records_hold_every_noise(model):
     nearby = copy.deepcopy(model)
     with torch.no_grad():

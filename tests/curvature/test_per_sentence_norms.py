@@ -44,6 +44,7 @@ def test_ragged_sentences_with_any_number_of_masks(model, masks, memory_bytes):
     assert set(found.ways.values()) == {"linear", "bias", "layer norm", "embedding", "tied embedding"}
 
 
+@pytest.mark.thorough
 def test_a_sentence_alone_has_the_same_norms(model, several_masks):
     cotangents = directions(several_masks)
     together = norms_of_cotangents(model, OBJECTIVE, several_masks, lambda _: cotangents)

@@ -13,6 +13,7 @@ from isoloss.curvature import predicted_kl as module
 from isoloss.curvature.derivatives import hessian_vector_product, normal_probe, trainable_parameters
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
 from isoloss.objectives.batch import NonFiniteScores
+from thorough_cases import others_thorough
 from tiny_language_models import CAUSAL, MASKED, tiny_language_model
 
 
@@ -71,7 +72,7 @@ def test_for_every_architecture_it_is_the_second_derivative_of_the_kl(name):
         torch.testing.assert_close(found.quadratic[sentence], expected, rtol=1e-6, atol=0)
 
 
-@pytest.mark.parametrize("name", ["bert", "llama"])
+@pytest.mark.parametrize("name", others_thorough(["bert", "llama"]))
 def test_of_some_tensors_and_in_pieces_it_is_the_same(name):
     model, (objective, batch) = tiny_language_model(name), batch_of(name)
     every = normal_probe(trainable_parameters(model), "all of it")

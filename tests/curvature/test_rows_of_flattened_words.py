@@ -8,6 +8,7 @@ from unusual_models import Whole
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.objectives.pretrained import next_token_batch
+from thorough_cases import others_thorough
 
 WORDS, WIDTH = 20, 8
 
@@ -74,7 +75,9 @@ def sentences(n):
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["at once", "one, then the others"])
-@pytest.mark.parametrize("architecture", [PositionsFirst, SentencesFirst, TorchEncoder])
+@pytest.mark.parametrize(
+    "architecture", others_thorough([PositionsFirst, SentencesFirst, TorchEncoder], quick=2)
+)
 def test_sentences_have_the_traces_that_they_have_alone(architecture, first):
     torch.manual_seed(0)
     model, drawn = architecture().double(), sentences(11)

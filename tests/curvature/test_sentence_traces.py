@@ -51,6 +51,7 @@ def test_the_mean_over_all_signs_is_the_dense_trace_over_all_masks_and_labels(mo
     assert float(total(norms).view(-1, times).var(1).sum()) < float(total(plain).view(-1, times).var(1).sum())
 
 
+@pytest.mark.thorough
 def test_the_mean_over_draws_is_the_dense_trace_where_numbers_of_masks_differ(model, several_masks):
     times, n = 300, len(several_masks)
     repeated = ragged_batches.repeated(several_masks, times)
@@ -62,6 +63,7 @@ def test_the_mean_over_draws_is_the_dense_trace_where_numbers_of_masks_differ(mo
     assert float((standard_error / dense).max()) < 0.1
 
 
+@pytest.mark.thorough
 def test_how_sentences_are_batched_changes_nothing(model, several_masks):
     whole = sentence_fisher_traces(model, OBJECTIVE, several_masks, seed=3, first_sentence=10)
     one_at_a_time = sentence_fisher_traces(

@@ -3,18 +3,22 @@
 import pytest
 import ragged_batches
 import torch
-from dense_derivatives import decomposed, partly_trained
+from dense_derivatives import decomposed, dense_hessian, partly_trained
+from two_layers import FromCounts, TwoLayers
 
 from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.loss import BatchLoss
 from isoloss.curvature.spectrum import quadrature, spectral_density, top_eigenvalues
 from isoloss.errors import BadInput
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.results.estimate import sample_mean
+from thorough_cases import others_thorough
 from tiny_models import ARCHITECTURES
 
 OBJECTIVE = MaskedObjective()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_largest_eigenvalues_and_their_errors(architecture):
     model, batch = partly_trained(architecture), ragged_batches.several_masks()
@@ -29,13 +33,24 @@ def test_the_largest_eigenvalues_and_their_errors(architecture):
     assert found.products >= 20
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES[:1])
-def test_the_density_and_what_follows_from_it(architecture):
-    model, batch = partly_trained(architecture), ragged_batches.several_masks()
-    found = spectral_density(model, [batch], OBJECTIVE, probes=12, steps=16)
-    values, _, _ = decomposed(architecture)
-    torch.testing.assert_close(found.weights.sum(dim=1), torch.ones(12).double())
-    assert len(found.nodes.unique(dim=0)) == 12
+def two_layers():
+    return TwoLayers(tokens=5), FromCounts()
+
+
+def transformer():
+    return partly_trained(ARCHITECTURES[0]), OBJECTIVE
+
+
+@pytest.mark.parametrize(
+    ("network", "probes", "steps"), others_thorough([(two_layers, 24, 8), (transformer, 12, 16)])
+)
+def test_the_density_and_what_follows_from_it(network, probes, steps):
+    (model, objective), batch = network(), ragged_batches.several_masks()
+    found = spectral_density(model, [batch], objective, probes=probes, steps=steps)
+    loss = BatchLoss(model.eval(), objective, batch).mean
+    values = torch.linalg.eigvalsh(dense_hessian(loss, trainable_parameters(model)))
+    torch.testing.assert_close(found.weights.sum(dim=1), torch.ones(probes).double())
+    assert len(found.nodes.unique(dim=0)) == probes
     square = sample_mean(found.mean_of(torch.square))
     assert abs(square.value - float(values.square().mean())) < 4 * square.standard_error
     width = float(values[-1] - values[0]) / 20
@@ -64,8 +79,8 @@ def test_a_probes_quadrature_is_exact_for_polynomials_below_twice_its_steps():
 
 
 def test_a_small_budget_takes_fewer_steps_and_repeated_eigenvalues_end_a_process():
-    model, batch = partly_trained(ARCHITECTURES[0]), ragged_batches.one_mask()
-    assert spectral_density(model, [batch], OBJECTIVE, probes=2, basis_bytes=1).nodes.shape == (2, 8)
+    (model, objective), batch = two_layers(), ragged_batches.one_mask()
+    assert spectral_density(model, [batch], objective, probes=2, basis_bytes=1).nodes.shape == (2, 8)
     nodes, weights = quadrature(lambda vector: 3 * vector, torch.ones(9).double(), steps=5)
     assert (nodes.tolist(), weights.tolist()) == ([3.0], [1.0])
 

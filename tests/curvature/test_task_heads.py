@@ -60,6 +60,7 @@ from isoloss.objectives.task_heads import (
     target_batch,
     token_class_batch,
 )
+from thorough_cases import others_thorough
 
 CLASSES, TOKENS = 3, 11
 TEXTS = [[3, 4, 5, 6], [7, 8], [9, 3, 4], [5, 5, 6, 7]]
@@ -124,7 +125,7 @@ def test_the_trace_is_of_labels_drawn_from_the_model_itself():
         torch.testing.assert_close(sum(found.groups.values()).mean(), exact[0], rtol=1e-9, atol=0)
 
 
-@pytest.mark.parametrize("typed", [False, True])
+@pytest.mark.parametrize("typed", others_thorough([True, False]))
 def test_several_classes_of_a_text_at_once_each_of_which_is_or_is_not(typed):
     model = built(BertForSequenceClassification, BERT)
     model.config.problem_type = "multi_label_classification"
@@ -151,7 +152,7 @@ def test_a_class_is_known_by_its_number_unless_another_is_called_so():
     assert class_numbers(BertConfig(num_labels=2))["1"] == 1
 
 
-@pytest.mark.parametrize("head", ["labels", "target"])
+@pytest.mark.parametrize("head", others_thorough(["labels", "target"]))
 def test_the_diagonal_of_the_fisher_information_is_of_each_prediction_alone(head):
     if head == "labels":
         model, objective = built(BertForSequenceClassification, BERT), SequenceLabels()
@@ -172,7 +173,7 @@ def test_the_classes_of_tokens():
     is_the_models_own_loss(model, TokenClass(), batch, padded)
 
 
-@pytest.mark.parametrize("texts", [2, 3, 5])
+@pytest.mark.parametrize("texts", others_thorough([3, 2, 5]))
 def test_every_token_of_equally_long_texts_has_a_class(texts):
     model = built(BertForTokenClassification, BERT)
     batch = token_class_batch([[3, 5, 9 - each] for each in range(texts)], [[0, 2, 1]] * texts, pad=0)
@@ -183,12 +184,15 @@ def test_every_token_of_equally_long_texts_has_a_class(texts):
 
 @pytest.mark.parametrize(
     ("kind", "config"),
-    [
-        (T5ForConditionalGeneration, T5),
-        (BartForConditionalGeneration, BART),
-        (BartForConditionalGeneration, BartConfig(vocab_size=TOKENS, **HALVES, decoder_start_token_id=5)),
-        (MBartForConditionalGeneration, MBART),
-    ],
+    others_thorough(
+        [
+            (T5ForConditionalGeneration, T5),
+            (MBartForConditionalGeneration, MBART),
+            (BartForConditionalGeneration, BART),
+            (BartForConditionalGeneration, BartConfig(vocab_size=TOKENS, **HALVES, decoder_start_token_id=5)),
+        ],
+        quick=2,
+    ),
 )
 def test_the_tokens_of_a_target(kind, config):
     model = built(kind, config)
@@ -205,11 +209,14 @@ def test_the_tokens_of_a_target(kind, config):
 
 @pytest.mark.parametrize(
     ("kind", "config"),
-    [
-        (FSMTForConditionalGeneration, FSMT),
-        (ProphetNetForConditionalGeneration, PROPHETNET),
-        (EncoderDecoderModel, two_berts(looks_back=True)),
-    ],
+    others_thorough(
+        [
+            (FSMTForConditionalGeneration, FSMT),
+            (ProphetNetForConditionalGeneration, PROPHETNET),
+            (EncoderDecoderModel, two_berts(looks_back=True)),
+        ],
+        quick=2,
+    ),
 )
 def test_a_target_has_the_trace_that_it_has_alone_even_if_padding_changes_what_a_decoder_gives(kind, config):
     assert_traces_of_each_alone(
@@ -253,7 +260,8 @@ PEGASUS_X = PegasusXConfig(block_size=4, num_global_tokens=3, stagger_local_bloc
 
 
 @pytest.mark.parametrize(
-    ("kind", "config"), [(LEDForConditionalGeneration, LED), (PegasusXForConditionalGeneration, PEGASUS_X)]
+    ("kind", "config"),
+    others_thorough([(PegasusXForConditionalGeneration, PEGASUS_X), (LEDForConditionalGeneration, LED)]),
 )
 def test_encoders_that_fill_sentences_up_to_whole_blocks_are_measured_in_batch(kind, config):
     batch = target_batch(TEXTS, TARGETS, 2, pad=config.pad_token_id)
@@ -262,7 +270,8 @@ def test_encoders_that_fill_sentences_up_to_whole_blocks_are_measured_in_batch(k
 
 
 @pytest.mark.parametrize(
-    ("kind", "config"), [(XLNetForTokenClassification, XLNET), (LongformerForTokenClassification, LONGFORMER)]
+    ("kind", "config"),
+    others_thorough([(XLNetForTokenClassification, XLNET), (LongformerForTokenClassification, LONGFORMER)]),
 )
 def test_models_that_put_positions_first_or_pad_further_are_measured_in_batch(kind, config):
     texts = [*TEXTS, [3, 9, 8, 7, 6]]

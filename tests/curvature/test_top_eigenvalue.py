@@ -68,6 +68,7 @@ def test_an_eigenvector_to_start_from():
     assert (pair.value, pair.products) == (2, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("architecture", "basis_bytes"), [*zip(ARCHITECTURES, (1, 1 << 30), strict=True)])
 def test_the_models_hessian_against_a_dense_one(architecture, basis_bytes):
     model, batch = partly_trained(architecture), ragged_batches.several_masks()

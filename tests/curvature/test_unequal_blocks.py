@@ -168,6 +168,7 @@ def test_the_hessians_trace_and_the_probes_of_later_batches(model, batches):
     assert_is(trace.estimate, over_sentences(fisher + found, sizes))
 
 
+@pytest.mark.thorough
 def test_a_langevin_step_draws_a_part_as_often_as_it_has_sentences(model):
     passes = Counter()
 

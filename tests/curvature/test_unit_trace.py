@@ -37,6 +37,7 @@ from isoloss.curvature.units import unit_products, units_of
 from isoloss.errors import BadInput
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
+from thorough_cases import others_thorough
 from tiny_language_models import BERT, SPECIAL, tiny_language_model
 from tiny_models import far_from_the_start, tiny_model
 
@@ -67,7 +68,7 @@ def assert_only_the_usual_trace_changes(model, asked, change, tolerance=1e-7, le
     assert abs(after[2] - usual) / usual > least
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("name", others_thorough(dict.fromkeys(["bert", "gemma", *HEADS]), quick=2))
 def test_values_of_heads_may_be_changed_by_any_invertible_matrix(name):
     model = model_of(name)
     size = getattr(model.config, "head_dim", None) or 4
@@ -80,13 +81,13 @@ def test_values_of_heads_may_be_changed_by_any_invertible_matrix(name):
     assert_only_the_usual_trace_changes(model, batch_of(name), change, 1e-5 if name in ROUNDED else 1e-7)
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", others_thorough(QUERIES))
 def test_so_may_queries_and_keys_without_rotating_positions(name):
     model = model_of(name)
     assert_only_the_usual_trace_changes(model, batch_of(name), lambda: change_queries(model, name, 1, 4))
 
 
-@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("name", others_thorough(NORMS))
 def test_a_norms_scale_may_be_absorbed_by_what_reads_it(name):
     model = model_of(name)
 
@@ -97,7 +98,7 @@ def test_a_norms_scale_may_be_absorbed_by_what_reads_it(name):
     assert_only_the_usual_trace_changes(model, batch_of(name), change, 1e-5 if name in ROUNDED else 1e-7)
 
 
-@pytest.mark.parametrize("name", ["gpt-neox", "llama"])
+@pytest.mark.parametrize("name", others_thorough(["gpt-neox", "llama"]))
 def test_so_may_the_last_norms_by_the_output_layer_whatever_it_is_called(name):
     """GPT-NeoX calls its output layer `embed_out`, which is no table of embeddings."""
     model = tiny_language_model(name, tied=False)
@@ -123,6 +124,7 @@ def test_latent_vectors_and_positions_that_perceiver_keeps_as_they_are_are_table
     }
 
 
+@pytest.mark.thorough
 def test_neurons_of_a_relu_network_may_be_rescaled():
     model = tiny_language_model("opt")
     assert model.config.activation_function == "relu"
@@ -144,6 +146,7 @@ def test_so_may_xlnets_whose_matrices_have_a_dimension_for_the_heads():
     assert_only_the_usual_trace_changes(model, batch_of("bert"), change)
 
 
+@pytest.mark.thorough
 def test_any_matrix_may_act_between_the_two_of_an_adapter():
     asked = LoraConfig(r=2, target_modules=["c_attn", "c_proj"], fan_in_fan_out=True)
     model = far_from_the_start(get_peft_model(tiny_language_model("gpt2"), asked).double().eval())

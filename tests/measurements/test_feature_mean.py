@@ -12,6 +12,7 @@ from isoloss.measurements.task_sentences import sentence_features
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
+from thorough_cases import others_thorough
 
 
 def test_it_is_the_mean_of_the_products_of_all_pairs() -> None:
@@ -20,7 +21,7 @@ def test_it_is_the_mean_of_the_products_of_all_pairs() -> None:
     assert mean_square(vectors).value == pytest.approx(float(torch.stack(products).mean()))
 
 
-@pytest.mark.parametrize("length", [3.0, 0.3])
+@pytest.mark.parametrize("length", others_thorough([3.0, 0.3]))
 def test_it_has_no_bias_and_its_error_is_that_of_its_estimates(length: float) -> None:
     """The square of the sample's own mean is too large by 5 / 60."""
     generator, mean = torch.Generator().manual_seed(900), torch.full((5,), length / 5**0.5)

@@ -36,6 +36,7 @@ def specification(steps):
     )
 
 
+@pytest.mark.thorough
 def test_measuring_at_checkpoints_changes_nothing_of_the_run(tmp_path):
     traces = []
 

@@ -17,6 +17,7 @@ from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 from isoloss.progress import silent
+from thorough_cases import others_thorough
 from tiny_language_models import tiny_language_model
 
 SENTENCES = [[(3 * i + j * j) % 9 + 2 for j in range(2 + i % 5)] for i in range(16)]
@@ -34,13 +35,16 @@ def test_a_mean_of_losses_is_as_exact_as_the_losses_one_by_one() -> None:
 
 @pytest.mark.parametrize(
     "quantity",
-    [
-        AscentSharpnessQuantity(16, 0),
-        CriticalSharpnessQuantity(16, 0),
-        RelativeCriticalSharpnessQuantity(16, 0),
-        NoiseSensitivityQuantity((0.1, 0.2), 16, 0, own=True),
-        LocalLearningCoefficientQuantity(16, 0, chains=2, burn_in=1, draws=2),
-    ],
+    others_thorough(
+        [
+            AscentSharpnessQuantity(16, 0),
+            RelativeCriticalSharpnessQuantity(16, 0),
+            CriticalSharpnessQuantity(16, 0),
+            NoiseSensitivityQuantity((0.1, 0.2), 16, 0, own=True),
+            LocalLearningCoefficientQuantity(16, 0, chains=2, burn_in=1, draws=2),
+        ],
+        quick=2,
+    ),
 )
 def test_steps_that_half_precision_rounds_are_warned_of_once(quantity: Quantity) -> None:
     batches = SampledBatches(TokenCorpus(SENTENCES, list(range(16))), NextToken(), 0, SpecialTokens())

@@ -98,6 +98,7 @@ def test_heads_on_ones_are_those_on_the_same_features_written_out(batch_size):
         train_heads(rows, labels, 3, replace(settings, dropout=0.1))
 
 
+@pytest.mark.thorough
 def test_accuracies_are_those_of_a_plain_loop_in_single_precision():
     features, labels = problem(400, dtype=torch.float32)
     test_features, test_labels = problem(1000, seed=1, dtype=torch.float32)
@@ -134,6 +135,7 @@ def test_records_show_both_deviations():
     assert (mean.checkpoint, mean.settings) == ("step-4", {"task": "root"})
 
 
+@pytest.mark.thorough
 def test_error_bar_covers_the_accuracy_on_all_sentences():
     """Heads held fixed: intervals from 600 test sentences against the accuracy on 100,000."""
     features, labels = problem(300)

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 
+import pytest
 import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
@@ -21,25 +22,31 @@ def on_tiny_models(models, batches) -> tuple[MeasuredModels, list[PairVerdict]]:
     return traces, verdicts_on([traces], models, batches, silent)
 
 
-def test_numbers_are_those_of_the_same_sentences():
+@pytest.fixture
+def batches():
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(2, 11, (n,), generator=generator).tolist() for n in (3, 5, 4, 6, 5, 3, 7, 4)]
+    return SampledBatches(TokenCorpus(sentences, list(range(1, 9))), MaskedTokens(), 0, SpecialTokens(mask=1))
+
+
+@pytest.fixture
+def models():
     model = tiny_language_model("bert")
     other = copy.deepcopy(model)
     with torch.no_grad():
         for parameter in other.parameters():
             parameter *= 0.7
-    generator = torch.Generator().manual_seed(0)
-    sentences = [torch.randint(2, 11, (n,), generator=generator).tolist() for n in (3, 5, 4, 6, 5, 3, 7, 4)]
-    batches = SampledBatches(
-        TokenCorpus(sentences, list(range(1, 9))), MaskedTokens(), 0, SpecialTokens(mask=1)
-    )
-    models = {"a": model, "b": other, "c": copy.deepcopy(model)}
-    measured, (loss, trace, normalised, *same) = on_tiny_models(models, batches)
+    return {"a": model, "b": other, "c": copy.deepcopy(model)}
+
+
+def test_numbers_are_those_of_the_same_sentences(models, batches):
+    _, (loss, trace, normalised, *same) = on_tiny_models(models, batches)
     for verdict, name in (
         (loss, "pretraining_loss"),
         (trace, "fisher_trace"),
         (normalised, "normalised_trace"),
     ):
-        alone = measure(name, models, batches, Stopping(sentences=8), {})
+        alone = measure(name, {each: models[each] for each in "ab"}, batches, Stopping(sentences=8), {})
         difference = alone.differences[0]
         found = verdict.difference
         assert (found.value, found.standard_error, found.n) == (
@@ -48,19 +55,24 @@ def test_numbers_are_those_of_the_same_sentences():
         assert (verdict.low, verdict.high) == found.interval(1 - 0.05 / 6)
     assert [each.answer for each in same] == ["yes", "open", "open"]
     assert what_would_decide(same) == "Nothing differs on 8 sentences: a and c are the same model."
-    frozen = copy.deepcopy(model)
+
+
+@pytest.mark.thorough
+def test_verdicts_of_other_quantities_and_of_other_parameters(models, batches):
+    _, (*_, trace, _) = on_tiny_models(models, batches)
+    frozen = copy.deepcopy(models["a"])
     next(frozen.parameters()).requires_grad_(False)
     few = measure("unit_trace", models, batches, Stopping(sentences=8), {})
     loss, units, *_ = verdicts_on([few], models, batches, silent)
     assert (loss.measured, units.question, units.measured) == ("loss", "flatter", "unit_trace")
     difference = few.measurements["b"].minus(few.measurements["a"])
     assert units.difference == difference
-    alone = [replace(each, measured="normalised_trace") for each in same if each.measured == "trace"]
-    assert what_would_decide([replace(alone[0], difference=difference)]).startswith("Open")
+    alone = replace(trace, measured="normalised_trace", difference=difference)
+    assert what_would_decide([alone]).startswith("Open")
     losses = measure("pretraining_loss", models, batches, Stopping(sentences=8), {})
     assert [each.measured for each in verdicts_on([losses], models, batches, silent)] == ["loss"] * 2
     assert verdicts_on([replace(few, stopped=INTERRUPTED)], models, batches, silent) == []
-    measured, (loss, *traces) = on_tiny_models({"a": model, "b": frozen}, batches)
+    measured, (loss, *traces) = on_tiny_models({"a": models["a"], "b": frozen}, batches)
     assert not measured.differences
     assert (loss.answer, {each.answer for each in traces}) == (
         "yes",

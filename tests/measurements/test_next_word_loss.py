@@ -15,6 +15,7 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from llama_transformer import LlamaTransformer
+from thorough_cases import others_thorough
 from tiny_models import far_from_the_start
 
 OBJECTIVE = NextWordObjective()
@@ -30,7 +31,7 @@ def language():
     return pcfg(parse_grammar(GRAMMAR))
 
 
-@pytest.fixture(params=[GPT2Transformer, LlamaTransformer])
+@pytest.fixture(params=others_thorough([GPT2Transformer, LlamaTransformer]))
 def model(request):
     model = request.param(Shape(8, 2, 2, 12)).build(3, 4, seed=0).double()
     return far_from_the_start(model).train()
@@ -73,6 +74,7 @@ def test_kl_adds_up_to_that_of_whole_sentences(model, language, memory_bytes):
     assert total == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.thorough
 def test_entropy_adds_up_to_that_of_whole_sentences_and_is_the_languages(language):
     _, probability = every_sentence(language)
     evaluation = EvaluationSet.draw(language, 4000, seed=2, objective=OBJECTIVE)

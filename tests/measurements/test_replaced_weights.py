@@ -55,6 +55,7 @@ def test_adapters_of_another_scaling_or_base_model_are_refused(tmp_path: Path) -
             replacement_by(str(other), str(here), loaded(here), "causal")
 
 
+@pytest.mark.thorough
 def test_what_this_adapter_trains_is_replaced_whichever_the_other_trains(tmp_path: Path) -> None:
     base = saved(tmp_path / "base")
     biased, plain = (adapter(tmp_path / bias, base, 2, bias) for bias in ("all", "none"))

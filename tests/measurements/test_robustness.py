@@ -1,6 +1,7 @@
 """Damage to the weights against what second order says, rounding against its definition, and siblings."""
 
 import copy
+from functools import cache
 from itertools import product
 
 import pytest
@@ -80,9 +81,14 @@ def untrained(language: Language) -> PreTrainedModel:
     return architecture.build(len(language.vocabulary), language.maximum_length, seed=0)
 
 
+@cache
+def evaluation_of(language: Language) -> EvaluationSet:
+    return EvaluationSet.draw(language, 20, seed=1)
+
+
 def kl_of(model: PreTrainedModel, language: Language) -> torch.Tensor:
     """Of each of 20 sentences drawn with seed 1."""
-    return exact_loss(model, MaskedObjective(), EvaluationSet.draw(language, 20, seed=1)).kl
+    return exact_loss(model, MaskedObjective(), evaluation_of(language)).kl
 
 
 def test_noise_is_the_mean_over_draws_and_both_their_signs() -> None:
@@ -127,6 +133,7 @@ def test_small_noise_costs_half_its_variance_times_the_trace() -> None:
     assert set(columns) == set(quantity.column_names)
 
 
+@pytest.mark.thorough
 def test_a_model_learns_the_second_language_and_is_left_as_it_was() -> None:
     language = decided_grammar()
     model = untrained(language)

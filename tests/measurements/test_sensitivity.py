@@ -19,6 +19,7 @@ from isoloss.measurements.sensitivity import (
     layer_of,
 )
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
+from thorough_cases import others_thorough
 from tiny_language_models import CAUSAL, MASKED, PAD, tiny_language_model
 
 SENTENCES = [[1, 5, 3, 4, 1], [1, 9, 6], [1, 4, 4, 10, 2, 1], [1, 7, 8]] * 8
@@ -33,7 +34,7 @@ def engine_of(name, sentences=SENTENCES, **asked):
     return Sensitivity.of(tiny_language_model(name), objective, [batch], **asked)
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
+@pytest.mark.parametrize("name", others_thorough(["bert", "gpt2"]))
 def test_from_the_trace_it_is_the_exact_diagonal_times_the_squared_errors(name):
     engine = engine_of(name)
     exact = fisher_diagonal(engine.model, engine.objective, engine.batches[0])
@@ -49,7 +50,10 @@ def test_from_the_trace_it_is_the_exact_diagonal_times_the_squared_errors(name):
         assert found[WHOLE].from_trace.standard_error < 0.2 * parts
 
 
-@pytest.mark.parametrize(("name", "divisions"), [("roberta", ("layer", "kind")), ("opt", ("tensor",))])
+@pytest.mark.parametrize(
+    ("name", "divisions"),
+    others_thorough([("roberta", ("layer",)), ("roberta", ("kind",)), ("opt", ("tensor",))]),
+)
 def test_each_part_is_changed_alone(name, divisions):
     engine = engine_of(name, SENTENCES[:4], check=True)
     change = Rounding(4, group=4)
@@ -75,6 +79,7 @@ def test_without_the_errors_only_the_trace_predicts():
     assert [record.quantity for record in each.records("m", 0, {})] == ["kl_from_trace"]
 
 
+@pytest.mark.thorough
 def test_allocated_bits_are_the_best_of_all_for_the_sum_of_parts():
     engine = engine_of("gpt2", SENTENCES[:4], check=True)
     roundings = [Rounding(bits) for bits in (8, 4, 3)]

@@ -21,12 +21,13 @@ from isoloss.measurements.fine_tuning import fine_tune, fine_tune_once
 from isoloss.measurements.fine_tuning_run import FineTuned, FineTuningSettings, classifier_of
 from isoloss.measurements.labelled_inputs import text_inputs, text_splits
 from isoloss.models.lstm import LSTMConfig, LSTMForMaskedLM
+from thorough_cases import others_thorough
 from tiny_text_models import text_model, text_tokenizer
 
-FAST = FineTuningSettings(seeds=(0, 1), epochs=5, learning_rate=3e-3, warm_up_steps=5, batch_size=16)
+FAST = FineTuningSettings(seeds=(0, 1), epochs=3, learning_rate=1e-2, warm_up_steps=5, batch_size=16)
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal", others_thorough([True, False]))
 def test_a_task_is_learnt_by_fine_tuning_and_the_model_is_left_as_it_was(causal):
     model, tokenizer = text_model(causal), text_tokenizer(causal)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -125,23 +126,26 @@ def test_what_cannot_be_learnt_or_measured_is_refused():
 
 @pytest.mark.parametrize(
     ("kind", "config", "said"),
-    [
-        (
-            CodeGenForCausalLM,
-            CodeGenConfig(vocab_size=9, n_positions=8, n_embd=16, n_layer=1, n_head=4, rotary_dim=2),
-            "CodeGenForCausalLM has no classifier in transformers",
-        ),
-        (
-            LSTMForMaskedLM,
-            LSTMConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1),
-            "LSTMForMaskedLM has no classifier in transformers",
-        ),
-        (
-            FunnelForMaskedLM,
-            FunnelConfig(vocab_size=9, block_sizes=[1], d_model=8, n_head=1, d_head=8, d_inner=8),
-            r"another backbone \(decoder\.\S+ differs\)",
-        ),
-    ],
+    others_thorough(
+        [
+            (
+                LSTMForMaskedLM,
+                LSTMConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1),
+                "LSTMForMaskedLM has no classifier in transformers",
+            ),
+            (
+                FunnelForMaskedLM,
+                FunnelConfig(vocab_size=9, block_sizes=[1], d_model=8, n_head=1, d_head=8, d_inner=8),
+                r"another backbone \(decoder\.\S+ differs\)",
+            ),
+            (
+                CodeGenForCausalLM,
+                CodeGenConfig(vocab_size=9, n_positions=8, n_embd=16, n_layer=1, n_head=4, rotary_dim=2),
+                "CodeGenForCausalLM has no classifier in transformers",
+            ),
+        ],
+        quick=2,
+    ),
 )
 def test_a_model_without_a_classifier_of_its_backbone_is_not_fine_tuned(kind, config, said):
     with pytest.raises(BadInput, match=f"{said}.*so it cannot be fine-tuned; .* keep the linear probe"):

@@ -28,6 +28,7 @@ from isoloss.objectives.pretrained import (
     next_token_batch,
     refuse_reading_ahead,
 )
+from thorough_cases import others_thorough
 from tiny_language_models import PAD, TOKENS, tiny_language_model
 from tiny_models import ARCHITECTURES, tiny_model
 
@@ -125,11 +126,16 @@ def test_a_batch_in_which_nothing_is_predicted_holds_no_sentence_and_is_passed_o
         lambda *given: unit_trace(*given).estimate,
         lambda *given: gradient_norm(*given).squared,
         lambda *given: ascent_sharpness(*given).estimates,
-        lambda *given: noise_sensitivity(*given).estimates,
         lambda *given: directional_sharpness(*given).estimate,
         lambda *given: batch_sharpness(*given, batch=1).estimate,
-        lambda *given: top_eigenvalues(*given, count=1).estimates,
-        lambda model, batches, objective: Sensitivity.of(model, objective, batches).of_whole(Rounding(4)),
+        *others_thorough(
+            (
+                lambda *given: noise_sensitivity(*given).estimates,
+                lambda *given: top_eigenvalues(*given, count=1).estimates,
+                lambda model, batches, of: Sensitivity.of(model, of, batches).of_whole(Rounding(4)),
+            ),
+            quick=0,
+        ),
     ],
 )
 def test_a_batch_without_sentences_changes_no_number_nor_that_batches_come_one_by_one(value):
@@ -266,7 +272,7 @@ def traces_of_each_alone(model, objective):
 
 @pytest.mark.parametrize(
     ("model", "objective"),
-    [(Neighbours(), Scored()), (OtherSentences(), Scored()), (fnet(), PretrainedMasked())],
+    others_thorough([(Neighbours(), Scored()), (OtherSentences(), Scored()), (fnet(), PretrainedMasked())]),
     ids=["neighbours", "other sentences", "FNet"],
 )
 @settings(max_examples=5, deadline=None)
