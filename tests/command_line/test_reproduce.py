@@ -115,7 +115,8 @@ def _few_examples(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_few_examples")
 def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(tmp_path: Path) -> None:
     grammar = str(tmp_path / "easy.pcfg")
-    lines = ["S -> X [0.5] | Y [0.5]", "X -> A A [1]", "Y -> B B [1]", "A -> 'a' [1]", "B -> 'b' [1]"]
+    lines = ["S -> X [0.5] | Y [0.5]", "X -> A A [1]", "Y -> B B [1]"]
+    lines += [f"{part} -> " + " | ".join(f"'{part}{n}' [0.1]" for n in range(10)) for part in "AB"]
     Path(grammar).write_text("\n".join(lines))
     asked = ReproduceOptions(("figure-1",), "laptop", tmp_path, language=Path(grammar))
     with pytest.raises(BadInput, match="no task of the language has room"):

@@ -1,6 +1,7 @@
 import json
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,10 +44,17 @@ def _page_at(commit: str) -> str:
     return found.stdout
 
 
-def _sections(page: str) -> dict[str, str]:
-    """The claims of each experiment, without the experiment's title."""
+def _sections(page: str) -> dict[str, set[tuple[str, str]]]:
+    """Each experiment's claims, with the scale that each is of."""
     _, *sections = page.split("\n## ")
     for before, now in REWORDED:
         sections = [text.replace(before, now) for text in sections]
     sections = [re.sub(f"{WITHDRAWN}|{CHECKPOINTS}", "", text) for text in sections]
-    return {text.partition(":")[0]: text.partition("\n")[2].strip() for text in sections}
+    return {text.partition(":")[0]: set(_claims(text.partition("\n")[2])) for text in sections}
+
+
+def _claims(section: str) -> Iterator[tuple[str, str]]:
+    """A claim that the page has once is of both scales; one withdrawn at one of them it has twice."""
+    for text in map(str.strip, re.split(r"\n(?=\*\*)", section)):
+        scales = re.findall(r", at `(\w+)`\)\n", text) or ("laptop", "night")
+        yield from ((re.sub(r", at `\w+`\)\n", ")\n", text), scale) for scale in scales)
