@@ -35,7 +35,7 @@ test: style ## lint, types, import rules and the test suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not thorough'; tests=$$?; \
 	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests || types))
 
-coverage: $(STAMP) ## the test suite again, two thirds slower, and the lines that it leaves out
+coverage: $(STAMP) ## the test suite and the thorough tests, and the lines that they leave out
 	$(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term:skip-covered
 
 test-thorough: $(STAMP) ## what the test suite covers already, on more cases and from end to end

@@ -144,9 +144,9 @@ ROWS = {
 """The effects in README's table, by experiment."""
 
 MORE = (
-    "Brackets: intervals over seeds, 95 % or wider (Holm, for several effects). Laptop scale takes minutes, "
-    "night scale hours. [Other seeds](docs/what-we-found.md#same-verdict) give {same} of {verdicts} "
-    "verdicts on at least 95 % of 50 sets; {left} claims need a night."
+    "Brackets: intervals over seeds, 95 % or wider (Holm). Laptop scale takes minutes, night hours. At least "
+    "95 % of 50 sets of [other seeds](docs/what-we-found.md#same-verdict) give {same} of the {verdicts} "
+    "verdicts of `make reproduce`; {left} more were withdrawn."
 )
 LEFT = "the scale night judges it"
 """How a claim's reason for its withdrawal ends where a night judges it."""

@@ -225,6 +225,7 @@ def test_runs_that_all_lack_a_fact_are_listed(results: Path, capsys: Capture) ->
     assert capsys.readouterr().out.splitlines()[-1] == "3 of 3 runs, damaged"
 
 
+@pytest.mark.thorough
 def test_listing_waits_for_no_torch(results: Path) -> None:
     asked = "import sys; from isoloss.command_line.commands import dispatch; "
     asked += f"dispatch(['runs', {str(results)!r}])"

@@ -50,6 +50,7 @@ def test_every_layer_is_predicted_and_checked(run, name):
     assert by["kl_measured", "all", "8 bits"]["value"] > by["kl_measured", "all", "10 bits"]["value"]
 
 
+@pytest.mark.thorough
 def test_a_table_fits_the_terminal_and_tells_what_it_is(run):
     code, out, err = run("bert", "--text", "text.txt", "--sentences", 4)
     assert code == 0

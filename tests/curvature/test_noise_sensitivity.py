@@ -94,6 +94,7 @@ def test_the_error_bar_is_that_over_draws_and_sentences():
     assert float(errors.square().mean().sqrt()) == pytest.approx(deviation, rel=0.33)
 
 
+@pytest.mark.thorough
 def test_draws_are_those_of_the_seed(model):
     batch = ragged_batches.several_masks()
     found = noise_sensitivity(model, [batch], OBJECTIVE, seed=2)

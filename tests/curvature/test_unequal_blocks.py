@@ -87,6 +87,7 @@ def test_a_directions_curvature_by_group(model, batches):
     torch.testing.assert_close(found.product, SIZES / 8 @ products)
 
 
+@pytest.mark.thorough
 def test_the_largest_eigenvalues_and_the_spectrums_mean(model, batches):
     of_sentences = hessians(model, parts(batches, 1))
     values, vectors = torch.linalg.eigh(of_sentences.mean(0))

@@ -22,6 +22,7 @@ def held(text: str) -> list[str]:
     return [phrase for phrase in PHRASES if phrase in plain]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scale", ["laptop", "night"])
 def test_no_claim_title_nor_text_has_a_phrase_that_was_reworded(scale: str) -> None:
     for experiment in planned_suite(scale):

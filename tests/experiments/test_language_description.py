@@ -26,6 +26,7 @@ def description_of(kind: str) -> LanguageDescription:
     return describe_language(LANGUAGES[kind](), "here", sentences=30, seed=4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kind",
     [

@@ -119,6 +119,7 @@ def test_the_hidden_markov_model_has_the_papers_sizes_and_entropy() -> None:
     assert masked_entropy(model, 1000, FRESH_SEED).value == pytest.approx(3.758, rel=0.01)
 
 
+@pytest.mark.thorough
 def test_the_tasks_of_the_paper_are_there() -> None:
     """A of the whole sentence, B and C of its first 16 and 8 words if those are spanned by one symbol."""
     classes = {}

@@ -46,6 +46,7 @@ def a_transformers_layers(inner_matrices: int) -> float:
     return 2 * weights * TOKENS + SHAPE.layers * 4 * TOKENS**2 * d
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("model", "rule", "objective", "micro_batch"),
     [
@@ -124,6 +125,7 @@ def test_an_lstm_stores_its_gates_and_cells() -> None:
     assert 3 * 2 * 5 * 8 * 4 * N * TOKENS < counted < kept
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "tokens", [1009, *(pytest.param(n, marks=pytest.mark.thorough) for n in (1013, 1009 * 1013))]
 )

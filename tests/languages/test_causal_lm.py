@@ -91,6 +91,7 @@ def test_probabilities_of_all_sentences_sum_to_one_and_give_the_masked_distribut
         torch.testing.assert_close(distributions, expected, **EXACT)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kind", ["gpt2", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in MODELS if kind != "gpt2")]
 )

@@ -35,6 +35,7 @@ def test_probabilities_are_distributions_and_shares_lie_where_they_should() -> N
     assert sum(shares) / 32 == pytest.approx(0.2, abs=0.08)
 
 
+@pytest.mark.thorough
 def test_the_mean_length_is_that_of_sentences_drawn() -> None:
     grammar = paper_sized_grammar(word_share=0.2, sharpness=2.0, seed=3)
     lengths = pcfg(grammar).sample(20_000, torch.Generator().manual_seed(0)).lengths.double()

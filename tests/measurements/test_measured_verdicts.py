@@ -39,6 +39,7 @@ def models():
     return {"a": model, "b": other, "c": copy.deepcopy(model)}
 
 
+@pytest.mark.thorough
 def test_numbers_are_those_of_the_same_sentences(models, batches):
     _, (loss, trace, normalised, *same) = on_tiny_models(models, batches)
     for verdict, name in (

@@ -60,6 +60,7 @@ def test_rules_train_as_on_whole_batches(rule: str) -> None:
     torch.testing.assert_close(weights_by_parts, weights, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.thorough
 def test_processes_pass_their_shares_in_parts(tmp_path: Path) -> None:
     losses, weights = trained(RULES["SAM"], None)
     for found in in_processes(2, lambda processes: trained(RULES["SAM"], 3, processes), tmp_path):

@@ -37,6 +37,7 @@ def continued(start: Checkpoint, **changes: object) -> PretrainingSpecification:
     return replace(small(steps=10), **changes)
 
 
+@pytest.mark.thorough
 def test_the_first_step_is_taken_from_the_checkpoints_weights(start: Checkpoint, tmp_path: Path) -> None:
     pretrain(continued(start), LANGUAGE, tmp_path, start_from=start.folder)
     model = load_masked_language_model(start.folder)

@@ -113,6 +113,7 @@ def test_the_slope_shown_is_the_one_within_the_groups_with_its_error_over_seeds(
     assert said == "slope within a run:\n200 ± 100 points per unit"
 
 
+@pytest.mark.thorough
 def test_several_runs_of_a_colour_are_faint_behind_their_mean_and_band() -> None:
     data = pl.DataFrame(
         [
@@ -139,6 +140,7 @@ def test_several_runs_of_a_colour_are_faint_behind_their_mean_and_band() -> None
     assert marks(alone) == ["rule", "text", "rule", "text", "line", "point"]
 
 
+@pytest.mark.thorough
 def test_every_colour_of_a_chart_has_another_on_dark_ground() -> None:
     rules = on_dark_ground().lower()
     for by in (WIDTH, RULE):
@@ -159,6 +161,7 @@ def test_sizes_are_coloured_in_their_order_and_names_in_that_of_appearance() -> 
     assert by_rule["color"]["legend"] == by_rule["shape"]["legend"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [MOST_IN_LEGEND, MOST_IN_LEGEND + 1])
 def test_a_legend_names_all_values_or_none(number: int) -> None:
     data = pl.DataFrame({"seed": range(number), "trace": range(1, number + 1), "accuracy": [0.5] * number})
@@ -178,6 +181,7 @@ def test_no_two_of_many_names_share_colour_and_shape() -> None:
     assert set(encoding["shape"]["scale"]["range"]) == set(SHAPES)
 
 
+@pytest.mark.thorough
 def test_predictions_are_dashed_lines_without_dots_and_a_rule_marks_x() -> None:
     data = pl.concat([rows(predicted=False), rows(predicted=True)])
     chart = Lines(STEP, TRACE, WIDTH, "run", predicted="predicted", marked=Mark(700, "converged"))
@@ -263,6 +267,7 @@ def test_a_logarithmic_axis_leaves_out_what_it_cannot_show_and_cuts_bars_that_re
     assert linear["y_low"].to_list() == [3.0, -7.0, -0.1, -1.1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "numbers",
     [

@@ -20,6 +20,7 @@ def test_pictures_for_print_are_as_wide_as_a_column_and_bring_their_fonts(tmp_pa
         assert b"/Subtype /Image" not in pdf
 
 
+@pytest.mark.thorough
 def test_names_with_characters_that_xml_has_not_are_drawn(tmp_path: Path) -> None:
     chart = drawn(panels(experiment_result("figure-1", (16,)).table)[0]).charts
     write_pictures(one_picture(chart, "a\x1b[2J \udce9 \uffff", "beside"), tmp_path / "panel")

@@ -16,6 +16,7 @@ from isoloss.stored_runs.packed_records import pack_records, unpack_records
 from isoloss.stored_runs.stored_run import stored_run
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("copied_to", ["runs/-copy", "a/runs/-copy", "z/runs/-copy"])
 def test_of_a_run_and_its_copies_what_was_measured_in_any_is_packed(
     copied_to: str, packed: Packed, tmp_path: Path

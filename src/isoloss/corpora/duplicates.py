@@ -9,8 +9,7 @@ from functools import cache
 def text_hash(text: str) -> bytes:
     r"""16 bytes that identify a text up to white space, capitals, and how Unicode writes the same characters.
 
-    Characters without a width, such as a byte order mark within a text, make no difference: tokenizers drop
-    them.
+    Its format characters, such as a byte order mark within a text, make no difference.
 
     >>> text_hash("The cat\n sat. ") == text_hash("the cat sat.") != text_hash("the cat sat")
     True
@@ -18,13 +17,14 @@ def text_hash(text: str) -> bytes:
     True
     """
     if not text.isascii():
-        text = unicodedata.normalize("NFC", text.translate(_without_a_width()))
-    return hashlib.blake2b(" ".join(text.split()).casefold().encode(), digest_size=16).digest()
+        text = unicodedata.normalize("NFD", text.translate(_format_characters()))
+    folded = " ".join(text.split()).casefold()
+    return hashlib.blake2b(unicodedata.normalize("NFC", folded).encode(), digest_size=16).digest()
 
 
 @cache
-def _without_a_width() -> dict[int, None]:
-    """Unicode's format characters."""
+def _format_characters() -> dict[int, None]:
+    """Most have no width; BERT's tokenizer drops all."""
     return {code: None for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) == "Cf"}
 
 

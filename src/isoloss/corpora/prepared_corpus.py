@@ -43,6 +43,10 @@ from isoloss.results.store import write_sealed
 LAYOUT = 1
 """Incremented when the same request would give other sequences, so that an outdated cache is never read."""
 
+DUPLICATES = 2
+"""Incremented when other documents count as one and the same. It is in the folder's name alone: none of the
+books that shipped runs were trained on is concerned, and their plans hold the digest of the request."""
+
 VOCABULARY_CHARACTERS = 1 << 28
 """A vocabulary is trained on at most this many characters from the start of the training part; which pieces
 are frequent is settled long before."""
@@ -95,7 +99,7 @@ def prepared_corpus(request: CorpusRequest, cache: Path, progress: Progress = si
     if documents or tokenizer cannot be used or are too few, and IsolossError if something cannot be fetched
     or written. A damaged corpus is prepared again: its documents are kept elsewhere, so nothing is lost.
     """
-    folder = cache / "corpora" / request.digest[:16]
+    folder = cache / "corpora" / f"{request.digest[:16]}-{DUPLICATES}"
     if found := _whole(folder):
         with suppress(OSError):  # left by a process that was killed when all else was done
             _remove_notes(folder)

@@ -199,7 +199,7 @@ def texts_of_table(path: Path) -> list[tuple[int, str]]:
         raise BadInput(
             f"{path} has no column 'text' or 'sentence', but {there}; rename the one to measure on"
         )
-    if len(named[0].split()) > MOST_WORDS_OF_A_NAME:
+    if path.suffix.lower() in (".csv", ".tsv") and len(named[0].split()) > MOST_WORDS_OF_A_NAME:
         raise BadInput(
             f"the first row of {path} is to name its columns, and calls the only one that holds text "
             f"'{shorten(named[0], 60, placeholder=' ...')}'; write 'text' instead, or above if it is a text"

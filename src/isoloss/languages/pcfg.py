@@ -151,8 +151,8 @@ class PCFG:
     def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
         """log of the sum over derivations of the products of the probabilities as written, in nats.
 
-        With a maximum length it is conditional on the length being allowed, i.e. the probability of being
-        drawn. -inf outside the language.
+        If longer sentences are excluded, it is conditional on the length being allowed, i.e. the probability
+        of being drawn. -inf outside the language.
         """
         refuse_unknown_words(sentences, len(self.vocabulary))
         result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
@@ -211,9 +211,7 @@ def pcfg(grammar: Grammar, maximum_length: int | None = None) -> PCFG:
     proper, z = proper_grammar(grammar)
     form = normal_form(proper)
     if maximum_length is None or (longest is not None and longest <= maximum_length):
-        # With a maximum length the language is that of its sentences; derivations without end are excluded.
-        log_z = math.log(z) if maximum_length is None else 0.0
-        log_share, corners = 0.0, free_left_corners(form.grammar)
+        log_z, log_share, corners = math.log(z), 0.0, free_left_corners(form.grammar)
     else:
         longest, log_z = maximum_length, 0.0
         lengths = form.grammar.length_weights(longest)

@@ -61,6 +61,7 @@ def test_what_cannot_be_told_is_nan() -> None:
     assert kendall_tau(rising[:2], -rising[:2]) == rank_correlation(rising[:2], -rising[:2]) == -1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("clusters", [3, 5, pytest.param(10, marks=pytest.mark.thorough)])
 def test_intervals_of_a_rank_correlation_cover_about_as_often(clusters: int) -> None:
     """Four checkpoints per seed along a common path, with their own shift: not normal, and not a mean."""

@@ -103,6 +103,7 @@ def covered(
     return ours / samples, percentiles / samples
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("clusters", [3, *(pytest.param(n, marks=pytest.mark.thorough) for n in (5, 10))])
 def test_intervals_cover_as_often_as_they_say(clusters: int) -> None:
     """95 % nominal, 600 samples: four standard errors of the share are 3.6 %."""

@@ -45,6 +45,7 @@ def rule(scale: ScaleName) -> AdversarialRule:
     return settings.build(Training(model, MaskedObjective(), plan.ready, 0, 2000, 8))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scale", [pytest.param("gpu", marks=pytest.mark.thorough), "paper"])
 def test_every_step_attacks_a_task_that_the_tables_test_and_each_equally_often(scale: ScaleName) -> None:
     large, attacked = scale_named(scale), rule(scale)
@@ -62,6 +63,7 @@ def test_the_rare_task_b_is_drawn_with_its_own_labels() -> None:
     assert drawn.posterior.shape[1] == 50
 
 
+@pytest.mark.thorough
 def test_the_small_model_is_the_shape_nearest_to_nine_million_parameters() -> None:
     def millions(shape: Shape) -> float:
         return parameters_with_bert(shape) / 1e6

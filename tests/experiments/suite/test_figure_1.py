@@ -45,6 +45,7 @@ def verdicts(runs: list[pl.DataFrame], *names: str) -> dict[str, Verdict]:
     return {judged.claim.name: judged.verdict for judged in judge(claims, runs)}
 
 
+@pytest.mark.thorough
 def test_every_claim_can_hold() -> None:
     """The loss varies by a five-thousandth and KL by a tenth, the trace falls and accuracy rises."""
     losses, traces = [2.0002, 2.0, 2.0004, 2.0, 2.0004, 2.0002], [64.0, 50.0, 40.0, 32.0, 25.0, 20.0]

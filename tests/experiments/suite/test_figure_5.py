@@ -39,6 +39,7 @@ def frame(width: int, seed: int, traces: list[float], accuracies: list[float]) -
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("traces", "accuracies", "expected"),
     [

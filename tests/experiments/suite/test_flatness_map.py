@@ -41,6 +41,7 @@ def test_effects_are_those_of_each_language() -> None:
         assert not claim.claimed.low < claim.statistic(against) < claim.claimed.high
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "priced", [*(pytest.param(each, marks=pytest.mark.thorough) for each in PRICES[:-1]), PRICES[-1]]
 )

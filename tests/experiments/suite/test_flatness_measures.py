@@ -37,6 +37,7 @@ def runs_where(trace_ranks: float) -> list[pl.DataFrame]:
     return runs
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("ranks", "expected"), [(1.0, Verdict.SUPPORTED), (-1.0, Verdict.NOT_SUPPORTED)])
 def test_every_claim_can_hold_and_fail(ranks, expected) -> None:
     verdicts = {judged.claim.name: judged.verdict for judged in judge(CLAIMS, runs_where(ranks))}
