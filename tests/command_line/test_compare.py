@@ -36,7 +36,11 @@ def test_everything_is_measured_side_by_side_in_one_file(compare, capsys, tmp_pa
     settings = plan_module.fine_tuning_settings
     short = {"seeds": (0, 1), "epochs": 1, "warm_up_steps": 1}
     monkeypatch.setattr(plan_module, "fine_tuning_settings", lambda n: replace(settings(n), **short))
+    heads, asked = plan_module.converged_probe, []
+    monkeypatch.setattr(plan_module, "converged_probe", lambda n: asked.append(n) or heads(n))
     written = output_of(compare("a", "b", *TEXT, *TASK, "--fine-tune", "--json"))
+    (examples,) = asked
+    assert 100 < examples < 190  # of the 190 rows of the task
     found = records(written)
     for quantity in (
         "pretraining_loss",

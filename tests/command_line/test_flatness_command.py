@@ -31,7 +31,6 @@ def dense_trace(model, ids, positions):
     return total / len(positions)
 
 
-@pytest.mark.thorough
 def test_one_mask_is_the_mean_over_sentences_and_positions(flatness, models):
     """Against every position of every sentence masked in turn, and every label."""
     code, written, _ = flatness(

@@ -166,7 +166,6 @@ def in_this_process(folder: Path, isoloss: Called, monkeypatch: pytest.MonkeyPat
     return code, stderr
 
 
-@pytest.mark.thorough
 @pytest.mark.usefixtures("_nothing_painted")
 @pytest.mark.parametrize("interrupted", [in_this_process, pytest.param(in_a_process, marks=pytest.mark.slow)])
 def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(

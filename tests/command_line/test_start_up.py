@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import isoloss
 from isoloss.command_line.commands import COMMANDS, GROUPS
 
@@ -142,7 +140,6 @@ def test_a_mistake_is_told_before_anything_that_takes_long() -> None:
         assert (one.startswith("isoloss: "), one.count("\n")) == (True, 1), one
 
 
-@pytest.mark.thorough
 def test_what_imports_for_long_says_so_on_stderr_alone_and_a_language_needs_no_library_of_models(
     tmp_path: Path,
 ) -> None:

@@ -29,7 +29,7 @@ def test_of_a_regular_minimum_it_is_half_the_parameters():
     curvatures = torch.tensor([2.0, 2.5, 3.0, 3.5, 4.0, 4.5], dtype=torch.float64)
     model = Function(lambda w: 0.5 * (curvatures * w.square()).sum(), [0.0] * 6)
     found = local_learning_coefficient(
-        model, [sentences(64)], model, chains=4, burn_in=20, draws=100, localisation=0.05
+        model, [sentences(64)], model, chains=8, burn_in=40, draws=80, localisation=0.05
     )
     cold = 64 / math.log(64)
     expected = float((cold * curvatures / (cold * curvatures + 0.05)).sum()) / 2

@@ -69,7 +69,6 @@ def test_jobs_through_submitit_mean_what_they_mean_locally(tmp_path: Path) -> No
     assert seen[-1] == ("all runs", 1.0)
 
 
-@pytest.mark.thorough
 def test_a_job_out_of_time_is_queued_again_and_a_killed_one_is_named(slurm: Path, tmp_path: Path) -> None:
     jobs = [Job("killed", be_killed, 1.0), Job("long", partial(run_out_of_time_once, tmp_path / "long"), 1.0)]
     seen: list[str] = []

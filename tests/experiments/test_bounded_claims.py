@@ -23,7 +23,7 @@ def mean_value(runs: list[pl.DataFrame]) -> float:
 def test_verdict_and_p_value_agree_and_the_interval_keeps_the_bounds(values, limit, lowest):
     runs = [pl.DataFrame({"seed": seed, "value": [value]}) for seed, value in enumerate(values)]
     verdicts = set()
-    for bound in np.linspace(0.02, 0.98, 13).tolist():
+    for bound in np.linspace(0.02, 0.98, 25).tolist():
         claim = Claim("small", "", "", "", "", below(bound), mean_value, limit=limit, lowest=lowest)
         (judged,) = judge([claim], runs)
         assert lowest <= judged.low < judged.effect < judged.high <= limit

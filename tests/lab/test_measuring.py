@@ -12,10 +12,12 @@ from transformers import BertConfig, BertForMaskedLM
 from isoloss import lab
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
+from isoloss.lab import measuring
 from isoloss.lab.words import OneLine
 from isoloss.languages.pcfg import PCFG
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.objectives.masked import MaskedObjective
 
@@ -90,6 +92,18 @@ def test_a_probe_of_words_is_the_control_of_words(language: PCFG) -> None:
     found = lab.probe(WordsAlone(), "prefix-8", on=language, examples=200, seed=0, progress=lab.silent)
     assert found[0].estimate == dict(found.beside)["the words alone"]
     assert found.rows[0].estimate.n == 200
+
+
+def test_heads_are_trained_until_they_have_converged(language: PCFG, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def settings(examples: int) -> ProbeSettings:
+        asked.append(examples)
+        return ProbeSettings(epochs=1)
+
+    monkeypatch.setattr(measuring, "converged_probe", settings)
+    lab.probe(WordsAlone(), "prefix-8", on=language, examples=50, seed=0, progress=lab.silent)
+    assert asked == [50, 50]  # on the model's features, and on words
 
 
 def test_a_module_without_a_linear_layer_has_no_probe(language: PCFG) -> None:

@@ -168,5 +168,5 @@ LANGUAGES = {
     "block-diagonal HMM": hmm_case(words=4, states=4, blocks=2, length=5),
     "Dyck": dyck_case(6),
     "Dyck among uniform strings": dyck_case(6, share=0.4),
-    "causal LM": causal_case("gpt2", length=3),
+    "causal LM": causal_case("gpt2", length=4),
 }

@@ -206,14 +206,14 @@ def test_first_weights_that_are_drawn_by_what_some_numbers_are_are_not_drawn(
     assert cost.seconds_a_sentence is not None, cost.untimed
 
 
-LAYERS = 3
-OF_THREE = {"bert": "num_hidden_layers", "gpt2": "n_layer", "t5": "num_layers"}
+LAYERS = 4
+OF_FOUR = {"bert": "num_hidden_layers", "gpt2": "n_layer", "t5": "num_layers"}
 """Settings of the models above that give them as many layers."""
 
 
-def of_three_layers(name: str) -> Any:
+def of_four_layers(name: str) -> Any:
     _, config, _ = MODELS[name]
-    more = {OF_THREE[name]: LAYERS, **({"num_decoder_layers": LAYERS} if name == "t5" else {})}
+    more = {OF_FOUR[name]: LAYERS, **({"num_decoder_layers": LAYERS} if name == "t5" else {})}
     return type(config)(**{**config.to_dict(), **more})
 
 
@@ -238,7 +238,7 @@ def _not_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, prediction = of_three_layers(name), MODELS[name][2]
+    config, prediction = of_four_layers(name), MODELS[name][2]
     model, length = without_storage(name, config, prediction, torch.float32, 24)
     whole = counted_passes(name, model, prediction, length, 5, 1 << 40)
     monkeypatch.setattr(
@@ -275,7 +275,7 @@ def test_a_model_of_one_layer_takes_what_is_timed(monkeypatch: pytest.MonkeyPatc
 def test_a_list_with_an_entry_for_each_layer_is_shortened_with_them() -> None:
     few = timing.of_layers(Gemma3TextConfig(**{**SIZE, "num_hidden_layers": LAYERS}, head_dim=8), 2)
     assert (few.num_hidden_layers, len(few.layer_types)) == (2, 2)
-    few = timing.of_layers(of_three_layers("t5"), 2)
+    few = timing.of_layers(of_four_layers("t5"), 2)
     assert (few.num_layers, few.num_decoder_layers) == (2, 2)
 
 

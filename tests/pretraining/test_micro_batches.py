@@ -60,7 +60,6 @@ def test_rules_train_as_on_whole_batches(rule: str) -> None:
     torch.testing.assert_close(weights_by_parts, weights, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.thorough
 def test_processes_pass_their_shares_in_parts(tmp_path: Path) -> None:
     losses, weights = trained(RULES["SAM"], None)
     for found in in_processes(2, lambda processes: trained(RULES["SAM"], 3, processes), tmp_path):
@@ -93,7 +92,6 @@ def test_no_pass_is_larger_than_a_part() -> None:
     assert objective.seen[0] == [7, 7, 3]
 
 
-@pytest.mark.thorough
 def test_a_run_by_parts_is_named_for_it_and_resumes_to_the_bit(tmp_path: Path) -> None:
     by_parts = small(steps=12, checkpoint_steps=(4, 8, 12), compute=Compute(micro_batch=5))
     assert by_parts.digest != replace(by_parts, compute=Compute()).digest

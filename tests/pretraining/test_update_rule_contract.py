@@ -97,7 +97,7 @@ class TestContract:
         assert all(bool(weight.isfinite().all()) for weight in model.parameters())
 
 
-STEP_AS_OTHERS = ("SAM", "SAM over SGD", "flatness-regularised", "Muon", "Lion", "SOAP")
+STEP_AS_OTHERS = ("SAM", "SAM over SGD", "flatness-regularised", "Lion", "SOAP")
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_coins_and_starts_that_do_not_exist_are_refused():
         BiasedCoin(0.5).minimiser(-1.0)
 
 
-RACE = Race((0.2, 0.05), 0.5, 2, paths=40, batch_size=1, seed=900, relative_tolerance=1e-6)
+RACE = Race((0.2, 0.05), 0.5, 2, paths=60, batch_size=1, seed=900, relative_tolerance=1e-6)
 
 
 @pytest.fixture(scope="module")
