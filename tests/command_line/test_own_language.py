@@ -92,6 +92,7 @@ def test_what_does_not_fit_is_one_sentence(files: dict[str, Path], tmp_path: Pat
     (tmp_path / "one.json").write_text(json.dumps(one_sentence))
     with pytest.raises(BadInput, match="state-2 of the language has too few different sentences"):
         asked(tmp_path / "one.json", "drift")
+    assert asked(tmp_path / "one.json", "drift-limits").runs  # it draws no sentences of a task
     with pytest.raises(BadInput, match="no task 'state-9'"):
         asked(files["hmm"], "lazy-to-rich", task="state-9")
     assert {run.language.words for run in asked(None, "drift", task="prefix-4", folder=tmp_path).runs} == {6}

@@ -18,9 +18,11 @@ from isoloss.experiments.experiment_names import SUITE, experiment_names, langua
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.misspelt_names import refuse_misspelt_names
 from isoloss.experiments.model_tokens import with_tokens
-from isoloss.experiments.scale import Scale, with_language
+from isoloss.experiments.scale import Scale, refuse_too_few_sentences, with_language
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
 from isoloss.languages.language_file import read_language
+from isoloss.languages.pcfg import named_task
+from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
 
@@ -242,9 +244,18 @@ def requested_experiments(
         room = any(design.needs_room for design in designs.values()) and not changes.any_task
         scale = with_language(scale, plan, language, changes.task, needs_room=room)
     planned = [_with_changes(scale, changes, *each) for each in designs.items()]
+    if scale.language_given and any(map(_draws_a_task, planned)):
+        task = named_task(scale.grammar.language.language(folder, silent), scale.grammar.tasks[0])
+        refuse_too_few_sentences(task, scale.sizes)
     for experiment in planned:
         refuse_misspelt_names(experiment)
     return tuple(_as_judged(experiment, scale) for experiment in planned)
+
+
+def _draws_a_task(experiment: Experiment) -> bool:
+    return any(
+        isinstance(each.quantity, AccuracyQuantity) for run in experiment.runs for each in run.measured
+    )
 
 
 def _refuse_without_language(designs: Mapping[str, Design]) -> None:

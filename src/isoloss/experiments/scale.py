@@ -193,20 +193,19 @@ def with_language(
 ) -> Scale:
     """The scale on a user's language, of `plan`, in place of its grammar, with the task of that name.
 
-    Raises BadInput for a task that does not exist, has too few sentences to be divided into parts, or, if it
-    needs room, has none.
+    Raises BadInput for a task that does not exist or, if it needs room, has none.
     """
     # The smoke scale shows nothing about the claims anyway.
     if needs_room and scale.name != UNJUDGED:
         found = headline_task(language, task, scale.sizes)
     else:
         found = task_name(language, task)
-    _refuse_too_few_sentences(named_task(language, found), scale.sizes)
     grammar = replace(scale.grammar, language=plan, tasks=(found,) * len(scale.grammar.tasks))
     return replace(scale, grammar=grammar, language_given=plan.digest != scale.grammar.language.digest)
 
 
-def _refuse_too_few_sentences(task: Task, sizes: MeasurementSizes) -> None:
+def refuse_too_few_sentences(task: Task, sizes: MeasurementSizes) -> None:
+    """Raise BadInput if the task's sentences cannot be divided into parts that share none."""
     # Parts of the same proportions, since these decide which part a sentence belongs to.
     parts = (sizes.probe_train, sizes.probe_validation, sizes.probe_test)
     train, validation, test = (part // math.gcd(*parts) for part in parts)
