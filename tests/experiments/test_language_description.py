@@ -26,7 +26,6 @@ def description_of(kind: str) -> LanguageDescription:
     return describe_language(LANGUAGES[kind](), "here", sentences=30, seed=4)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kind",
     [

@@ -161,7 +161,6 @@ def test_sizes_are_coloured_in_their_order_and_names_in_that_of_appearance() -> 
     assert by_rule["color"]["legend"] == by_rule["shape"]["legend"]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("number", [MOST_IN_LEGEND, MOST_IN_LEGEND + 1])
 def test_a_legend_names_all_values_or_none(number: int) -> None:
     data = pl.DataFrame({"seed": range(number), "trace": range(1, number + 1), "accuracy": [0.5] * number})

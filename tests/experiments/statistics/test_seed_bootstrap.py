@@ -7,7 +7,28 @@ import pytest
 from scipy import stats
 
 from isoloss.errors import BadInput
-from isoloss.experiments.statistics.seed_bootstrap import DRAWS, Resamples, SeedBootstrap, cluster_estimate
+from isoloss.experiments.statistics import seed_bootstrap
+from isoloss.experiments.statistics.seed_bootstrap import (
+    DRAWS,
+    Resamples,
+    SeedBootstrap,
+    cluster_estimate,
+    once_per_frames,
+)
+
+
+def test_results_are_kept_by_frame_and_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seed_bootstrap, "MOST_HELD", 2)
+    computed: list[int] = []
+
+    @once_per_frames
+    def number(frame: pl.DataFrame) -> int:
+        computed.append(frame["n"][0])
+        return computed[-1]
+
+    first, second, third = (pl.DataFrame({"n": [n]}) for n in range(3))
+    assert [number(each) for each in (first, second, second, third, second, first)] == [0, 1, 1, 2, 1, 0]
+    assert computed == [0, 1, 2, 0]
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 3, 4])
