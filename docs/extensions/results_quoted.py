@@ -146,10 +146,8 @@ ROWS = {
 MORE = (
     "Brackets: intervals over seeds, 95 % or wider (Holm). Laptop scale takes minutes, night hours. At least "
     "95 % of 50 sets of [other seeds](docs/what-we-found.md#same-verdict) give {same} of the {verdicts} "
-    "verdicts of `make reproduce`; {left} more were withdrawn."
+    "verdicts of `make reproduce`; {withdrawn} more were withdrawn."
 )
-LEFT = "the scale night judges it"
-"""How a claim's reason for its withdrawal ends where a night judges it."""
 JUDGED_AGAIN = ("same-verdict", "same-verdict-polished")
 """The experiments that judge what `make reproduce` judges on other sets of seeds."""
 
@@ -162,7 +160,7 @@ IN_WORDS = {
 def with_results(readme: str, shipped: Sequence[dict[str, Any]]) -> str:
     """README's text with its findings, and the table of what `make reproduce` gave, in their places."""
     same, verdicts = _standing(shipped)
-    numbers = {"same": same, "verdicts": verdicts, "left": _left_to_a_night(shipped)}
+    numbers = {"same": same, "verdicts": verdicts, "withdrawn": _withdrawn(shipped)}
     more = textwrap.fill(MORE.format(**numbers), 125, break_on_hyphens=False)
     table = f"{readme_table(shipped)}\n{more}\n"
     return placed(placed(readme, "found", findings(shipped, "docs/what-we-found.md")), "table", table)
@@ -243,14 +241,12 @@ def _standing(shipped: Sequence[dict[str, Any]]) -> tuple[int, int]:
     return sum(int(same) for same, _ in pairs), sum(int(every) for _, every in pairs)
 
 
-def _left_to_a_night(shipped: Sequence[dict[str, Any]]) -> int:
-    """How many claims of `make reproduce` so few seeds do not decide."""
-    at_laptop = [
-        each["result"]["claims"]
-        for each in shipped
-        if each["scale"] == "laptop" and each["result"]["name"] in ROWS
-    ]
-    return sum(LEFT in claim.get("withdrawn", "") for claims in at_laptop for claim in claims)
+def _withdrawn(shipped: Sequence[dict[str, Any]]) -> int:
+    """How many claims of `make reproduce` are not judged there."""
+    at_laptop = (each["result"] for each in shipped if each["scale"] == "laptop")
+    return sum(
+        bool(claim.get("withdrawn")) for each in at_laptop if each["name"] in ROWS for claim in each["claims"]
+    )
 
 
 def number_in_words(number: int) -> str:
