@@ -38,7 +38,7 @@ test: style ## lint, types, import rules and the test suite
 coverage: $(STAMP) ## the test suite and the thorough tests, and the lines that they leave out
 	$(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term:skip-covered
 
-test-thorough: $(STAMP) ## what the test suite covers already, on more cases and from end to end
+test-thorough: $(STAMP) ## more cases of what the test suite tests, and from end to end
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'thorough and not slow'
 
 test-slow: $(STAMP) ## the checks that take minutes
