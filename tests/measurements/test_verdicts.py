@@ -209,6 +209,25 @@ def test_an_open_question_is_decided_by_about_as_many_sentences_as_are_told():
     assert what_would_decide(of(round(1.2 * copies))) == ""
 
 
+def test_of_accuracies_it_is_told_how_many_times_as_many_examples_and_seeds_decide():
+    chosen = torch.Generator().manual_seed(900)
+    first = torch.rand(6, 40, generator=chosen) < 0.6
+    better = first | (torch.rand(6, 40, generator=chosen) < 0.3)
+    better[0] = first[0] & (torch.rand(40, generator=chosen) < 0.7)
+
+    def of(copies):
+        named = zip("ab", (first, better), strict=True)
+        probes = {(name, PROBE): of_probe(each.repeat(copies, copies)) for name, each in named}
+        return [each for each in Comparison((A, B), probes).verdicts() if each.first == "a"]
+
+    (open_one,) = found = of(1)
+    assert open_one.answer == "open"
+    times = open_one.needed / open_one.difference.n
+    assert f"by {about(times)} times as many test examples and seeds (probe)" in what_would_decide(found)
+    assert of(math.floor(0.7 * times))[0].answer == "open"
+    assert of(math.ceil(1.2 * times))[0].answer == "b"
+
+
 def test_models_that_differ_in_nothing_are_said_to_be_the_same():
     probes = {(name, PROBE): of_probe(torch.eye(5, 200)) for name in "ab"}
     traces = {(name, TRACE): of_sentences("fisher_trace", 50 + NOISE) for name in "ab"}

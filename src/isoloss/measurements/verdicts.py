@@ -222,8 +222,9 @@ def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
     Not those on the `NORMALISED` trace where there is one on the trace, which it only checks.
 
     >>> loss = PairVerdict("same loss", "loss", "a", "b", needed=1234.0)
-    >>> what_would_decide([loss, PairVerdict("better", "probe", "a", "b", needed=99.0)])
-    'Open questions would be decided by about 1,300 sentences (same loss) and by more test examples or ...'
+    >>> probe = PairVerdict("better", "probe", "a", "b", difference=Estimate(0.1, 0.2, 50), needed=640.0)
+    >>> what_would_decide([loss, probe])
+    'Open questions would be decided by about 1,300 sentences (same loss) and by about 13 times as many ...'
     """
     checks = NORMALISED if any(each.measured == TRACE for each in verdicts) else None
     open_ones = [each for each in verdicts if each.is_open and each.measured != checks]
@@ -232,19 +233,25 @@ def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
     needs = []
     for each in open_ones:
         asked = each.question if each.measured in (LOSS, TRACE) else each.measured.replace("_", " ")
-        if each.measured in ACCURACIES:
-            needs.append(f"more test examples or seeds ({asked})")
-        elif math.isfinite(each.needed) and each.measured in (LOSS, TRACE):
+        if math.isfinite(each.needed) and each.measured in (LOSS, TRACE):
             needs.append(f"{about(each.needed)} sentences ({asked})")
         else:
-            needs.append(f"more sentences or draws ({asked})")
+            units = "test examples and seeds" if each.measured in ACCURACIES else "sentences or draws"
+            needs.append(f"{_how_many(each)} {units} ({asked})")
     if not needs:
         return ""
     return f"Open questions would be decided by {' and by '.join(needs)}, if the differences are those found."
 
 
+def _how_many(verdict: PairVerdict) -> str:
+    """How many times as many units as its difference has would decide it; "more" if that is not known."""
+    if verdict.difference is None or not math.isfinite(verdict.needed):
+        return "more"
+    return f"{about(verdict.needed / verdict.difference.n)} times as many"
+
+
 def about(sentences: float) -> str:
-    """A number of sentences that would settle a question, in words: two digits, rounded up.
+    """How many sentences, or times as many, would settle a question, in words: two digits, rounded up.
 
     >>> about(20.3), about(1234.2), about(MOST_SENTENCES)
     ('about 21', 'about 1,300', 'more than a billion')
