@@ -161,6 +161,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(311, 317)), "ni
 
 EXPERIMENT = Design(
     flatten_polish_shifted,
+    registered="286220946470e6bb2bbd15d860a79736d547dac1",
     seeds=SEEDS,
     picture=Picture(
         "shifted", "Accuracy where a probe was not trained, over the trace, of models of equal KL"
