@@ -26,7 +26,7 @@ from isoloss.results.verdict import Verdict
 
 SEEDS_A_SET = len(SEEDS["laptop"])
 ORDERS = 10
-"""Of the seeds, each of which is cut into disjoint sets: ten times five of a night's."""
+"""Of the seeds, each of which is cut into disjoint sets: ten times five of thirty seeds."""
 STANDS = 0.95
 """The share of sets with one verdict from which on a claim's is said to stand."""
 
@@ -91,17 +91,21 @@ def verdicts_on_sets(
 
 @dataclass(frozen=True)
 class OnSetsOfSeeds:
-    """The premises and effects of an experiment, judged on disjoint sets of `size` seeds of its runs."""
+    """The premises and effects of an experiment, judged on disjoint sets of `size` seeds of its runs.
+
+    The seeds are cut into such sets in each of `orders` random orders.
+    """
 
     claims: Sequence[Claim]
     size: int
+    orders: int = ORDERS
 
     @once_per_frames
     def verdicts(self, table: pl.DataFrame) -> pl.DataFrame:
         """A row a claim: how often it got which verdict."""
         frames = judged_runs(table)
         seeds = sorted({frame["seed"][0] for frame in frames})
-        counts = verdicts_on_sets(self.claims, frames, sets_of_seeds(seeds, self.size))
+        counts = verdicts_on_sets(self.claims, frames, sets_of_seeds(seeds, self.size, self.orders))
         return pl.DataFrame(
             [_row(claim, counts[claim.name]) for claim in self.claims if claim.name in counts]
         )
