@@ -172,10 +172,12 @@ def test_runs_that_cost_differently_are_rows_of_their_own() -> None:
     first = choice(ReproduceOptions(("figure-1",), "smoke", None)).runs[0]
     often = replace(first, checkpoint_steps=tuple(range(1, first.steps + 1)))
     rough = replace(first, compute=Compute(precision="bfloat16"))
-    runs, other_seed = (first, often, rough), replace(first, seed=first.first_seed + 100)
-    rows = cost_table.cost_rows((), (*runs, other_seed), Device("a machine", 1e11), None, silent)
-    assert [row["runs"] for row in rows] == [2, 1, 1]
-    assert rows[0]["disk_gigabytes"] == pytest.approx(2 * cost.run_cost(first).disk_bytes / 1e9)
+    other_seed = replace(first, seed=first.first_seed + 100)
+    other_rate = replace(first, update_rule=replace(first.update_rule, learning_rate=1e-2))
+    runs = (first, often, rough, other_seed, other_rate)
+    rows = cost_table.cost_rows((), runs, Device("a machine", 1e11), None, silent)
+    assert [row["runs"] for row in rows] == [3, 1, 1]
+    assert rows[0]["disk_gigabytes"] == pytest.approx(3 * cost.run_cost(first).disk_bytes / 1e9)
     assert rows[1]["disk_gigabytes"] == pytest.approx(cost.run_cost(often).disk_bytes / 1e9)
     assert rows[2]["hours_h100"] < rows[0]["hours_h100"] / 2
 

@@ -13,6 +13,7 @@ from isoloss.experiments.cost import (
     H100,
     UTILISATION,
     Device,
+    RunCost,
     hours,
     run_cost,
     run_throughput,
@@ -75,8 +76,9 @@ def cost_rows(
 ) -> list[Row]:
     """A row for runs that cost the same, such as all seeds', under the first experiment that plans them.
 
-    With a device in `measured_on`, each family is trained there for a few seconds.
+    With a device in `measured_on`, each row's runs are timed there for a few seconds.
     """
+    # Those that are only continued by others are planned by none.
     planned_by = {run.digest: e.name for e in reversed(experiments) for run in e.runs}
     families: dict[tuple[object, ...], list[PlannedRun]] = {}
     for run in shared(runs):
@@ -84,35 +86,41 @@ def cost_rows(
         kept = (run.checkpoint_steps, run.averaging_horizon, run.compute)
         key = (run.language.digest, run.architecture, run.update_rule, *kind, *kept)
         families.setdefault(key, []).append(run)
-    rows = []
-    for done, alike in enumerate(families.values()):
-        first = alike[0]
+    alike: dict[tuple[object, ...], tuple[RunCost, list[PlannedRun]]] = {}
+    for done, family in enumerate(families.values()):
+        first = family[0]
         progress("counting operations", done, len(families), first.name)
         cost = run_cost(first)
-        operations = len(alike) * cost.operations
-        rows.append(
-            {
-                # Those that are only continued by others are planned by none.
-                "experiment": planned_by.get(first.digest, ""),
-                "model": _model(first),
-                "rule": type(first.update_rule).__name__,
-                "steps": first.steps,
-                "batch_size": first.batch_size,
-                "parameters": cost.step.parameters,
-                "runs": len(alike),
-                "measurements": sum(len(each.steps) for run in alike for each in run.measured),
-                "operations": operations,
-                "hours_here": hours(operations, machine),
-                "hours_a100": hours(operations, A100),
-                "hours_h100": hours(operations, H100[first.compute.precision]),
-                "minutes_a_run_h100": 60 * hours(cost.operations, H100[first.compute.precision]),
-                "memory_gigabytes": cost.step.memory_bytes / 1e9,
-                "disk_gigabytes": len(alike) * cost.disk_bytes / 1e9,
-                **(_measured(first, operations, measured_on) if measured_on else {}),
-            }
-        )
+        named = (planned_by.get(first.digest, ""), _model(first), type(first.update_rule).__name__)
+        shown = (*named, first.steps, first.batch_size, first.compute.precision, cost)
+        alike.setdefault(shown, (cost, []))[1].extend(family)
     progress("counting operations", len(families), len(families))
-    return rows
+    return [
+        _row(planned_by.get(of[0].digest, ""), cost, of, machine)
+        | (_measured(of[0], len(of) * cost.operations, measured_on) if measured_on else {})
+        for cost, of in alike.values()
+    ]
+
+
+def _row(experiment: str, cost: RunCost, runs: Sequence[PlannedRun], machine: Device) -> Row:
+    first, operations = runs[0], len(runs) * cost.operations
+    return {
+        "experiment": experiment,
+        "model": _model(first),
+        "rule": type(first.update_rule).__name__,
+        "steps": first.steps,
+        "batch_size": first.batch_size,
+        "parameters": cost.step.parameters,
+        "runs": len(runs),
+        "measurements": sum(len(each.steps) for run in runs for each in run.measured),
+        "operations": operations,
+        "hours_here": hours(operations, machine),
+        "hours_a100": hours(operations, A100),
+        "hours_h100": hours(operations, H100[first.compute.precision]),
+        "minutes_a_run_h100": 60 * hours(cost.operations, H100[first.compute.precision]),
+        "memory_gigabytes": cost.step.memory_bytes / 1e9,
+        "disk_gigabytes": len(runs) * cost.disk_bytes / 1e9,
+    }
 
 
 def _measured(run: PlannedRun, operations: float, device: str) -> Row:
