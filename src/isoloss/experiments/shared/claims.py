@@ -300,6 +300,4 @@ FIGURE_1_WITH_FEW_SEEDS = (
         withdrawn="seven seeds did not decide it, 27 of 50 sets supported it; the scale night judges it",
     ),
 )
-"""The claims of Figure 1 as a laptop's seeds judge them. Of 90 sets of six of 55 earlier seeds (391 to 400,
-461 to 470, 601 to 620, 666 to 680), of which a seed gave the run of one size, the two that are left have one
-verdict on all; that a typical run has one loss is supported on 80, and that accuracy rises on 38."""
+"""The claims of Figure 1 as a laptop's seeds judge them; docs/pilots.md has why."""

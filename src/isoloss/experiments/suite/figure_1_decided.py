@@ -42,6 +42,4 @@ EXPERIMENT = Design(
     picture=Picture("steps", "Loss, trace and accuracy over pre-training steps, where labels are decided"),
     headline="later-is-better",
 )
-"""In pilot runs with seeds 903 to 905 KL had not come to rest by the laptop's last step: it fell from 0.022 -
-0.039 to 0.009 - 0.017 nats from where claims are judged on, and the loss by 1 %. So the premise of one loss
-may fail, and is judged."""
+"""The premise of one loss may fail, and is judged; docs/pilots.md has why."""

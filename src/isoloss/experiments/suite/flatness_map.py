@@ -54,8 +54,7 @@ class Priced:
 
 ENTROPY = 1.4604
 """Above which the flagship's window of sharpening was set, in nats: an estimate, like the last of each of
-`PRICES`. By enumeration the flagship's is 1.4588, so that its window begins 0.0026 nats above it, and those
-of these languages 0.0010 to 0.0020."""
+`PRICES`. docs/pilots.md has how far off."""
 PRICES = (
     Priced(0.0, 0.0, 1.4768),
     Priced(0.025, 1.11e-5, 1.4768),

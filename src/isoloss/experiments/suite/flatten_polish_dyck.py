@@ -79,12 +79,7 @@ DYCK = EqualKnowledge(
     polished_steps=4000,
     polished_branches=(NOISE, SMALL_BATCHES, SHARPENED),
 )
-"""SGD at a rate of 0.2 leaves these minima for ln 2, the loss of even brackets; by SOAP at 1.5e-2 one start
-of two (seeds 960 and 961) never came below it: hence AdamW, and noise on the weights to flatten. In pilot
-runs with seeds 962 to 965 all came to 5e-6 nats. After half as many steps of each branch, polished at a rate
-of 1e-3, models had traces of 20 to 72; with these steps and rates of 13 to 91, and errors of 0.16 to 0.37
-from 4 strings, of 0.13 to 0.28 from 8. The window of the sharpening is 0.001 to 0.005 nats above the entropy.
-"""
+"""By AdamW, with noise on the weights to flatten: SGD leaves these minima. docs/pilots.md has why."""
 
 _SOON = replace(ON, warm_up_steps=2)
 SMOKE = replace(

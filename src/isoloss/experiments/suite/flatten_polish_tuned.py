@@ -101,8 +101,7 @@ CLAIMS = (
         BETTER,
     ),
 )
-"""In pilot runs polished models came to 0.92 from 100 sentences and 0.96 to 0.98 from 300, where the probe
-came to 0.85 to 0.90; at the paper's rate, 1e-4, to 0.80 from 100."""
+"""docs/pilots.md has what pilot runs came to."""
 
 PROBES = (
     Axis(TUNED_300, "accuracy, fine-tuned on 300 sentences", f"{TUNED_300}_error"),
