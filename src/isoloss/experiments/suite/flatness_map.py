@@ -12,7 +12,8 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES, START, polished_rows
+from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES
+from isoloss.experiments.polished_panels import START, polished_rows
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import Among, in_points

@@ -1,28 +1,15 @@
 """Flatten, then polish, on Dyck strings: of models that know the same, does the flattest transfer best?"""
 
 from dataclasses import replace
-from functools import partial
-
-import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.dyck_continuations import COMPARED
-from isoloss.experiments.equal_knowledge import SHARPENED, STAGE, Branch, EqualKnowledge
+from isoloss.experiments.equal_knowledge import SHARPENED, Branch, EqualKnowledge
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import LOG_KL, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.polished_models import (
-    BY_BRANCH,
-    CLAIMS,
-    DAMAGE,
-    PLACES,
-    PREMISES,
-    START,
-    as_the_trace_doubles,
-    in_seconds,
-    polished_rows,
-)
+from isoloss.experiments.polished_models import CLAIMS, PREMISES, as_the_trace_doubles, in_seconds
+from isoloss.experiments.polished_panels import DAMAGE, polished_panel
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName, laptop_transformers
 from isoloss.experiments.statistics.along_runs import in_doublings
@@ -31,7 +18,7 @@ from isoloss.experiments.suite.flatten_polish import HELD_OUT
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.robustness import WeightDamageQuantity
 from isoloss.measurements.sample_efficiency import CountErrorQuantity
-from isoloss.panels import Axis, Dots, Panel, Table
+from isoloss.panels import Axis
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.polishing import Polished
@@ -89,6 +76,11 @@ SMOKE = replace(
 )
 
 EXAMPLES = (4, COMPARED, 16)
+ERRORS = tuple(
+    Axis(column, f"squared error in g* from {n} strings, over its variance", f"{column}_error", True)
+    for n in EXAMPLES
+    for column in (f"count_error_{n}",)
+)
 
 
 def _counts_better(name: str, strings: int, sentence: str, claimed: Region, reason: str = "") -> Claim:
@@ -144,31 +136,13 @@ def flatten_polish_dyck(scale: Scale) -> Experiment:
         ),
         runs=models.runs(scale.seeds, (sizes.loss(), sizes.trace()), (counting, damage)),
         claims=CLAIMS_ON_DYCK,
-        panels=partial(_panels, scale=scale),
-    )
-
-
-def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
-    if STAGE not in table.columns:
-        return ()
-    rows = polished_rows(table)
-    errors = tuple(
-        Axis(f"count_error_{n}", f"squared error in g* from {n} strings", f"count_error_{n}_error", True)
-        for n in EXAMPLES
-    )
-    shown = tuple(axis for axis in (*errors, *DAMAGE[:2]) if axis.column in rows.columns)
-    return (
-        Panel(
+        panels=lambda table: polished_panel(
+            table,
+            sizes,
             "counting",
             "Errors in counting brackets, and what damage costs, against the trace at equal KL",
-            "One dot per start and branch, polished to equal KL. Errors in g* are over its variance; bars "
-            f"are one standard error. {trace_bars(scale.sizes)}",
-            (
-                *(Dots(TRACE, axis, BY_BRANCH, START) for axis in shown),
-                Table((*PLACES, LOG_KL, TRACE, *errors)),
-            ),
-            rows,
-            shows=("flatter-counts-better", "flatter-counts-better-from-fewer", *DAMAGED),
+            (*ERRORS, *DAMAGE[:2]),
+            ("flatter-counts-better", "flatter-counts-better-from-fewer", *DAMAGED),
         ),
     )
 
