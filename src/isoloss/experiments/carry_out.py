@@ -32,16 +32,9 @@ from isoloss.results.checkpoint import (
     holds_another,
     read_checkpoint,
 )
+from isoloss.results.measurement_store import Measurements, measurement_name, measurements_at
 from isoloss.results.record import Record, Setting
-from isoloss.results.run_folder import (
-    FINISHED_FILE,
-    OF_ANOTHER_RUN,
-    Measurements,
-    is_finished,
-    measurement_name,
-    measurements_at,
-    read_run_folder,
-)
+from isoloss.results.run_folder import FINISHED_FILE, OF_ANOTHER_RUN, is_finished, read_run_folder
 
 RECORDS_FILE = "records.jsonl"
 TRAINING_SHARE = 0.7
