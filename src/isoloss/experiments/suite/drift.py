@@ -25,7 +25,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import STABLE_RATE, RelativeSchedule
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.statistics.seed_bootstrap import MedianOverSeeds
+from isoloss.experiments.statistics.along_runs import MedianOverSeeds
 from isoloss.results.verdict import Region, above, below, within
 
 NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows one rate and batch"
