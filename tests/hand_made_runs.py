@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from isoloss.files import file_digest
+from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import Record
-from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import json_digest, write_sealed
 
 SPECIFICATION = {

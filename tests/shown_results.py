@@ -18,8 +18,8 @@ from isoloss.panels import Axis, Colour, Dots, Lines, Mark, Panel, Table
 from isoloss.pretraining.descent import AdamW
 from isoloss.report.site import Site, write_site
 from isoloss.results.estimate import Estimate
+from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import Record
-from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import write_sealed
 from isoloss.results.verdict import above
 from isoloss.theory.finding import Finding, Statement

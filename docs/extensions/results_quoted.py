@@ -9,7 +9,7 @@ from typing import Any
 from results_shipped import ROOT, in_words, largest_current, seeds_of
 
 from isoloss.experiments.equal_knowledge import POLISHED
-from isoloss.experiments.polished_models import STANDARDISED_300
+from isoloss.experiments.polished_panels import STANDARDISED_300
 
 README = ROOT / "README.md"
 PLACES = {

@@ -20,8 +20,8 @@ from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.models.loading import load_masked_language_model
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.results.estimate import paired_difference
+from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import Record
-from isoloss.results.run_folder import measurements_at
 from jobs_in_turn import in_turn
 from norm_experiments import RUN
 

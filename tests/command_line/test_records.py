@@ -6,8 +6,8 @@ import pytest
 from called import Capture, answer, output_of, refused
 
 from hand_made_runs import write_run
+from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import Record
-from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import write_sealed
 
 

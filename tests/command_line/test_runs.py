@@ -10,8 +10,8 @@ import pytest
 from called import Capture, answer, json_of, output_of, refused, run
 
 from hand_made_runs import LOSS, write_measurement, write_names, write_run
+from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import Record
-from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import sealed, write_sealed
 from isoloss.stored_runs.run_filter import run_facts
 from isoloss.stored_runs.stored_run import runs_in

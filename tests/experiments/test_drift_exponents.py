@@ -18,7 +18,7 @@ from isoloss.experiments.drift_exponents import (
 )
 from isoloss.experiments.drift_statistics import Curve
 from isoloss.experiments.schedules import Clock, Schedule
-from isoloss.experiments.statistics.seed_bootstrap import MedianOverSeeds
+from isoloss.experiments.statistics.along_runs import MedianOverSeeds
 from isoloss.experiments.suite.drift import CLAIMS
 
 RATE, BATCH = (MedianOverSeeds(OverFalls(exponent)) for exponent in (rate_exponent, batch_exponent))

@@ -14,7 +14,7 @@ from isoloss.experiments.step_cost import StepCost, _NoSentences
 from isoloss.languages.sentences import Sentences
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import Batch, PretrainingObjective
-from isoloss.objectives.evaluation import logits_at_predictions
+from isoloss.objectives.predicted_logits import logits_at_predictions
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 
 

@@ -26,8 +26,8 @@ from isoloss.measurements.comparison_plan import quantity_of_text
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.results.measurement_store import Measurements
 from isoloss.results.record import Record
-from isoloss.results.run_folder import Measurements
 from tiny_text_models import text_model, text_tokenizer
 
 SHAPES = (("weight", (2, 2)),)

@@ -8,7 +8,8 @@ from transformers import BertConfig, BertModel
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.evaluation import causal_logits, evaluation_mode, masked_logits, rows_at_once
+from isoloss.objectives.evaluation import evaluation_mode, rows_at_once
+from isoloss.objectives.predicted_logits import causal_logits, masked_logits
 from tiny_language_models import CAUSAL, MASKED, PAD, TOKENS, tiny_language_model
 
 LOGITS = dict.fromkeys(MASKED, masked_logits) | dict.fromkeys(CAUSAL, causal_logits)

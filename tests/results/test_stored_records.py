@@ -22,6 +22,7 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.progress import silent
 from isoloss.results.estimate import cluster_values, mean_over_members, sample_mean
+from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import (
     Record,
     read_records,
@@ -29,7 +30,6 @@ from isoloss.results.record import (
     value_name,
     write_records,
 )
-from isoloss.results.run_folder import measurements_at
 
 ENTROPY = Record("masked_entropy", 1.25, "nats", 0.5, 100, seed=3)
 TRACE = Record(

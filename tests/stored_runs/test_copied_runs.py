@@ -9,8 +9,8 @@ import pytest
 from packed_runs import Packed, measured
 
 from isoloss.errors import BadInput
+from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import Record
-from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import read_sealed, write_sealed
 from isoloss.stored_runs.packed_records import pack_records, unpack_records
 from isoloss.stored_runs.stored_run import stored_run

@@ -11,8 +11,8 @@ import torch
 from hand_made_runs import write_measurement, write_run
 from isoloss.errors import BadInput
 from isoloss.results.estimate import jackknifed
+from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import STRENGTHS, Record
-from isoloss.results.run_folder import measurements_at
 from isoloss.stored_runs.run_comparison import differences_at_loss, differences_at_steps, different_settings
 from isoloss.stored_runs.stored_run import measurement_key, stored_run
 

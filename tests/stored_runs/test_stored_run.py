@@ -8,8 +8,8 @@ import pytest
 
 from hand_made_runs import LOSS, write_measurement, write_names, write_run
 from isoloss.errors import BadInput, IsolossError
+from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import settings_by_path
-from isoloss.results.run_folder import measurements_at
 from isoloss.results.store import write_sealed
 from isoloss.stored_runs.run_filter import (
     Condition,

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from isoloss.corpora.packed_corpus import read_packed_corpus
 from isoloss.errors import IsolossError
 from isoloss.results.checkpoint import read_checkpoint
+from isoloss.results.measurement_store import Measurements, measurements_at
 from isoloss.results.record import read_records
-from isoloss.results.run_folder import Measurements, measurements_at
 from isoloss.results.store import read_sealed
 from isoloss.results.tensors import read_tensors
 from isoloss.stored_runs.stored_run import stored_run

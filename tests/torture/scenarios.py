@@ -27,8 +27,8 @@ from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.running_averages import WeightAverage  # noqa: F401 - so that children need not import it
 from isoloss.progress import silent
+from isoloss.results.measurement_store import Measurements
 from isoloss.results.record import Record
-from isoloss.results.run_folder import Measurements
 from isoloss.stored_runs.packed_records import pack_records
 from isoloss.theory.finding import Statement
 from isoloss.theory.suite import SUITE, PlannedStatement, stored_statements, write_statement

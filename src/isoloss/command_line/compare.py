@@ -115,7 +115,7 @@ def compare(options: CompareOptions) -> int:
         from isoloss.measurements.prediction import MaskedTokens
         from isoloss.measurements.verdicts import conclusions
         from isoloss.models.hub import quiet
-        from isoloss.results.run_folder import Measurements
+        from isoloss.results.measurement_store import Measurements
 
     for name in options.quantity:
         quantity_named(name, LOSS_SENTENCES, options.seed)  # refuses a file that defines none

@@ -5,8 +5,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from isoloss.command_line.plain_table import PlainTable
 from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.terminal import PlainTable, duration, progress_display, stdout_width
+from isoloss.command_line.terminal import duration, progress_display, stdout_width
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import (
     A100,

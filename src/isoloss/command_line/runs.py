@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.conf import Positional
 
+from isoloss.command_line.plain_table import PlainTable, Row
 from isoloss.command_line.show import report_damage, run_as_json
-from isoloss.command_line.terminal import PlainTable, Row, starting, stdout_width
+from isoloss.command_line.terminal import starting, stdout_width
 
 if TYPE_CHECKING:
     from isoloss.stored_runs.stored_run import StoredRun

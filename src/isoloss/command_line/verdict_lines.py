@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from isoloss.command_line.terminal import GAP, print_failures, stdout_width, without_middle
+from isoloss.command_line.plain_table import GAP, without_middle
+from isoloss.command_line.terminal import print_failures, stdout_width
 from isoloss.executors.job import Notice
 from isoloss.experiments.claims import Judgement, Role
 from isoloss.experiments.experiment_result import ExperimentResult

@@ -1,4 +1,4 @@
-"""One planned run: pre-train, then measure every checkpoint once; and what there is of it, for a site."""
+"""One planned run: pre-train, then measure every checkpoint once."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,7 +13,7 @@ from isoloss.device import denormals_flushed
 from isoloss.errors import BadInput, Damaged, IsolossError
 from isoloss.experiments.planned_run import PlannedRun, Weights, drawn, quantity_digest, weights_setting
 from isoloss.experiments.stored_plan import store_plan
-from isoloss.files import only_process_in, write_atomically
+from isoloss.files import only_process_in
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
@@ -32,18 +32,10 @@ from isoloss.results.checkpoint import (
     holds_another,
     read_checkpoint,
 )
+from isoloss.results.measurement_store import Measurements, measurement_name, measurements_at
 from isoloss.results.record import Record, Setting
-from isoloss.results.run_folder import (
-    FINISHED_FILE,
-    OF_ANOTHER_RUN,
-    Measurements,
-    is_finished,
-    measurement_name,
-    measurements_at,
-    read_run_folder,
-)
+from isoloss.results.run_folder import FINISHED_FILE, OF_ANOTHER_RUN, is_finished, read_run_folder
 
-RECORDS_FILE = "records.jsonl"
 TRAINING_SHARE = 0.7
 """About how much of a run's time its pre-training takes; only the progress bar depends on it."""
 
@@ -281,35 +273,3 @@ def _within(progress: Progress, share: float, step: int) -> Progress:
         progress("measuring", share, 1.0, f"step {step:,}, {task}")
 
     return report
-
-
-def run_files(run: PlannedRun, output: Path) -> list[str]:
-    """The names of the files that there are of a run; one that has not started has none."""
-    folder = run.folder(output)
-    begun, measured = (folder / SPECIFICATION_FILE).exists(), any(folder.glob(f"{MEASURED_FOLDER}/*/*.jsonl"))
-    return [SPECIFICATION_FILE] * begun + [RECORDS_FILE] * measured
-
-
-def run_folder(run: PlannedRun) -> str:
-    """The location of the files relative to a page."""
-    return f"runs/{run.digest[:16]}"
-
-
-def write_run_files(run: PlannedRun, output: Path, site: Path) -> None:
-    """Write a run's specification, and all its records in one file, into the site, without damaged ones.
-
-    Raises IsolossError if it cannot be written.
-    """
-    described, records = read_run_folder(run.folder(output)), []
-    folders = described.folder.glob(f"{MEASURED_FOLDER}/*")
-    for step in sorted(int(path.name) for path in folders if path.name.isdecimal()):
-        at = described.measurements(step)
-        for name in at.names():
-            with suppress(Damaged):
-                at.records(name)
-                records.append(at.file(name).read_bytes())
-    if described.specification:
-        content = (described.folder / SPECIFICATION_FILE).read_bytes()
-        write_atomically(site / run_folder(run) / SPECIFICATION_FILE, content)
-    if records:
-        write_atomically(site / run_folder(run) / RECORDS_FILE, b"".join(records))

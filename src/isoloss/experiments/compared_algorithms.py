@@ -1,4 +1,4 @@
-"""The adversary and AdamW with the same seed, compared at the same step and at the same KL."""
+"""Update rules with the same seed in pairs, compared at the same step and at the same KL."""
 
 from dataclasses import replace
 
@@ -16,11 +16,11 @@ from isoloss.experiments.statistics.same_loss import (
     rows_at_same_loss,
 )
 from isoloss.measurements.references import LOOKUP_TABLE
-from isoloss.panels import Axis, Panel, Table
+from isoloss.panels import Axis, Chart, Panel, Table
 from isoloss.results.verdict import Region, below
 
 ADVERSARIAL = "adversarial"
-
+EXACT_LOSS = Axis("loss", "exact loss (nats)", "loss_error")
 
 TEXT = (
     "Models with the same architecture and the same loss can differ downstream. The adversarial algorithm "
@@ -49,15 +49,7 @@ def algorithm_panels(
     small = table.filter(pl.col("rule") == SMALL) if "rule" in table.columns else means.clear()
     ends = mean_over_runs(small, ["loss", *names]) if small.height else means.clear()
     summary = pl.concat([means, ends, lookup.select(shown)], how="diagonal_relaxed")
-    named, loss = Axis("rule", "pre-training"), Axis("loss", "exact loss (nats)", "loss_error")
-    by_seed = (
-        named,
-        Axis("seed", "seed"),
-        Axis("step", "step"),
-        loss,
-        Axis("same_loss", "same loss"),
-        *columns,
-    )
+    named = Axis("rule", "pre-training")
     return (
         Panel(
             "algorithms",
@@ -65,19 +57,33 @@ def algorithm_panels(
             "Mean over pre-training seeds ± one standard error over them; the small model is taken at the "
             "end of its run; for the lookup table, which has no seed, one standard error over test "
             f"sentences. {REAL_TEXT}",
-            (Table((named, loss, *columns, Axis("runs", "seeds"))),),
+            (Table((named, EXACT_LOSS, *columns, Axis("runs", "seeds"))),),
             summary,
         ),
-        Panel(
-            "pairs",
-            "The pair of each seed",
-            "Both runs where they first reach their common loss; ± one standard error over sentences, "
-            "including the error of the interpolation between checkpoints. “Same loss”: whether the two "
-            "agree to within 0.5 % of the loss, as far as their errors tell.",
-            (Table(by_seed),),
-            rows,
-            shows=shows,
-        ),
+        pairs_panel(rows, (named,), EXACT_LOSS, columns, shows=shows),
+    )
+
+
+def pairs_panel(
+    pairs: pl.DataFrame,
+    named: tuple[Axis, ...],
+    loss: Axis,
+    columns: tuple[Axis, ...],
+    *charts: Chart,
+    over: str = "sentences",
+    shows: tuple[str, ...] = (),
+) -> Panel:
+    """Rows of `rows_at_same_loss`, which `named` tells apart, with errors that are `over` something."""
+    place, same = (Axis("seed", "seed"), Axis("step", "step")), Axis("same_loss", "same loss")
+    return Panel(
+        "pairs",
+        "The pairs of each seed, at their common loss",
+        "Two rows per pair, both where they first reach their common loss; ± one standard error over "
+        f"{over}, including the error of the interpolation between checkpoints. “Same loss”: whether the two "
+        "agree to within 0.5 % of the loss, as far as their errors tell.",
+        (Table((*named, *place, loss, same, *columns)), *charts),
+        pairs,
+        shows=shows,
     )
 
 

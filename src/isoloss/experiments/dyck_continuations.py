@@ -132,15 +132,7 @@ LAPTOP = DyckRuns(
     compared=COMPARED,
     draws=200,
 )
-"""Of pilot runs with seeds 900 and 901: at a rate of 3e-3 the loss stayed at ln 2, that of even
-brackets, and so it does for long under noise on fresh weights; hence the ways part where KL has come to
-0.4 to 0.9 % of the entropy, 0.510 nats. It was taken for 0.509, so that the adversary's window begins
-below it: at the entropy itself it has 0.72 of its strength. Noise is that of batches of 16: SGD at rates
-of 0.02 to 0.4 left these minima for ln 2 within a hundred steps, and so did an adversary ten times as
-strong for a while. Traces ended at 19 to 22, with noise on weights from the first step on at 13, losses
-0.2 % of themselves apart; from 8 strings the median error was 0.01 to 0.08 of the variance, its mean up
-to 1 and more. Seeds 141 to 145 were seen before the slope without the adversary was claimed; hence
-others."""
+"""The ways part once the brackets have been learnt; docs/pilots.md has why."""
 
 NIGHT = replace(
     LAPTOP,
@@ -154,11 +146,7 @@ NIGHT = replace(
         for continuation in LAPTOP.others
     ),
 )
-"""Of seeds 231 to 240 one was still at the loss of even brackets where the ways parted, and an adversary left
-its minimum, so that one effect and all three premises stayed open. In pilot runs with seeds 900 to 911 all
-had learnt the brackets by step 2,000. From there an adversary left its minimum with one seed of four, at
-smaller strengths too; at a quarter of the rate none did. Hence this step and rate, and other seeds, with the
-claims as they were; and again others than 261 to 270, as at the laptop."""
+"""The ways part later, and the adversary has a quarter of the rate; docs/pilots.md has why."""
 
 SMOKE = DyckRuns(
     language=dyck(6, 0.5),

@@ -26,8 +26,8 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.panels import Panel
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
+from isoloss.results.measurement_store import REFERENCES_FOLDER, Measurements
 from isoloss.results.record import Record
-from isoloss.results.run_folder import REFERENCES_FOLDER, Measurements
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,9 @@ from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs
 from isoloss.experiments.misspelt_names import refuse_misspelt_names
 from isoloss.experiments.planned_run import PlannedRun, named_as_planned
 from isoloss.files import alone_in, remove_unfinished
-from isoloss.panels import Panel
 from isoloss.progress import Progress, part_of, silent
+from isoloss.results.measurement_store import DRAWN_FOLDER, REFERENCES_FOLDER
 from isoloss.results.record import Setting
-from isoloss.results.run_folder import DRAWN_FOLDER, REFERENCES_FOLDER
 from isoloss.stored_runs.run_names import RunNames, names_file
 from isoloss.stored_runs.stored_run import stored_run
 
@@ -150,7 +149,7 @@ def gathered(
         except Exception as error:
             failed.append(_why("its claims are not judged", error, "mend the statistic"))
         if why := _why_not_drawn(experiment, table):
-            experiment = replace(experiment, panels=_none)
+            experiment = replace(experiment, panels=lambda _table: ())
             failed.append(why)
         own = (Notice(experiment.name, each) for each in failed)
         of_experiment = replace(of_experiment, failures=(*of_experiment.failures, *own))
@@ -174,10 +173,6 @@ def _why_not_drawn(experiment: Experiment, table: pl.DataFrame) -> str:
         advice = f"{len(missing)} of its runs are missing; finish them" if missing else "mend the function"
         return _why("its panels are not drawn", error, advice)
     return ""
-
-
-def _none(_table: pl.DataFrame) -> tuple[Panel, ...]:
-    return ()
 
 
 def _why(consequence: str, error: Exception, what_to_do: str) -> str:

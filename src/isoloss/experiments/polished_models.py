@@ -3,12 +3,8 @@
 import math
 from dataclasses import replace
 
-import polars as pl
-
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.equal_knowledge import (
-    POLISHED,
-    STAGE,
     EqualKnowledge,
     most_divergent,
     per_doubling,
@@ -16,8 +12,14 @@ from isoloss.experiments.equal_knowledge import (
     share_of_fall,
 )
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import ACCURACY, LOG_KL, TRACE, trace_bars
-from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
+from isoloss.experiments.polished_panels import (
+    ACCURACY_100,
+    ACCURACY_300,
+    OTHER_TASK,
+    STANDARDISED_300,
+    panels_of_polished,
+)
+from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.statistics.along_runs import Scaled, in_doublings, in_points
 from isoloss.experiments.statistics.within_groups import DoublingsApart
@@ -29,22 +31,14 @@ from isoloss.measurements.robustness import (
     noise_column,
 )
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
-from isoloss.panels import Axis, Colour, Dots, Panel, Table
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.polishing import Polished
 from isoloss.results.verdict import Region, above, below, within
 
-ACCURACY_100, ACCURACY_300, STANDARDISED_300 = "accuracy_100", "accuracy_300", f"{STANDARDISED}_300"
-CENTRED, LONGER = "centred_accuracy", "longer_centred_accuracy"
-CENTRED_300, LONGER_300 = f"{CENTRED}_300", f"{LONGER}_300"
-FEATURE_MEAN = "feature_mean_square"
-OTHER_TASK = "other_task_accuracy"
 MARGIN = 0.5
 """Percentage points per doubling of the trace: a quarter of what the paper's models gain as theirs halves."""
 SET_APART = "none: the paper compares checkpoints, and does not separate flatness from KL"
 BETTER = "+1.6 and +4.0 percentage points as the trace falls (Section 4)"
-BY_BRANCH = Colour("branch", "branch")
-START = "start"
 A_QUARTER = "a quarter of the paper's gain as the trace halves"
 
 
@@ -158,8 +152,7 @@ CLAIMS = (
         "a quarter of the slope for errors spread evenly over all weights, 1",
     ),
 )
-"""The recipe and the bounds were found on runs with seeds 900 to 905 and 910 to 913. There the probe from
-4,000 sentences is right on 0.999 of them, so that nothing is claimed of it."""
+"""docs/pilots.md has the runs on which the bounds were found."""
 
 SECOND_LANGUAGE = (
     as_the_trace_doubles(
@@ -236,7 +229,7 @@ def polished_models(
         text=text,
         runs=models.runs(scale.seeds, followed, (*_downstream(scale, models, tasks), *also)),
         claims=(*CLAIMS, *of_second),
-        panels=lambda table: _panels(table, sizes),
+        panels=lambda table: panels_of_polished(table, sizes),
     )
 
 
@@ -250,68 +243,3 @@ def _downstream(scale: Scale, models: EqualKnowledge, tasks: tuple[str, str]) ->
     second = replace(SECOND, sentences=min(500, sizes.loss_sentences), objective=models.predicted)
     whole = (sizes.probe_of(task), *sizes.probes_beside(task), sizes.probe_of(other, OTHER_TASK))
     return (*whole, damage, second)
-
-
-PROBES = (
-    Axis(ACCURACY_300, "accuracy from 300 examples", f"{ACCURACY_300}_error"),
-    Axis(ACCURACY_100, "accuracy from 100 examples", f"{ACCURACY_100}_error"),
-    replace(ACCURACY, error="accuracy_error"),
-    Axis(STANDARDISED_300, "accuracy from 300, features standardised", f"{STANDARDISED_300}_error"),
-    Axis(CENTRED_300, "accuracy from 300, features centred", f"{CENTRED_300}_error"),
-    Axis(LONGER_300, "accuracy from 300, centred, trained ten times as long", f"{LONGER_300}_error"),
-    Axis(FEATURE_MEAN, "squared length of the features' mean", f"{FEATURE_MEAN}_error", logarithmic=True),
-    Axis(OTHER_TASK, "accuracy on the second task", f"{OTHER_TASK}_error"),
-)
-DAMAGE = tuple(
-    Axis(column, title, f"{column}_error", logarithmic=True)
-    for column, title in (
-        (noise_column(0.01), "KL under weight noise of 0.01 (nats)"),
-        (bits_column(6), "KL at 6 bits (nats)"),
-        (bits_column(4), "KL at 4 bits (nats)"),
-        ("forgotten_kl", "KL after learning a second language (nats)"),
-    )
-)
-
-
-PLACES = (Axis("branch", "branch"), Axis("width", "width"), Axis("seed", "seed"))
-
-
-def polished_rows(table: pl.DataFrame) -> pl.DataFrame:
-    """Those of polished models, with what each was polished from, but for its branch, as `start`."""
-    start = pl.format("seed {}, width {}, {}", "seed", "width", "language")
-    return table.filter(pl.col(STAGE) == POLISHED).with_columns(start.alias(START))
-
-
-def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
-    if STAGE not in table.columns:
-        return ()
-    rows = polished_rows(table)
-    probes, damage = (tuple(axis for axis in of if axis.column in rows.columns) for of in (PROBES, DAMAGE))
-    bars = "One dot per start and branch, polished to equal KL; bars are one standard error. "
-    return (
-        Panel(
-            "equal-knowledge",
-            "What flatness alone does, and what it does not",
-            f"{bars}{trace_bars(sizes)}First downstream accuracy, then what damage to the weights costs.",
-            tuple(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*probes[:1], *damage[:2])),
-            rows,
-            shows=("flatter-is-no-better", "noise-harms-the-sharper", "rounding-harms-the-sharper"),
-        ),
-        Panel(
-            "everything",
-            "Every probe, and every damage",
-            bars,
-            (
-                *(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*probes[1:], *damage[2:])),
-                Table((*PLACES, LOG_KL, TRACE, *probes)),
-            ),
-            rows,
-        ),
-        Panel(
-            "way",
-            "Starts and branches, before and after polishing",
-            f"One dot per model. {trace_bars(sizes)}",
-            (Dots(LOG_KL, TRACE, Colour(STAGE, "stage")), Dots(LOG_KL, TRACE, BY_BRANCH)),
-            table,
-        ),
-    )

@@ -153,10 +153,8 @@ FRESH_SEEDS: dict[ScaleName, tuple[int, ...]] = {
     "laptop": tuple(range(631, 636)),
     "night": tuple(range(701, 717)),
 }
-"""Those of the figures and tables on the paper's claims, and of the update rules, whose claims were
-registered anew when it had been measured how much the loss hides; others had been looked at. They share
-them, so that equal runs are computed once. Sixteen at night: with ten, the interval of Figure 1's slope at
-one KL was over three percentage points wide, and that of sizes one and a half."""
+"""Those of the figures and tables on the paper's claims, and of the update rules. They share them, so that
+equal runs are computed once. docs/pilots.md has why others."""
 
 
 def scale_named(name: ScaleName) -> Scale:

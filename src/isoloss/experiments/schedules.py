@@ -156,9 +156,7 @@ RATE = "learning_rate"
 """The reading under which checkpoints hold the rate that a run came to have."""
 
 STABLE_RATE = StableRateQuantity(sentences=256, seed=20230706)
-"""The unit of rates, measured on the same sentences for all models of a language. At half of 2 / λ the model
-of a language that had hardly converged (KL 5 % of the entropy) left its minimum at every schedule with much
-noise, its loss rising by up to 3.7 %; by this rule that of none of ten languages rose by more than 0.3 %."""
+"""The unit of rates, measured on the same sentences for all models of a language; docs/pilots.md has why."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from isoloss.measurements.counted_passes import ProductOperations
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import Architecture, Shape
 from isoloss.objectives.batch import Batch, PretrainingObjective
-from isoloss.objectives.evaluation import logits_at_predictions
+from isoloss.objectives.predicted_logits import logits_at_predictions
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 
 

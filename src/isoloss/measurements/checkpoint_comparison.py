@@ -38,8 +38,8 @@ from isoloss.measurements.verdicts import (
 )
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
+from isoloss.results.measurement_store import Measurements
 from isoloss.results.record import Record
-from isoloss.results.run_folder import Measurements
 from isoloss.results.store import json_digest
 
 CUT = (

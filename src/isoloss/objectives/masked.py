@@ -15,7 +15,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.language import Language, masked_log_probabilities_at
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch, PretrainingObjective, ScoresBatches
-from isoloss.objectives.evaluation import masked_logits
+from isoloss.objectives.predicted_logits import masked_logits
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 from isoloss.results.store import ONLY_WHEN_CHANGED
 from isoloss.seeds import GOLDEN, mixed

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.evaluation import causal_logits
+from isoloss.objectives.predicted_logits import causal_logits
 from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD, tokens_of_words
 
 

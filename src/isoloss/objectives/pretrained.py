@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, sentences_of
-from isoloss.objectives.evaluation import causal_logits, device_of, evaluation_mode, masked_logits
+from isoloss.objectives.evaluation import device_of, evaluation_mode
+from isoloss.objectives.predicted_logits import causal_logits, masked_logits
 
 IGNORED = -100
 """The label that `transformers` gives to what is not predicted."""

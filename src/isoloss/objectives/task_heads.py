@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.evaluation import logits_at_predictions, masked_logits
+from isoloss.objectives.predicted_logits import logits_at_predictions, masked_logits
 from isoloss.objectives.pretrained import IGNORED, rectangle
 
 

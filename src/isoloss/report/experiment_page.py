@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 from markupsafe import Markup
 
-from isoloss.experiments.carry_out import is_complete, is_records_alone, run_files, run_folder
+from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.checks import Range, claim_ranges
 from isoloss.experiments.claims import Claim, Judgement
 from isoloss.experiments.experiment import Experiment, facts_of
@@ -19,6 +19,7 @@ from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
 from isoloss.report.frame import Link, json_link
 from isoloss.report.page import DrawnPanel, Page, Section, drawn
+from isoloss.report.run_files import run_files, run_folder
 from isoloss.report.table import draw_table, every_column, html_table
 from isoloss.results.record import ABSENT
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from isoloss.device import machine, versions
 from isoloss.executors.job import Notice, Outcome
-from isoloss.experiments.carry_out import is_complete, write_run_files
+from isoloss.experiments.carry_out import is_complete
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import planned_languages, shared
@@ -33,6 +33,7 @@ from isoloss.report.language_page import language_page
 from isoloss.report.overview import OVERVIEW, Card, Overview, answers, decided_by_family, gallery
 from isoloss.report.page import Page, Section, drawn, spoken, write_page
 from isoloss.report.paper_page import paper_page
+from isoloss.report.run_files import write_run_files
 from isoloss.report.table import claims_as_latex
 from isoloss.theory.finding import Statement
 from isoloss.theory.suite import statement_content, stored_statements

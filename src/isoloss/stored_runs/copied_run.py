@@ -7,8 +7,9 @@ from itertools import pairwise
 import numpy as np
 
 from isoloss.errors import BadInput
+from isoloss.results.measurement_store import Measurements
 from isoloss.results.record import Record, Values
-from isoloss.results.run_folder import Json, Measurements
+from isoloss.results.run_folder import Json
 from isoloss.stored_runs.stored_run import StoredCheckpoint, StoredRun
 
 

@@ -18,8 +18,9 @@ from isoloss.errors import BadInput, Damaged, IsolossError, is_failure
 from isoloss.files import alone_in, complete_folder, remove_unfinished, write_atomically
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE
+from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import Record, value_name
-from isoloss.results.run_folder import Json, has_known_types, measurements_at, write_finished
+from isoloss.results.run_folder import Json, has_known_types, write_finished
 from isoloss.results.store import json_digest, sealed_text
 from isoloss.stored_runs.copied_run import CopiedRun, copied_runs
 from isoloss.stored_runs.run_names import RunNames, damaged_names, names_as_json, names_from_json

@@ -17,8 +17,8 @@ from isoloss.measurements.matched_losses import (
     interpolated_to_loss,
 )
 from isoloss.results.estimate import Estimate, sample_mean
+from isoloss.results.measurement_store import measurement_name
 from isoloss.results.record import Record, Setting, settings_by_path, value_name
-from isoloss.results.run_folder import measurement_name
 from isoloss.stored_runs.run_filter import QUANTITIES
 from isoloss.stored_runs.stored_run import StoredRun, measurement_key
 

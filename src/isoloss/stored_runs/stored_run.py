@@ -9,17 +9,9 @@ from typing import Any, Literal
 from isoloss.errors import BadInput, Damaged, IsolossError, did_you_mean
 from isoloss.files import is_temporary
 from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE, STEPS_FOLDER
+from isoloss.results.measurement_store import Measurements, measurements_at
 from isoloss.results.record import STRENGTHS, Record
-from isoloss.results.run_folder import (
-    FINISHED_FILE,
-    LOCK_FILE,
-    Json,
-    Measurements,
-    RunFolder,
-    measurements_at,
-    read_run_folder,
-    run_name,
-)
+from isoloss.results.run_folder import FINISHED_FILE, LOCK_FILE, Json, RunFolder, read_run_folder, run_name
 from isoloss.stored_runs.run_names import NAMES_FOLDER, damaged_names, names_in
 
 REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}

@@ -57,7 +57,7 @@ def test_everything_planned_is_measured_and_drawn(carried_out) -> None:
         == (0,) * 5
     )
     (panel,) = steps.experiment.panels(steps.table)
-    assert "The most common class is right" in panel.caption
+    assert "the most common class is right" in panel.caption
     assert panel.data.height == 2
     last, pairs = algorithms.experiment.panels(algorithms.table)
     assert last.data["rule"].to_list() == [ADAMW, BARE, SAM_RULE]

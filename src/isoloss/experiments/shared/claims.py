@@ -1,7 +1,6 @@
-"""The claims that experiments share, with their bounds and reasons, and those of Figure 1."""
+"""The claims that experiments share, with their bounds and reasons."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -11,20 +10,11 @@ from isoloss.experiments.statistics.along_runs import (
     FLATTENING,
     IMPROVEMENT,
     RANGE_OF_KL,
-    RANGE_OF_LOSS,
-    GeometricMeanWithinRuns,
     MeanWithinRuns,
-    RelativeRange,
     divergence_over_entropy,
 )
-from isoloss.experiments.statistics.rank_correlation import Advantage, PartialSlope, PooledInWindow, Ranking
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, PAPER_WINDOW
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.seed_bootstrap import Statistic, by_seed
-from isoloss.experiments.statistics.sizes import (
-    GapBetweenWidths,
-    GapBetweenWidthsInDoublings,
-    gap_between_typical_losses,
-)
 from isoloss.results.verdict import above, below
 
 ASSOCIATION = 0.25
@@ -49,8 +39,6 @@ SLOPE_AT_ONE_KL = -1.0
 WHY_SLOPE = (
     "about a quarter of the fall of accuracy for each doubling of KL within AdamW's runs of an earlier round"
 )
-OF_A_SEEDS_SIZES = "trace-ranks-better-in-the-window"
-"""The claim that compares models of several sizes with one seed."""
 LOSSES_IN_PAPER = "losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)"
 KL_IN_PAPER = (
     "“Even with the log of the KL divergence [...] the models are saturating” (A.7; no number given)"
@@ -195,111 +183,3 @@ def later_is_better(
         claimed=above(0.0),
         statistic=statistic,
     )
-
-
-LATER_IS_BETTER = later_is_better(
-    "later-is-better",
-    "Within a run, late in training, later checkpoints do better downstream.",
-    "accuracy rises along a run (Figure 2; no number given)",
-    answers=Question.LATER,
-)
-FIGURE_1 = (
-    premise_of_loss(
-        "one-loss",
-        sentence="Within a run, late in training, the pre-training loss no longer changes.",
-        paper=LOSSES_IN_PAPER,
-        measure="mean over runs of largest minus smallest exact loss of the run's dots, over their mean",
-        statistic=RANGE_OF_LOSS,
-    ),
-    premise_of_loss(
-        "typical-runs-have-one-loss",
-        sentence="Within a typical run, late in training, the pre-training loss no longer changes.",
-        paper=LOSSES_IN_PAPER,
-        measure=(
-            "geometric mean over runs of largest minus smallest exact loss of the run's dots, over their mean"
-        ),
-        statistic=GeometricMeanWithinRuns(RelativeRange("loss")),
-    ),
-    kl_is_constant_within_runs("one-kl", ""),
-    premise_of_loss(
-        "sizes-have-one-loss",
-        sentence="At the end models of all sizes have the same pre-training loss.",
-        paper=LOSSES_IN_PAPER,
-        measure="largest minus smallest of the widths' mean losses at the last checkpoint, over their mean",
-        statistic=GapBetweenWidths("loss"),
-    ),
-    premise_of_loss(
-        "typical-sizes-have-one-loss",
-        sentence="At the end typical models of all sizes have the same pre-training loss.",
-        paper=LOSSES_IN_PAPER,
-        measure=("largest minus smallest of the widths' geometric mean KL at the end, over the mean loss"),
-        statistic=gap_between_typical_losses,
-    ),
-    sizes_end_at_equal_kl("sizes-have-one-kl", "", GapBetweenWidthsInDoublings("kl")),
-    final_kl_is_small("near-the-law"),
-    Claim(
-        name="trace-ranks-better",
-        sentence="The trace of the Hessian ranks downstream accuracy much better than the loss does.",
-        paper="the trace “correlates much better” (Figure 1; no number given)",
-        measure=(
-            "mean over runs of Spearman(−trace, accuracy) minus Spearman(−loss, accuracy) over the run's dots"
-        ),
-        unit="in rank correlation",
-        claimed=above(ASSOCIATION),
-        statistic=MeanWithinRuns(Advantage(Ranking("trace"), Ranking("loss"))),
-        withdrawn=(f"{UNDECIDABLE}: even if accuracy were exactly −log2 of the trace, it would be about 0.1"),
-        reason=WHY_ASSOCIATION,
-        limit=2.0,
-    ),
-    Claim(
-        name=OF_A_SEEDS_SIZES,
-        sentence=(
-            "Among models whose losses lie within 0.12 % of each other, the trace of the Hessian ranks "
-            "downstream accuracy much better than the loss does."
-        ),
-        paper="losses 3.204 to 3.208 nats; the trace “correlates much better” (Figure 1; no number given)",
-        measure=(
-            "mean over seeds of Spearman(−trace, accuracy) minus Spearman(−loss, accuracy), over the dots "
-            "(at least four of a seed) of all sizes within 0.12 % of its lowest loss"
-        ),
-        unit="in rank correlation",
-        claimed=above(ASSOCIATION),
-        statistic=PooledInWindow(Advantage(Ranking("trace"), Ranking("loss")), PAPER_WINDOW),
-        reason=WHY_ASSOCIATION,
-        limit=2.0,
-    ),
-    flatter_is_better_at_one_kl(
-        "flatter-is-better-at-one-kl",
-        "Among checkpoints of a run at equal KL, flatter ones have higher accuracy.",
-        "the dots, with an intercept for each run",
-        PartialSlope("run"),
-    ),
-    later_is_flatter(
-        "later-is-flatter",
-        "Within a run, late in training, later checkpoints are flatter.",
-        "the trace falls along a run (Figure 4; no number given)",
-        answers=Question.LATER,
-    ),
-    LATER_IS_BETTER,
-)
-OF_TYPICAL_RUNS = ("typical-runs-have-one-loss", "typical-sizes-have-one-loss")
-"""Premises on geometric means, which no single run that comes loose decides."""
-OPEN_WITH_FEW_SEEDS = (
-    "sizes-have-one-kl",
-    "near-the-law",
-    OF_A_SEEDS_SIZES,
-    "flatter-is-better-at-one-kl",
-)
-"""Claims that even seven seeds leave open, or decide otherwise from set to set."""
-WITH_MORE_SEEDS = ("one-loss", "sizes-have-one-loss", *OF_TYPICAL_RUNS, *OPEN_WITH_FEW_SEEDS)
-"""Those that `same_verdict` judges for the laptop's Figure 1, but for that one: there a seed has one size."""
-FIGURE_1_WITH_FEW_SEEDS = (
-    *(each for each in FIGURE_1 if each.name not in WITH_MORE_SEEDS and each is not LATER_IS_BETTER),
-    replace(
-        LATER_IS_BETTER,
-        withdrawn="seven seeds did not decide it, 27 of 50 sets supported it; the scale night judges it",
-    ),
-)
-"""The claims of Figure 1 as a laptop's seeds judge them. Of 90 sets of six of 55 earlier seeds (391 to 400,
-461 to 470, 601 to 620, 666 to 680), of which a seed gave the run of one size, the two that are left have one
-verdict on all; that a typical run has one loss is supported on 80, and that accuracy rises on 38."""

@@ -29,13 +29,7 @@ LAPTOP_DOTS = (2828, 3122, 3447, 3806, 4202, 4640, 5123, 5657)
 """The steps of the laptop's saturated checkpoints, seven intervals to a doubling."""
 
 NIGHT_WIDTHS = (16, 32, 64)
-"""The grammar's, one rate for all of them. In pilot runs with seeds 900 to 902 KL ended at 0.15 to 0.38 % of
-the entropy, the losses of all widths within 0.25 % of each other, and from step 4,000 on the trace fell to
-between a third and a quarter. At a rate of 3e-3, and widths of 32, 64 and 128, runs with seeds 201 to 210
-kept jumping at width 64 and never came to rest at 128, so that nothing could be said of sizes; hence other
-widths, rate and seeds, with the claims as they were. Sizes are compared from step 1,000 on, since in pilot
-runs the widest had passed the smallest's last loss by step 4,000: settled while the first reported runs were
-training, before any number of theirs had been looked at."""
+"""The grammar's, one rate for all of them; docs/pilots.md has why."""
 
 GRAMMAR_LAPTOP = GrammarRuns(
     language=ReadyLanguage(grammar_of_scale("laptop")),
@@ -48,13 +42,7 @@ GRAMMAR_LAPTOP = GrammarRuns(
     saturated_from=2828,
     averaging_horizon=200,
 )
-"""The language was selected among random ones by how much of a task the words alone do not reveal (its room)
-and by what ignoring it would cost a model (its price), before any model was trained; its tasks A, B and C are
-those two of its three that have room (of prefix-2, words alone tell all), so that A and C are one. Loss: no
-dropout, a learning rate of 3e-3 and weights averaged over 200 steps bring KL to 0.37 % of the entropy within
-these steps, which the paper's is; at 1e-3, with dropout, or unaveraged, it stays at 1 to 2 %. The step of
-saturation: half of the run, from where on the loss moves by 0.2 % of itself, half of what the premise of one
-loss allows. Widths: those that get there; 16 does not."""
+"""Its loss comes as near its least as the paper's; its tasks A and C are one. docs/pilots.md has why."""
 
 GRAMMAR_NIGHT = replace(
     GRAMMAR_LAPTOP,
@@ -116,9 +104,7 @@ HMM_LAPTOP = HiddenMarkovRuns(
     saturated_from=2000,
     averaging_horizon=200,
 )
-"""The language was chosen by its room and price. Widths, rate and average are the grammar's; the steps are
-what fits: in a pilot run of width 32 with seed 900 KL was 0.31 % of the entropy at step 2,000 and 0.27 % at
-4,000, the loss 0.05 % of itself lower, while accuracy stayed at 0.66 to 0.67."""
+"""Widths, rate and average are the grammar's; the steps are what fits. docs/pilots.md has why."""
 
 HMM_NIGHT = replace(
     HMM_LAPTOP,
@@ -207,15 +193,8 @@ RULES_LAPTOP = ComparedRuns(
     checkpoint_steps=(1000, 2000, 2828, 3447, 4202, 5657),
     saturated_from=2828,
 )
-"""Learning rates were chosen on another language with seed 900, of two or three that are three times
-apart by the exact loss after 1,000 steps; AdamW's is the grammar's. The adversary's window was to begin
-as far above this language's entropy, by shares of it, as one did that brought its loss to within 1 % of
-AdamW's there, 0.36 %; as the entropy is 1.3942 nats, and was taken for 1.393, it begins 0.27 % above.
-Steps and checkpoints are some of the grammar's, so that runs are compared at the same ones. In pilot
-runs of 2,828 steps here with seed 900 the adversary's KL ended at 0.47 % of the entropy and its accuracy
-on task B at 0.69, having been 0.77 at half of the steps; Muon's KL at 0.24 %, trace 23.6; with the
-flatness regulariser at 0.31 %, trace 17.8. Lion's came to rest at 1.6 % at a rate of 1e-3, so that a
-third of it is taken; that one, SOAP and Sophia are untried here."""
+"""Steps and checkpoints are some of the grammar's, so that runs are compared at the same ones. docs/pilots.md
+has why the rates and the adversary's window."""
 
 NIGHT_RATE = AdamW(2e-3, warm_up_steps=500)
 
@@ -232,8 +211,7 @@ RULES_NIGHT = replace(
     checkpoint_steps=(1000, 2000, 4000, 5657, 8000, 11_314, 16_000),
     saturated_from=4000,
 )
-"""The middle width, the grammar's rate wherever a rule is AdamW's, and AdamW's steps: rounds before, with
-5,657 of them, compared rules that were still learning with an AdamW that had come to rest."""
+"""The middle width, the grammar's rate for every AdamW, and AdamW's steps; docs/pilots.md has why."""
 
 RULES_PAPER = ComparedRuns(
     size=6,

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import polars as pl
+
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSizes, TaskSource
 from isoloss.experiments.experiment import PlannedReference
@@ -156,4 +158,16 @@ def majority(runs: CorpusRuns, task: TaskSource, sizes: TextSizes, labels: Label
     reference = MajorityReference(task, sizes.texts)
     return PlannedReference(
         f"majority, {task.name}", runs.language, reference, (*labels, ("task", task.name))
+    )
+
+
+def majority_in_words(table: pl.DataFrame) -> str:
+    """A sentence for a caption on every task whose baseline has been measured."""
+    if "majority_accuracy" not in table.columns:
+        return ""
+    return "".join(
+        f"{row['task']}: the most common class is right {row['majority_accuracy']:.1%} of the time on "
+        f"{row['test_texts']:,} test texts; {row['left_out']:,} more also appear in the corpus's validation "
+        "part and are left out. "
+        for row in table.filter(pl.col("majority_accuracy").is_not_null()).iter_rows(named=True)
     )

@@ -35,11 +35,7 @@ _BOOKS = CorpusRuns(
     checkpoint_steps=(500, 1000, 2000, 2828, 4000),
     saturated_from=2000,
 )
-"""Chosen on runs of at most 2,000 steps on the books with seed 900, by the validation loss alone. The rate:
-of 0.001 and 0.003 that with the lower loss after 1,414 steps, 5.95 against 5.99 nats. The batch: in half a
-minute of one core 160 batches of 32 sequences left the loss at that of single words' frequencies, 6.4 nats,
-500 of 8 had it at 6.2. The width and the steps: what fits into the time, of compared runs a third of
-those that are followed, as there are three times as many. The loss is far from its least."""
+"""Chosen by the validation loss alone; docs/pilots.md has why. The loss is far from its least."""
 
 _COMPARED_ON_TEXT = replace(
     _BOOKS,
@@ -68,8 +64,7 @@ LAPTOP = RealTextRuns(
         "by then."
     ),
 )
-"""No fine-tuning: with the paper's settings and 1,000 texts a pilot run's model learnt nothing, in half a
-minute a seed."""
+"""No fine-tuning, by which so small a model learns nothing; docs/pilots.md has why."""
 
 NIGHT = replace(
     LAPTOP,
@@ -83,11 +78,7 @@ NIGHT = replace(
         LAPTOP.compared, steps=2828, checkpoint_steps=(500, 707, 1000, 1414, 2000, 2828), saturated_from=500
     ),
 )
-"""Twice the laptop's steps, and twelve seeds: those of the laptop left five effects of seven and both
-premises open, four of these such that, by the spread between them, six to eleven would decide. With pilot
-seed 900 the loss of the model that is followed fell by 0.7 % from step 2,000 to 8,000 and by 0.4 % from
-2,828, hence measured from there, and SAM's came by step 2,828 to what the model without it had passed before
-step 1,000."""
+"""Twice the laptop's steps, and twelve seeds; docs/pilots.md has why."""
 
 _BERT_WORDS = 30_519
 """Of the 30,522 tokens of bert-large-uncased all but [PAD], [CLS] and [MASK]."""

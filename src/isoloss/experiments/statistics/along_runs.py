@@ -1,5 +1,6 @@
-"""Statistics along a run, and their mean over runs: each run is compared only with itself."""
+"""Statistics along a run, and their mean over runs or median over seeds: none compares runs with others."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
@@ -9,7 +10,13 @@ import polars as pl
 from jaxtyping import Float
 
 from isoloss.experiments.statistics.rank_correlation import complete_rows
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames, statistic_of
+from isoloss.experiments.statistics.seed_bootstrap import (
+    Frames,
+    Statistic,
+    by_seed,
+    once_per_frames,
+    statistic_of,
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,26 @@ class GeometricMeanWithinRuns:
     def __call__(self, runs: Frames) -> float:
         found = np.array([statistic_of(self.statistic, run) for run in runs])
         return float(np.exp(np.log(found).mean())) if len(found) else float("nan")
+
+
+@dataclass(frozen=True)
+class MedianOverSeeds:
+    """Median over seeds of the `statistic` of each seed's runs, over those for which it is defined.
+
+    One run that breaks away, however far, moves it no further than to the next seed's value. It is nan if the
+    statistic is defined for no seed.
+
+    >>> runs = [pl.DataFrame({"seed": [seed], "trace": [4.0 * seed**seed]}) for seed in (1, 2, 3)]
+    >>> MedianOverSeeds(lambda runs: runs[0]["trace"][0])(runs)
+    16.0
+    """
+
+    statistic: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        found = [statistic_of(self.statistic, *of_seed) for of_seed in by_seed(runs).values()]
+        known = [value for value in found if math.isfinite(value)]
+        return float(np.median(known)) if known else math.nan
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Statistics of runs with errors over a few seeds, all runs of one resampled together, and their medians."""
+"""Statistics of runs with errors over a few seeds, all runs of one resampled together."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -284,27 +284,6 @@ def _seed_of(run: pl.DataFrame) -> int | None:
         )
     seed: int | None = seeds[0]
     return seed
-
-
-@dataclass(frozen=True)
-class MedianOverSeeds:
-    """Median over seeds of the `statistic` of each seed's runs, over those for which it is defined.
-
-    One run that breaks away, however far, moves it no further than to the next seed's value. It is nan if the
-    statistic is defined for no seed.
-
-    >>> import polars as pl
-    >>> runs = [pl.DataFrame({"seed": [seed], "trace": [4.0 * seed**seed]}) for seed in (1, 2, 3)]
-    >>> MedianOverSeeds(lambda runs: runs[0]["trace"][0])(runs)
-    16.0
-    """
-
-    statistic: Statistic
-
-    def __call__(self, runs: Frames) -> float:
-        found = [statistic_of(self.statistic, *of_seed) for of_seed in by_seed(runs).values()]
-        known = [value for value in found if math.isfinite(value)]
-        return float(np.median(known)) if known else math.nan
 
 
 @once_per_frames

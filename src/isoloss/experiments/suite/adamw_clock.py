@@ -216,11 +216,7 @@ LAPTOP = AdamWClockRuns(
     sgd_time=0.05,
     variant_seeds=2,
 )
-"""Batches thirty-twofold and α² sixteenfold apart; SGD goes on until the trace has fallen as far. α/√B, by
-which the noise adds to the loss, is at most 1.8e-4. It was twice that in runs with seeds 121 to 125, of which
-one came loose late, its trace rising fivefold, so that means over seeds decided one effect of five; hence
-other schedules and seeds, with the claims as they were. In pilot runs of these with seeds 900 to 902 none
-did."""
+"""Batches thirty-twofold and α² sixteenfold apart, and SGD for the same fall of the trace; docs/pilots.md."""
 
 NIGHT = replace(
     LAPTOP, seeds=tuple(range(211, 221)), times=(*LAPTOP.times, 8e-3), sgd_time=0.1, variant_seeds=3

@@ -9,7 +9,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import ACCURACY, KL, STEP, TRACE
+from isoloss.experiments.figures import ACCURACY, KL, TRACE, over_steps
 from isoloss.experiments.grammar_runs import adamw_runs, compared_model, compared_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
@@ -21,7 +21,7 @@ from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.panels import Colour, Dots, Lines, Panel
+from isoloss.panels import Colour, Dots, Panel
 from isoloss.results.verdict import above
 
 MASKED, NEXT_WORD = "masked word", "next word"
@@ -125,25 +125,13 @@ def causal_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRu
 
 
 def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    every = table.filter(pl.col("step").is_not_null())
-    steps = "One line per run. KL and trace are those of each run's own objective."
+    steps = "KL and trace are those of each run's own objective."
     dots = "Checkpoints late in training. The traces of the two objectives are of different losses."
+    shows = ("causal-later-is-flatter", "causal-later-is-better")
+    late = table.filter("saturated", pl.col("step").is_not_null())
     return (
-        Panel(
-            "steps",
-            "Over pre-training steps",
-            steps,
-            tuple(Lines(STEP, y, OBJECTIVE, "run") for y in (KL, ACCURACY, TRACE)),
-            every,
-            shows=("causal-later-is-flatter", "causal-later-is-better"),
-        ),
-        Panel(
-            "trace",
-            "Trace against accuracy",
-            dots,
-            (Dots(TRACE, ACCURACY, OBJECTIVE),),
-            every.filter("saturated"),
-        ),
+        *over_steps(KL, ACCURACY, TRACE, by=OBJECTIVE, caption=steps, shows=shows)(table),
+        Panel("trace", "Trace against accuracy", dots, (Dots(TRACE, ACCURACY, OBJECTIVE),), late),
     )
 
 

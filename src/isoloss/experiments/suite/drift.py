@@ -25,7 +25,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import STABLE_RATE, RelativeSchedule
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.statistics.seed_bootstrap import MedianOverSeeds
+from isoloss.experiments.statistics.along_runs import MedianOverSeeds
 from isoloss.results.verdict import Region, above, below, within
 
 NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows one rate and batch"
@@ -169,10 +169,7 @@ CLAIMS = (
         reason="about the gain of the paper's runs",
     ),
 )
-"""The bounds were fixed on runs with pilot seeds. Exponents: of runs that go by the theorem's law, with 1 %
-of error in each trace, they are within 0.1 of 2 and 1, by a law of ηk alone within 0.1 of 1 and 0, and by one
-without the batch within 0.1 of 2 and 0 (tests). Earlier rounds' runs had 2.25 and 1.16, with standard
-deviations of 0.1 over seeds."""
+"""docs/pilots.md has why these bounds."""
 
 
 SMOKE = DriftRuns(
@@ -200,11 +197,7 @@ LAPTOP = DriftRuns(
     control_factor=16,
     rate_sentences=320,
 )
-"""The last time is τ = 0.3 on the grammar, by when the trace has halved in pilot runs. To one time, a
-schedule takes as many sentences as (B / r)²: those with little noise take most. The rates of earlier rounds,
-0.05 to 0.4 for any language, were above 2 / λ on other grammars, and runs left their minima; here pilot runs
-with seeds 900 to 902 stayed within 0.2 % of the loss at the start. Hence other seeds, and medians over them
-in claims."""
+"""To one time, a schedule takes as many sentences as (B / r)²; docs/pilots.md has why these."""
 
 NIGHT = replace(
     LAPTOP,
@@ -216,9 +209,7 @@ NIGHT = replace(
     ),
 )
 """Three languages, the others by the schedules with much noise alone, and for two and a half times as long.
-Of earlier rounds, runs from width 16 left their minima, and with seeds 251 to 260 one of three schedules on
-the second grammar did so for a while, which left the claims on one clock and one loss open: they were about
-means over seeds."""
+docs/pilots.md has why."""
 
 PAPER = replace(
     LAPTOP,

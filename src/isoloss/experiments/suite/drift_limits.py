@@ -240,12 +240,7 @@ LAPTOP = DriftRuns(
     times=(0.0125, 0.03, 0.08, 0.2),
     control_checkpoints=2,
 )
-"""η²/B differ fourfold at one η/B, by which the noise adds to the loss. At twice that ratio, with seed 112, a
-run came loose late, its trace rising again and KL tenfold, as it had not when rounding in a training step was
-another; one such run leaves half of the claims undecided. Hence these schedules, and other seeds, with the
-claims as they were. In pilot runs of these with seeds 900 to 904 none came loose: from 11.7-13.6 traces fell
-to 6.3-6.9, lying within a tenth of one another at each time, and KL ended within 0.0007 nats of the
-start's."""
+"""η²/B differ fourfold at one η/B, by which the noise adds to the loss; docs/pilots.md has why."""
 
 NIGHT = DriftRuns(
     widths=(32,),

@@ -22,7 +22,7 @@ from isoloss.experiments.figures import (
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, STANDARDISED, MeasurementSizes, Scale
-from isoloss.experiments.shared.claims import FIGURE_1, FIGURE_1_WITH_FEW_SEEDS
+from isoloss.experiments.shared.figure_1_claims import FIGURE_1, FIGURE_1_WITH_FEW_SEEDS
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.measurements.references import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
@@ -35,10 +35,7 @@ ELSEWHERE = (
 
 LAPTOP_STEPS = (1000, 2000, 2828, 3447, 4202, 5657)
 """The checkpoints that are measured: fewer than in other experiments, so that more seeds have the time.
-Dots from step 2,378 on, or of weights averaged over 600 steps, would make the rise of accuracy more
-certain; but in pilot runs with seeds 951 to 957 either spread a typical run's losses over 0.31 % of
-themselves instead of 0.23 %, which brings the premise of one loss, judged by `same_verdict`, close to its
-bound."""
+docs/pilots.md has why these."""
 
 REFERENCE = "chance and ceiling"
 HELD_AGAINST = (

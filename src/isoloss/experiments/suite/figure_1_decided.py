@@ -6,7 +6,7 @@ from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import FIGURE_1, OF_TYPICAL_RUNS, OPEN_WITH_FEW_SEEDS
+from isoloss.experiments.shared.figure_1_claims import FIGURE_1, OF_TYPICAL_RUNS, OPEN_WITH_FEW_SEEDS
 from isoloss.experiments.suite.figure_1 import after_saturation
 
 TASK = "prefix-8"
@@ -42,6 +42,4 @@ EXPERIMENT = Design(
     picture=Picture("steps", "Loss, trace and accuracy over pre-training steps, where labels are decided"),
     headline="later-is-better",
 )
-"""In pilot runs with seeds 903 to 905 KL had not come to rest by the laptop's last step: it fell from 0.022 -
-0.039 to 0.009 - 0.017 nats from where claims are judged on, and the loss by 1 %. So the premise of one loss
-may fail, and is judged."""
+"""The premise of one loss may fail, and is judged; docs/pilots.md has why."""

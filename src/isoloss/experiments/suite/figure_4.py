@@ -39,10 +39,7 @@ _DESCENT = DescentRuns(
     averaging_horizon=_PACE.horizon,
 )
 LAPTOP = Descents(grammar=_DESCENT, hidden_markov=_DESCENT)
-"""The paper's rate and batch (1e-3 and 4,096) would leave these models where they are: over k steps SGD
-drifts for a time of η²k/4B (Theorem 3.3), here 0.31. In pilots on a language like the grammar the trace fell
-to less than half in that time while KL stayed where it was; the hidden Markov model's settings are the same,
-and untried."""
+"""A rate and a batch by which SGD drifts far enough within these steps; docs/pilots.md has why."""
 
 _STEPS = (1, *log_spaced_steps(1000, 8000, per_doubling=3))
 _LONGER = replace(_DESCENT, steps=8000, checkpoint_steps=_STEPS)

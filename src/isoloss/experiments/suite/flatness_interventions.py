@@ -193,18 +193,12 @@ LAPTOP = Interventions(
         (1.396, 1.408), 0.02, strength=12.0, smoothing=0.9, optimiser=SGD(0.1, warm_up_share=0.0)
     ),
 )
-"""In pilot runs the trace came to a half of the start's along SGD and the regulariser, and to twice it
-when sharpened, at one loss. The window is of the raw weights' loss, from 0.0018 to 0.0138 nats above the
-entropy of 1.3942; at four times the rate, and at twice the strength, the loss ran away."""
+"""The window is of the raw weights' loss; docs/pilots.md has why."""
 
 NIGHT = replace(
     LAPTOP, seeds=tuple(range(251, 261)), time=1.0, sharpened=replace(LAPTOP.sharpened, strength=3.0)
 )
-"""Three times as long, from the drift's starts. At the laptop's strength of 12 two of ten sharpened models,
-with seeds 211 to 220, had left the minimum by then, losses up by 2 and 3 %, so that it stayed open whether
-the ways come to one loss; of two with pilot seeds one's was up by 0.4 %. At 3 none of four's moved, and
-traces ended at three to six times the flattest's. Hence this strength, and other seeds, with the claims as
-they were."""
+"""Three times as long, from the drift's starts, and sharpened less; docs/pilots.md has why."""
 
 PAPER = Interventions(
     width=512,

@@ -12,7 +12,8 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES, START, polished_rows
+from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES
+from isoloss.experiments.polished_panels import START, polished_rows
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import Among, in_points
@@ -54,8 +55,7 @@ class Priced:
 
 ENTROPY = 1.4604
 """Above which the flagship's window of sharpening was set, in nats: an estimate, like the last of each of
-`PRICES`. By enumeration the flagship's is 1.4588, so that its window begins 0.0026 nats above it, and those
-of these languages 0.0010 to 0.0020."""
+`PRICES`. docs/pilots.md has how far off."""
 PRICES = (
     Priced(0.0, 0.0, 1.4768),
     Priced(0.025, 1.11e-5, 1.4768),

@@ -47,13 +47,7 @@ DECIDED = EqualKnowledge(
     ),
     polished_steps=1500,
 )
-"""In pilot runs with seeds 900 to 905 and 910 to 913 starts came below 1e-5 nats after 2,800 to 4,000 steps,
-at traces of 24 to 55; width 32 stayed at 1.4e-4 and, with 4,000 steps in all, one of width 48 at 2.6e-5.
-Polished, the flattened had traces of 10 to 14, the sharpened of 43 to 118, and their KL differed by 0.03 to
-0.16 doublings. Where the average of the batches' own KL said when to stop, they differed by 0.34: the claims
-were judged so on seeds 661 to 665, and the premise of one KL stayed open. With batches of 32 one of width 64
-came loose along SGD, to 0.013 nats: hence 64. The window of the sharpening is 0.0026 to 0.0216 nats above the
-entropy of 1.4588."""
+"""Models of the decided grammar, by AdamW; docs/pilots.md has why."""
 
 SOONER = replace(
     DECIDED,
@@ -66,11 +60,7 @@ SOONER = replace(
     sharpened=replace(DECIDED.sharpened, strength=6.0),
     sharpened_steps=450,
 )
-"""With starts by SOAP in place of AdamW, which take half of the time: of 25 of width 48, with 2,000 steps,
-one did not come to 5e-6 nats. In pilot runs with seeds 948 and 949 the polished were at 4.5e-6 to 5.3e-6
-nats, the flattened at traces of 13 to 16, the sharpened of 69 to 88. Polished by SOAP too, models were judged
-on seeds 421 to 425: some were not polished to the end, and within a start accuracies differed twice as much
-as by AdamW, so that no effect on accuracy was decided."""
+"""With starts by SOAP in place of AdamW, which take half of the time; docs/pilots.md has why."""
 
 QUICK = replace(
     SOONER,
@@ -93,23 +83,8 @@ QUICK = replace(
     polished_steps=1600,
     polished_branches=(FLATTENED, SHARPENED),
 )
-"""A third of the time, for the main command: shorter branches, a seed has one of the sizes, and the branch
-in between is not polished, on which a start's slope hardly depends. A model that is late has further cycles:
-with one, down to 4e-6 and 5e-6 nats, of 25 starts (seeds 176 to 200) three came late, and the polished
-models of one of them were left at 0.9e-5 to 1.4e-5, 0.7 doublings apart. In pilot runs with seeds 919 to 923
-and 926 to 935 one start came after 2,920 steps and the others after 1,360 to 1,440; the polished came after
-100 to 680, with cycles of 1,000 steps or of 800. First looked at after 200 steps, a sharpened model of seed
-930 was at 4.3e-6 nats already, as one of seed 106 was, among the five (106 to 110) that were judged so.
-Looked at below twice the mark alone, of 25 (seeds 126 to 500) three had a model that was 0.2 doublings below
-its mark when first looked at, so that the premise of one KL was decided on 37 of 50 sets of five. Looked at
-below four times the mark, of 30 (seeds 3 to 272) still one was 0.4 doublings below, and it was decided on 40
-of 50 sets of six: now weights are kept before they are looked at, by which that one came within 0.1. With
-two cycles one start of 30 more (seed 359) was left at 3e-5 nats, and its polished models with it, so that the
-premise of their KL was decided on 40 of 50 sets; a third cycle takes it to 6e-6. Judged so, of one start of
-30 (seed 803) the polished models are measured at 3e-5 all the same, and the premise is decided on 40 of 50
-sets again: its start has not learned some rare sentences, one in 700, whose KL is near 0.01 nats, and the
-3,000 held-out ones have too few of them. With 16,000 held-out ones and a third cycle of polishing they are
-measured at 1.9e-5, with four times the cost."""
+"""A third of the time, for the main command: shorter branches, a seed has one of the sizes, and the branch in
+between is not polished, on which a start's slope hardly depends. docs/pilots.md has why."""
 
 STEADY = replace(
     QUICK,
@@ -122,13 +97,7 @@ STEADY = replace(
     polished_steps=4000,
 )
 """For a night, further down, and all three branches: what is late has a second cycle, and no model is first
-looked at when it is below the KL asked for. Of the 60 starts by AdamW at night (seeds 761 to 790) 11 were not
-polished to one KL; of 30 by SOAP (seeds 289 to 820), in one cycle and first looked at after 200 steps, 3 were
-not. With 1,000 sentences to say when to stop (SOONER), the models of 60 starts (seeds 501 to 530) lay 0.27
-doublings of KL apart. First looked at after 200 steps, weights kept or not, a sharpened model of pilot seed
-956 was at 3.4e-6 nats. Now the polished models of seeds 954 to 956 are at 4.8e-6 to 5.2e-6 nats, at traces of
-11 to 97, and of 30 starts (seeds 531 to 560) 29 are within a fifth. A model whose noise was switched off is
-below from the outset, and first has to move away: hence the 40 steps."""
+looked at when it is below the KL asked for. docs/pilots.md has why."""
 
 ROUNDED = (8, 6, 4)
 """Bits: over these the slopes of one start differ half as much from another's as at 6 alone."""
@@ -163,13 +132,7 @@ def _on_few_seeds(claim: Claim) -> Claim:
 ON_FEW_SEEDS = tuple(
     _on_few_seeds(claim) for claim in CLAIMS if claim.name != "flatter-is-no-better-from-fewer"
 )
-"""The claims as a laptop's seeds judge them. Over the starts of seeds 150 to 154 and of five pilots the slope
-at 6 bits had a standard deviation of 0.46, the mean of three of 0.22; that of accuracy from 100 examples was
-as large as its margin. The verdicts on five seeds would turn with them; that on rounding still did. With
-five seeds those on flatter-is-no-better and know-the-same stood on 46 and 47 of 50 sets (seeds 56 to 80),
-with six of these seeds, drawn 150 times, on 145 and 150: hence six. That of know-nearly-everything stood on
-40 of 50 sets of six in two rounds (QUICK tells why), and on another processor it was open on the registered
-seeds themselves."""
+"""The claims as a laptop's seeds judge them; docs/pilots.md has why."""
 
 SMOKE = in_seconds(DECIDED, laptop_transformers((16,))[0])
 

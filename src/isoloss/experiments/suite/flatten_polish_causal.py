@@ -9,15 +9,12 @@ from isoloss.experiments.languages import ReadyLanguage, short_grammar
 from isoloss.experiments.polished_models import (
     A_QUARTER,
     BETTER,
-    CENTRED,
-    FEATURE_MEAN,
-    LONGER,
-    LONGER_300,
     MARGIN,
     as_the_trace_doubles,
     in_seconds,
     polished_models,
 )
+from isoloss.experiments.polished_panels import CENTRED, FEATURE_MEAN, LONGER, LONGER_300
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import ScaleName
@@ -61,24 +58,13 @@ CAUSAL = EqualKnowledge(
     polished_steps=6000,
     predicted=NextWordObjective(),
 )
-"""Starts are sharp, so that SGD's rate rises slowly. In pilot runs with seeds 938 to 953 they came to 6e-6
-nats after some 500 steps, at traces of 87 to 110; the polished flattened models had traces of 18 to 30, the
-sharpened ones of 88 to 142. SOAP polishes what comes loose along SGD too: such a model of seed 947, at 0.003
-nats, came to 8e-6 nats sooner than by AdamW at 5e-4, and stayed flatter (a trace of 30, not 43).
-
-Earlier rounds chose the rest. Down to 5e-6 nats by AdamW alone, KL lay 1.4 doublings apart and traces 1.5, so
-that two premises failed (seeds 726 to 735 and 851 to 880). Sharpened at a rate of 0.05 and a strength of 24
-within 0.01 nats above the entropy, 2 of 10 came so loose that they were not polished to the end by AdamW
-(seeds 11 to 20), and all premises stayed open. With a rate of SGD that was full after 0.4 of 8,000 steps, 4
-of 30 flattened ones came loose, to 0.002 nats, from where AdamW did not polish them to the end (seeds 81 to
-90, and the thirty from 626 on): a premise of equal KL did not hold."""
+"""Starts are sharp, so that SGD's rate rises slowly, and SOAP polishes; docs/pilots.md has why."""
 
 SEEDS: dict[ScaleName, tuple[int, ...]] = {
     "laptop": tuple(range(351, 361)),
     "night": (*range(401, 421), *range(501, 561)),
 }
-"""At night 80: the thirty before (251 to 280) left flatter-is-no-better open, and by their spread 70 were to
-decide it. Nothing else was changed, and nothing judged before all 80 had been run."""
+"""At night as many as were to decide flatter-is-no-better; docs/pilots.md has why."""
 TASKS = ("prefix-2", "prefix-4")
 """The first is what a causal model needs for the third word. Of 300 labelled sentences a probe on the words
 alone is right on 0.61; guessing, on 0.37. Nothing of the second helps to predict a word: it is known with the
@@ -105,11 +91,7 @@ WHY_PLAIN_PROBES_DIFFER = (
         BETTER,
     ),
 )
-"""Why the plain probe reads flatter models better by 2.7 points as the trace halves (seeds from 626 on), and
-the standardised one does not. On 26 of those models the squared length of the features' mean, which all
-sentences share, grew by 0.74 ± 0.03 doublings as the trace doubled, and the variance around it hardly (0.06 ±
-0.04). The slope of accuracy from 300 examples was -2.9 ± 0.5 points, of centred features -0.9 ± 0.4, and
--0.07 ± 0.06 after ten times the epochs, which without centring gave -2.4 ± 0.4 (on 12)."""
+"""Why the plain probe reads flatter models better, and the standardised one not; see docs/pilots.md."""
 
 
 def _of_features(sizes: MeasurementSizes) -> tuple[Quantity, ...]:

@@ -1,28 +1,15 @@
 """Flatten, then polish, on Dyck strings: of models that know the same, does the flattest transfer best?"""
 
 from dataclasses import replace
-from functools import partial
-
-import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.dyck_continuations import COMPARED
-from isoloss.experiments.equal_knowledge import SHARPENED, STAGE, Branch, EqualKnowledge
+from isoloss.experiments.equal_knowledge import SHARPENED, Branch, EqualKnowledge
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import LOG_KL, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.polished_models import (
-    BY_BRANCH,
-    CLAIMS,
-    DAMAGE,
-    PLACES,
-    PREMISES,
-    START,
-    as_the_trace_doubles,
-    in_seconds,
-    polished_rows,
-)
+from isoloss.experiments.polished_models import CLAIMS, PREMISES, as_the_trace_doubles, in_seconds
+from isoloss.experiments.polished_panels import DAMAGE, polished_panel
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName, laptop_transformers
 from isoloss.experiments.statistics.along_runs import in_doublings
@@ -31,7 +18,7 @@ from isoloss.experiments.suite.flatten_polish import HELD_OUT
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.robustness import WeightDamageQuantity
 from isoloss.measurements.sample_efficiency import CountErrorQuantity
-from isoloss.panels import Axis, Dots, Panel, Table
+from isoloss.panels import Axis
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.polishing import Polished
@@ -79,12 +66,7 @@ DYCK = EqualKnowledge(
     polished_steps=4000,
     polished_branches=(NOISE, SMALL_BATCHES, SHARPENED),
 )
-"""SGD at a rate of 0.2 leaves these minima for ln 2, the loss of even brackets; by SOAP at 1.5e-2 one start
-of two (seeds 960 and 961) never came below it: hence AdamW, and noise on the weights to flatten. In pilot
-runs with seeds 962 to 965 all came to 5e-6 nats. After half as many steps of each branch, polished at a rate
-of 1e-3, models had traces of 20 to 72; with these steps and rates of 13 to 91, and errors of 0.16 to 0.37
-from 4 strings, of 0.13 to 0.28 from 8. The window of the sharpening is 0.001 to 0.005 nats above the entropy.
-"""
+"""By AdamW, with noise on the weights to flatten: SGD leaves these minima. docs/pilots.md has why."""
 
 _SOON = replace(ON, warm_up_steps=2)
 SMOKE = replace(
@@ -94,6 +76,11 @@ SMOKE = replace(
 )
 
 EXAMPLES = (4, COMPARED, 16)
+ERRORS = tuple(
+    Axis(column, f"squared error in g* from {n} strings, over its variance", f"{column}_error", True)
+    for n in EXAMPLES
+    for column in (f"count_error_{n}",)
+)
 
 
 def _counts_better(name: str, strings: int, sentence: str, claimed: Region, reason: str = "") -> Claim:
@@ -149,31 +136,13 @@ def flatten_polish_dyck(scale: Scale) -> Experiment:
         ),
         runs=models.runs(scale.seeds, (sizes.loss(), sizes.trace()), (counting, damage)),
         claims=CLAIMS_ON_DYCK,
-        panels=partial(_panels, scale=scale),
-    )
-
-
-def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
-    if STAGE not in table.columns:
-        return ()
-    rows = polished_rows(table)
-    errors = tuple(
-        Axis(f"count_error_{n}", f"squared error in g* from {n} strings", f"count_error_{n}_error", True)
-        for n in EXAMPLES
-    )
-    shown = tuple(axis for axis in (*errors, *DAMAGE[:2]) if axis.column in rows.columns)
-    return (
-        Panel(
+        panels=lambda table: polished_panel(
+            table,
+            sizes,
             "counting",
             "Errors in counting brackets, and what damage costs, against the trace at equal KL",
-            "One dot per start and branch, polished to equal KL. Errors in g* are over its variance; bars "
-            f"are one standard error. {trace_bars(scale.sizes)}",
-            (
-                *(Dots(TRACE, axis, BY_BRANCH, START) for axis in shown),
-                Table((*PLACES, LOG_KL, TRACE, *errors)),
-            ),
-            rows,
-            shows=("flatter-counts-better", "flatter-counts-better-from-fewer", *DAMAGED),
+            (*ERRORS, *DAMAGE[:2]),
+            ("flatter-counts-better", "flatter-counts-better-from-fewer", *DAMAGED),
         ),
     )
 

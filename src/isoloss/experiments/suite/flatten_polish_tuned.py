@@ -1,29 +1,21 @@
 """Flatten, polish, then fine-tune to a task: is the flatter of two models that know the same better?"""
 
 import math
-from functools import partial
 
 import numpy as np
-import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import STAGE, EqualKnowledge, polished
+from isoloss.experiments.equal_knowledge import EqualKnowledge, polished
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import TRACE, trace_bars
 from isoloss.experiments.polished_models import (
     A_QUARTER,
-    ACCURACY_100,
-    ACCURACY_300,
     BETTER,
-    BY_BRANCH,
     MARGIN,
-    PLACES,
     PREMISES,
-    START,
     as_the_trace_doubles,
-    polished_rows,
 )
+from isoloss.experiments.polished_panels import ACCURACY_100, ACCURACY_300, polished_panel
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
 from isoloss.experiments.statistics.along_runs import in_points
@@ -32,7 +24,7 @@ from isoloss.experiments.suite.flatten_polish import MODELS, SOONER, STEADY
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.task_sentences import TaskSentences
-from isoloss.panels import Axis, Dots, Panel, Table
+from isoloss.panels import Axis
 from isoloss.results.verdict import above, within
 
 MODELS_OF_SCALE: dict[ScaleName, EqualKnowledge] = {
@@ -101,8 +93,7 @@ CLAIMS = (
         BETTER,
     ),
 )
-"""In pilot runs polished models came to 0.92 from 100 sentences and 0.96 to 0.98 from 300, where the probe
-came to 0.85 to 0.90; at the paper's rate, 1e-4, to 0.80 from 100."""
+"""docs/pilots.md has what pilot runs came to."""
 
 PROBES = (
     Axis(TUNED_300, "accuracy, fine-tuned on 300 sentences", f"{TUNED_300}_error"),
@@ -132,24 +123,13 @@ def flatten_polish_tuned(scale: Scale) -> Experiment:
         ),
         runs=models.runs(scale.seeds, (sizes.loss(models.predicted), sizes.trace()), (*from_few, *tuned)),
         claims=CLAIMS,
-        panels=partial(_panels, sizes=sizes),
-    )
-
-
-def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
-    if STAGE not in table.columns:
-        return ()
-    rows = polished_rows(table)
-    probes = tuple(axis for axis in PROBES if axis.column in rows.columns)
-    return (
-        Panel(
+        panels=lambda table: polished_panel(
+            table,
+            sizes,
             "tuned",
             "Accuracy against the trace at equal KL, fine-tuned and probed",
-            "One dot per start and branch, polished to equal KL; bars are one standard error. "
-            f"{trace_bars(sizes)}",
-            (*(Dots(TRACE, axis, BY_BRANCH, START) for axis in probes), Table((*PLACES, TRACE, *probes))),
-            rows,
-            shows=("flatter-is-no-better-tuned-on-fewer", "flatness-does-not-matter-once-tuned"),
+            PROBES,
+            ("flatter-is-no-better-tuned-on-fewer", "flatness-does-not-matter-once-tuned"),
         ),
     )
 

@@ -59,18 +59,14 @@ CLAIMS = (
     *_against_rich(DEVIATIONS[1]),
     *_against_rich(DEVIATIONS[2]),
 )
-"""Fixed on pilot runs with seed 900, half as long, with initial deviations of 0.02 and 0.2: contrary to what
-is said of lazy training, the larger one ended at the flatter minimum (by 0.3 doublings at the last step), and
-its accuracy was no higher. That flatter models do better is the paper's claim."""
+"""Fixed on pilot runs, half as long; docs/pilots.md has what they gave."""
 
 
 SEEDS: dict[ScaleName, tuple[int, ...]] = {
     "laptop": (131, 132, 133, 134, 135),
     "night": tuple(range(331, 347)),
 }
-"""The laptop's are new ones, since the claims were registered after its own results had been seen. At night
-seeds 221 to 230 left one effect open which, by the spread between them, thirteen would decide; hence sixteen
-others."""
+"""New ones at both scales; docs/pilots.md has why."""
 
 
 def lazy_to_rich(scale: Scale) -> Experiment:

@@ -77,19 +77,12 @@ LAPTOP = LongerRuns(
     test=2000,
     noise_sentences=300,
 )
-"""Nearly six times as long as saturation takes. Seeds 171 to 175 were fine-tuned on [CLS]'s vector, at 1e-3
-for 10 epochs, to an accuracy below that of frozen probes: masked words leave that vector untrained, and 500
-examples do not teach it what to attend to. In pilot runs with seed 900 (width 32, prefix-8) these settings
-reached 0.62, [CLS] at 3e-3 0.68 after 20 epochs, and the vectors of all words 0.81 at 1e-3 and 0.85 at 3e-3
-after 20 epochs, a frozen probe on the same examples 0.69; on prefix-4 0.62 became 0.98. Hence these settings,
-and other seeds."""
+"""Nearly six times as long as saturation takes; docs/pilots.md has why these settings of fine-tuning."""
 
 NIGHT = replace(
     LAPTOP, steps=32_000, checkpoint_steps=(8000, *log_spaced_steps(16_000, 32_000, per_doubling=6))
 )
-"""Eight times as long as saturation takes; longer does not fit into the night. Seeds 241 to 250 left open an
-effect which, by the spread between them, 15 would decide; hence twenty others, and again twenty with the
-laptop's change of fine-tuning."""
+"""Eight times as long as saturation takes; longer does not fit into the night. docs/pilots.md has more."""
 
 PAPER = LongerRuns(
     steps=480_000,

@@ -6,13 +6,22 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.compared_algorithms import pairs_panel
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import TRACE
 from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import WHY_WINDOW
-from isoloss.experiments.shared.real_text import ADAMW, BARE, SAM_RULE, ComparedTask, compared_runs, majority
+from isoloss.experiments.shared.real_text import (
+    ADAMW,
+    BARE,
+    SAM_RULE,
+    ComparedTask,
+    compared_runs,
+    majority,
+    majority_in_words,
+)
 from isoloss.experiments.shared.real_text_settings import SEEDS
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
@@ -107,31 +116,11 @@ def _panels(table: pl.DataFrame, accuracies: tuple[Axis, ...]) -> tuple[Panel, .
             "last",
             "After the last step",
             "Mean over pre-training seeds ± one standard error over them, at the end of each run; the "
-            f"paper's tables show these numbers for one run each. {_majorities(table)}",
+            f"paper's tables show these numbers for one run each. {majority_in_words(table)}",
             (Table((rule, loss, training, *columns, Axis("runs", "seeds"))),),
             mean_over_runs(last, ["loss", "training_loss", *names]),
         ),
-        Panel(
-            "pairs",
-            "The pairs of each seed, at their common loss",
-            "Two rows per pair; ± one standard error over texts, documents or sequences, including the error "
-            "of the interpolation between checkpoints. “Same loss”: whether the two agree to within 0.5 % of "
-            "it, as far as their errors tell. Claims are judged on these pairs.",
-            (
-                Table(
-                    (
-                        rule,
-                        Axis("pair", "pair"),
-                        Axis("seed", "seed"),
-                        Axis("step", "step"),
-                        loss,
-                        Axis("same_loss", "same loss"),
-                        *columns,
-                    )
-                ),
-            ),
-            pairs,
-        ),
+        pairs_panel(pairs, (rule, Axis("pair", "pair")), loss, columns, over="texts, documents or sequences"),
     )
 
 
@@ -139,19 +128,6 @@ def last_rows(table: pl.DataFrame) -> pl.DataFrame:
     """Those of the last checkpoint of every run that was completed."""
     runs = table.filter("complete", pl.col("step").is_not_null())
     return runs.filter(pl.col("step") == pl.col("step").max().over("run"))
-
-
-def _majorities(table: pl.DataFrame) -> str:
-    if "majority_accuracy" not in table.columns:
-        return ""
-    rows = table.filter(pl.col("majority_accuracy").is_not_null()).iter_rows(named=True)
-    sentences = [
-        f"{row['task']}: the most common class is right {row['majority_accuracy']:.1%} of the time on "
-        f"{row['test_texts']:,} test texts ({row['left_out']:,} more also appear in the corpus's validation "
-        "part)"
-        for row in rows
-    ]
-    return "; ".join(sentences) + ". "
 
 
 def difference_of_losses(runs: Sequence[pl.DataFrame]) -> float:

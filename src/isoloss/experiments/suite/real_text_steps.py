@@ -9,7 +9,7 @@ from isoloss.experiments.figures import BY_SEED, STEP, TRACE
 from isoloss.experiments.planned_run import measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import later_is_better, later_is_flatter, premise_of_loss
-from isoloss.experiments.shared.real_text import TextSizes, followed_runs, majority
+from isoloss.experiments.shared.real_text import TextSizes, followed_runs, majority, majority_in_words
 from isoloss.experiments.shared.real_text_settings import SEEDS
 from isoloss.experiments.statistics.along_runs import RANGE_OF_LOSS
 from isoloss.measurements.quantity import Quantity
@@ -81,7 +81,7 @@ def _panels(table: pl.DataFrame, sizes: TextSizes, seeds: int) -> tuple[Panel, .
     if rows.is_empty():
         return ()
     caption = (
-        f"{_majority(table)}One line for each of {seeds} seeds. Bars of the loss: one standard "
+        f"{majority_in_words(table)}One line for each of {seeds} seeds. Bars of the loss: one standard "
         f"error over {_sequences(rows, 'loss')} validation documents; of the trace: over "
         f"{_sequences(rows, 'trace')} sequences, with all masks of the objective at once; of accuracy: one "
         f"standard deviation over {len(sizes.probe.seeds)} probe seeds."
@@ -91,16 +91,6 @@ def _panels(table: pl.DataFrame, sizes: TextSizes, seeds: int) -> tuple[Panel, .
     charts: tuple[Lines | Dots, ...] = (*over_steps, Dots(TRACE, PROBE, BY_SEED))
     shows = ("later-is-flatter", "later-is-better")
     return (Panel("steps", "Over pre-training steps", caption, charts, rows, shows=shows),)
-
-
-def _majority(table: pl.DataFrame) -> str:
-    if "majority_accuracy" not in table.columns:
-        return ""
-    row = table.filter(pl.col("majority_accuracy").is_not_null()).row(0, named=True)
-    return (
-        f"The most common class is right {row['majority_accuracy']:.1%} of the time on {row['test_texts']:,} "
-        f"test texts; {row['left_out']:,} more also appear in the corpus's validation part and are left out. "
-    )
 
 
 def _sequences(rows: pl.DataFrame, quantity: str) -> str:

@@ -7,10 +7,15 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.compared_algorithms import AT_ONE_STEP, at_one_step_and_one_kl
+from isoloss.experiments.compared_algorithms import (
+    AT_ONE_STEP,
+    EXACT_LOSS,
+    at_one_step_and_one_kl,
+    pairs_panel,
+)
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import KL, STEP, TRACE
+from isoloss.experiments.figures import KL, TRACE, over_steps
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION, flatter_is_better_at_one_kl
@@ -23,7 +28,7 @@ from isoloss.experiments.statistics.same_loss import (
     rows_at_same_loss,
 )
 from isoloss.experiments.statistics.seed_bootstrap import by_seed, once_per_frames
-from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
+from isoloss.panels import Axis, Categories, Colour, Dots, Panel
 from isoloss.results.verdict import above, below
 
 ACCURACY = "accuracy"
@@ -120,16 +125,7 @@ CLAIMS = (
 PROBE = Axis(ACCURACY, "linear probe accuracy", f"{ACCURACY}_error")
 RULE = Colour("rule", "update rule")
 SEED = Colour("seed", "seed")
-TABLE = (
-    Axis("against", "pair"),
-    Axis("rule", "rule"),
-    Axis("seed", "seed"),
-    Axis("step", "step"),
-    Axis("loss", "exact loss (nats)", "loss_error"),
-    Axis("same_loss", "same loss"),
-    TRACE,
-    PROBE,
-)
+PAIR = (Axis("against", "pair"), Axis("rule", "rule"))
 
 
 def update_rules(scale: Scale) -> Experiment:
@@ -161,7 +157,6 @@ def update_rules(scale: Scale) -> Experiment:
 def _panels(table: pl.DataFrame, rules: list[str]) -> tuple[Panel, ...]:
     pairs = rows_at_same_loss(table, rules, ADAMW, ["trace", ACCURACY])
     against = against_reference(pairs)
-    every = table.filter(pl.col("step").is_not_null())
     return (
         Panel(
             "same-loss",
@@ -177,21 +172,8 @@ def _panels(table: pl.DataFrame, rules: list[str]) -> tuple[Panel, ...]:
             ),
             against,
         ),
-        Panel(
-            "pairs",
-            "Each pair at its common loss",
-            "Two rows per pair. “Same loss”: whether the two agree to within 0.5 %, as far as their errors "
-            "tell.",
-            (Table(TABLE), Dots(TRACE, PROBE, RULE)),
-            pairs,
-        ),
-        Panel(
-            "steps",
-            "KL, accuracy and trace over pre-training steps",
-            "One line per run; bars are one standard error over sentences.",
-            tuple(Lines(STEP, y, RULE, "run") for y in (KL, PROBE, TRACE)),
-            every,
-        ),
+        pairs_panel(pairs, PAIR, EXACT_LOSS, (TRACE, PROBE), Dots(TRACE, PROBE, RULE)),
+        *over_steps(KL, PROBE, TRACE, by=RULE, caption="Bars are one standard error over sentences.")(table),
     )
 
 
