@@ -2,27 +2,21 @@
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
-import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import STAGE, polished
+from isoloss.experiments.equal_knowledge import polished
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import TRACE, trace_bars
 from isoloss.experiments.polished_models import (
     A_QUARTER,
-    BY_BRANCH,
     MARGIN,
-    PLACES,
     PREMISES,
-    START,
     as_the_trace_doubles,
-    polished_rows,
 )
-from isoloss.experiments.scale import MeasurementSizes, Scale
+from isoloss.experiments.polished_panels import polished_panel
+from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
 from isoloss.experiments.statistics.along_runs import in_points
 from isoloss.experiments.statistics.seed_bootstrap import Frames
@@ -36,7 +30,7 @@ from isoloss.measurements.accuracy import (
     Standardised,
 )
 from isoloss.measurements.task_sentences import Shift
-from isoloss.panels import Axis, Dots, Panel, Table
+from isoloss.panels import Axis
 from isoloss.results.verdict import above, within
 
 EXAMPLES = 300
@@ -105,10 +99,7 @@ CLAIMS = (
         OPEN,
     ),
 )
-"""In pilot runs with seeds 957 to 959, probes from 300 examples came to 0.97 on their own distribution, 0.89
-with uniform rules and 0.98 with skewed roots, from 4,000 to 0.99 and more on all three. As the trace doubles,
-accuracy with uniform rules changed by 0.03, 0.09 and -0.6 points, that of plain probes by -0.1, 0.6 and -0.6.
-"""
+"""docs/pilots.md has what pilot runs came to."""
 
 
 def flatten_polish_shifted(scale: Scale) -> Experiment:
@@ -133,26 +124,13 @@ def flatten_polish_shifted(scale: Scale) -> Experiment:
         ),
         runs=models.runs(scale.seeds, (sizes.loss(models.predicted), sizes.trace()), probes),
         claims=CLAIMS,
-        panels=partial(_panels, sizes=sizes),
-    )
-
-
-def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
-    if STAGE not in table.columns:
-        return ()
-    rows = polished_rows(table)
-    axes = tuple(
-        Axis(column, title, f"{column}_error") for column, title, *_ in PROBES if column in rows.columns
-    )
-    return (
-        Panel(
+        panels=lambda table: polished_panel(
+            table,
+            sizes,
             "shifted",
             "Accuracy against the trace at equal KL, on each distribution",
-            "One dot per start and branch, polished to equal KL; bars are one standard error. "
-            f"{trace_bars(sizes)}",
-            (*(Dots(TRACE, axis, BY_BRANCH, START) for axis in axes), Table((*PLACES, TRACE, *axes))),
-            rows,
-            shows=("flatness-does-not-carry-to-uniform-rules", "flatness-does-not-carry-to-skewed-roots"),
+            tuple(Axis(column, title, f"{column}_error") for column, title, *_ in PROBES),
+            ("flatness-does-not-carry-to-uniform-rules", "flatness-does-not-carry-to-skewed-roots"),
         ),
     )
 
