@@ -81,6 +81,12 @@ def test_what_is_sharpened_keeps_to_losses_as_far_above_the_entropy(files: dict[
 def test_what_does_not_fit_is_one_sentence(files: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="the language is no grammar; give one, or leave that experiment out"):
         asked(files["hmm"], OF_GRAMMARS)
+    one_root = tmp_path / "one-root.pcfg"
+    rules = ("S -> P P [1.0]", "P -> A A [0.7] | B B [0.3]", "A -> C D [1.0]", "B -> D C [1.0]")
+    rules += ("C -> 'a' [1.0]", "D -> 'b' [0.5] | 'c' [0.5]")
+    one_root.write_text("\n".join(rules))
+    with pytest.raises(BadInput, match=r"sentences with skewed roots, which the language has already; give"):
+        asked(one_root, OF_GRAMMARS)
     with pytest.raises(BadInput, match=r"figure-1, .*, drift, .* and other-distributions; name no others"):
         asked(files["grammar"], "figure-2")
     with pytest.raises(BadInput, match="the language has no task"):

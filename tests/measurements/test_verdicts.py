@@ -1,6 +1,7 @@
 """Verdicts on numbers made by hand."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -209,23 +210,33 @@ def test_an_open_question_is_decided_by_about_as_many_sentences_as_are_told():
     assert what_would_decide(of(round(1.2 * copies))) == ""
 
 
-def test_of_accuracies_it_is_told_how_many_times_as_many_examples_and_seeds_decide():
+@pytest.mark.parametrize(("seeds", "questions", "gain"), [(6, 1, 0.02), (3, 4, 0.1), (2, 2, 0.1)])
+def test_of_accuracies_it_is_told_how_many_times_as_many_examples_and_seeds_decide(seeds, questions, gain):
+    """Intervals over few seeds are wide for want of degrees of freedom, of which more seeds have more."""
     chosen = torch.Generator().manual_seed(900)
-    first = torch.rand(6, 40, generator=chosen) < 0.6
-    better = first | (torch.rand(6, 40, generator=chosen) < 0.3)
-    better[0] = first[0] & (torch.rand(40, generator=chosen) < 0.7)
+    first = torch.rand(seeds, 400, generator=chosen) < 0.6
+    better = first | (torch.rand(seeds, 400, generator=chosen) < gain)
+    better[0] = first[0] & (torch.rand(400, generator=chosen) < 0.99)
 
-    def of(copies):
-        named = zip("ab", (first, better), strict=True)
-        probes = {(name, PROBE): of_probe(each.repeat(copies, copies)) for name, each in named}
-        return [each for each in Comparison((A, B), probes).verdicts() if each.first == "a"]
+    def of(times):
+        once = Accuracy.of("linear_probe", better.double()).minus(Accuracy.of("linear_probe", first.double()))
+        freedom = times * (once.degrees_of_freedom + 1) - 1
+        more = Estimate(once.value, once.standard_error / times**0.5, round(times * once.n), freedom)
+        asked = [PairVerdict("better", PROBE, "a", "b", difference=more)] * questions
+        return answered(asked, {})[0]
 
-    (open_one,) = found = of(1)
+    open_one = of(1)
     assert open_one.answer == "open"
     times = open_one.needed / open_one.difference.n
-    assert f"by {about(times)} times as many test examples and seeds (probe)" in what_would_decide(found)
-    assert of(math.floor(0.7 * times))[0].answer == "open"
-    assert of(math.ceil(1.2 * times))[0].answer == "b"
+    assert of(0.95 * times).answer == "open"
+    assert of(1.05 * times).answer == "b"
+    told = re.search(
+        r"by about ([\d.,]+) times as many test examples and seeds \(probe\)", what_would_decide([open_one])
+    )
+    assert times <= float(told[1].replace(",", "")) <= 1.1 * times + 0.1
+    other = PairVerdict("lower", "top_eigenvalue", "a", "b", difference=open_one.difference)
+    (other,) = answered([other], {})
+    assert "times as many sentences or draws (top eigenvalue)" in what_would_decide([other])
 
 
 def test_models_that_differ_in_nothing_are_said_to_be_the_same():

@@ -68,7 +68,7 @@ def test_the_overview_has_every_claim_by_question_and_counts_the_verdicts(
     assert text.count("Measured 1.25 (0.906 to 1.59) doublings, claimed above 0.5.") == 2
     assert text.count("Measured 0.4 doublings, claimed above 0.5; 6 seeds would decide it.") == 2
     assert "nan" not in text
-    assert "3 figures and tables from 4 pre-training runs" in text
+    assert "3 experiments with 4 pre-training runs" in text
     assert "Figure 8: figure-8 width-16-seed-1 failed: its <process> was killed" in text
     assert "page of language x failed: no room" in text
 

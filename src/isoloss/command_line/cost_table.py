@@ -93,14 +93,17 @@ def cost_rows(
         progress("counting operations", done, len(families), first.name)
         cost = run_cost(first)
         named = (planned_by.get(first.digest, ""), _model(first), type(first.update_rule).__name__)
-        shown = (*named, first.steps, first.batch_size, first.compute.precision, cost)
+        shown = (*named, first.steps, first.batch_size, first.compute, cost)
         alike.setdefault(shown, (cost, []))[1].extend(family)
     progress("counting operations", len(families), len(families))
-    return [
-        _row(planned_by.get(of[0].digest, ""), cost, of, machine)
-        | (_measured(of[0], len(of) * cost.operations, measured_on) if measured_on else {})
-        for cost, of in alike.values()
-    ]
+    rows = []
+    for done, (cost, of) in enumerate(alike.values()):
+        row = _row(planned_by.get(of[0].digest, ""), cost, of, machine)
+        if measured_on:
+            progress("timing steps", done, len(alike), of[0].name)
+            row |= _measured(of[0], len(of) * cost.operations, measured_on)
+        rows.append(row)
+    return rows
 
 
 def _row(experiment: str, cost: RunCost, runs: Sequence[PlannedRun], machine: Device) -> Row:

@@ -139,7 +139,7 @@ def about_frozen(name: str, model: nn.Module) -> list[str]:
 def _undetermined_sign(record: Record) -> str:
     """That the interval contains zero, and how many sentences would tell; empty if it does not."""
     found = Estimate(record.value, record.standard_error or 0.0, record.n)
-    verdict, needed = judged(found, found.interval(CONFIDENCE), below(0.0))
+    verdict, needed = judged(found, found.interval(CONFIDENCE), below(0.0), CONFIDENCE)
     if verdict != Verdict.INCONCLUSIVE:
         return ""
     sentences = int(record.settings.get("sentences") or record.n) * needed / record.n

@@ -226,13 +226,20 @@ def _refuse_too_few(counts: CorpusCounts, request: CorpusRequest, folder: Path) 
         raise BadInput(f"there are no documents in {place}; give texts that are not blank")
     read = f"{counts.documents:,} document{'s' * (counts.documents > 1)}"
     twice = f" ({counts.duplicates:,} of them duplicates)" if counts.duplicates else ""
+    short = counts.training.dropped_words + counts.validation.dropped_words
+    left_out = (
+        f"; {short:,} words were in pieces too short to keep: a smaller --length, --document file or "
+        "--across-documents keeps them"
+        if short
+        else ""
+    )
     for part, needed in zip(PARTS, (1, 2), strict=True):  # one document gives no error bar
         held = len(np.unique(np.fromfile(documents_file(folder, part), np.int32)))
         if held < needed:
             raise BadInput(
                 f"there is too little text in {place}: of {read}{twice}, {held} went into the {part} part, "
                 f"which needs at least {needed}; give more or longer documents, or another validation share "
-                f"than {request.validation_share}"
+                f"than {request.validation_share}{left_out}"
             )
 
 

@@ -51,7 +51,8 @@ class TaskDescription:
     `ceiling` is the mean of the posterior's largest probability: the best possible accuracy for the latent
     variable given the sentence. `blind` is the accuracy of the best constant answer. `majority` is the share
     of the most common label, where labels are the posterior's argmax. `room` and `price` are those of
-    `measurements.room_and_price`; there is no price if it is undefined.
+    `measurements.room_and_price`; there is no price if it is undefined. `asked_of` is what the task is asked
+    of, where that is not the language's sentences.
     """
 
     name: str
@@ -61,6 +62,7 @@ class TaskDescription:
     majority: Record
     room: Record
     price: Record | None
+    asked_of: str = ""
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -183,6 +185,7 @@ def _task(language: Language, task: Task, sentences: int, seed: int, progress: P
         majority=record("chance_accuracy", most_common),
         room=room.record,
         price=priced,
+        asked_of=getattr(task, "asked_of", ""),
     )
 
 

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -191,9 +192,11 @@ def dyck(length: int, balanced_share: float = 1.0) -> Dyck:
 class Mismatches:
     """The paper's downstream task as classes: g* of uniform strings of `length` brackets, -T, 2 - T, .., T.
 
-    A linear head can solve it, since g* is linear in the brackets.
+    A linear head can solve it, since g* is linear in the brackets. `asked_of` says that the strings are not
+    the language's sentences.
     """
 
+    asked_of: ClassVar[str] = "strings of independent brackets, not the language's sentences"
     length: int
 
     @property

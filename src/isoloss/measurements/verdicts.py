@@ -3,8 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
+
+from scipy.optimize import bisect
 
 from isoloss.results.estimate import CONFIDENCE, Estimate
 from isoloss.results.verdict import Region, Verdict, above, below, within
@@ -107,7 +110,8 @@ def _answered(asked: PairVerdict, confidence: float, loss: float, share: float) 
     interval = interval_of_accuracies if asked.measured in ACCURACIES else interval_of_difference
     low, high = interval(asked.difference, confidence)
     allowed = {LOSS: _within_share(loss, share), **dict.fromkeys(ACCURACIES, above(0.0))}
-    verdict, needed = judged(asked.difference, (low, high), allowed.get(asked.measured, below(0.0)))
+    region = allowed.get(asked.measured, below(0.0))
+    verdict, needed = judged(asked.difference, (low, high), region, confidence)
     named = {Verdict.SUPPORTED: asked.second, Verdict.NOT_SUPPORTED: asked.first, Verdict.INCONCLUSIVE: OPEN}
     question, answer = asked.question, named[verdict]
     if asked.measured == LOSS:
@@ -123,22 +127,37 @@ def _within_share(loss: float, share: float) -> Region | None:
 
 
 def judged(
-    difference: Estimate, interval: tuple[float, float], allowed: Region | None
+    difference: Estimate, interval: tuple[float, float], allowed: Region | None, confidence: float
 ) -> tuple[Verdict, float]:
     """Whether the interval of a difference lies in what is allowed, and how many units would decide that.
 
-    Intervals fall as 1/√n. If it is decided, 0 units, else more than there are; if the difference lies on a
-    bound, infinitely many.
+    With N times as many of all that it is a mean over, its standard error falls by √N, and its degrees of
+    freedom f become N (f + 1) - 1, which widens intervals over few seeds less. If it is decided, 0 units,
+    else more than there are; if the difference lies on a bound, infinitely many.
 
-    >>> judged(Estimate(-0.1, 0.1, 100), (-0.3, 0.1), below(0.0))
-    (<Verdict.INCONCLUSIVE: 'inconclusive'>, 400.0)
+    >>> difference = Estimate(-0.1, 0.1, 100)
+    >>> verdict, needed = judged(difference, difference.interval(0.95), below(0.0), 0.95)
+    >>> str(verdict), round(needed)
+    ('inconclusive', 387)
     """
     verdict = Verdict.INCONCLUSIVE if allowed is None else allowed.verdict(*interval)
     if verdict != Verdict.INCONCLUSIVE:
         return verdict, 0.0
-    half = (interval[1] - interval[0]) / 2
     gap = 0.0 if allowed is None else min(abs(difference.value - bound) for bound in allowed.bounds)
-    return verdict, max(difference.n + 1, difference.n * (half / gap) ** 2) if gap > 0 else math.inf
+    if gap == 0:
+        return verdict, math.inf
+    most = max(1.0, (interval[1] - interval[0]) / (2 * gap)) ** 2
+    beyond = partial(_reach_beyond, difference, gap, confidence)
+    times = bisect(beyond, 1.0, most, rtol=1e-6) if beyond(1.0) > 0 > beyond(most) else most
+    return verdict, max(difference.n + 1, difference.n * times)
+
+
+def _reach_beyond(difference: Estimate, gap: float, confidence: float, times: float) -> float:
+    """By how much an interval over `times` as many units would reach beyond a bound at that gap."""
+    freedom = times * (difference.degrees_of_freedom + 1) - 1
+    error = difference.standard_error / math.sqrt(times)
+    low, high = replace(difference, standard_error=error, degrees_of_freedom=freedom).interval(confidence)
+    return (high - low) / 2 - gap
 
 
 def interval_of_difference(difference: Estimate, confidence: float) -> tuple[float, float]:
@@ -245,9 +264,10 @@ def what_would_decide(verdicts: Sequence[PairVerdict]) -> str:
 
 def _how_many(verdict: PairVerdict) -> str:
     """How many times as many units as its difference has would decide it; "more" if that is not known."""
-    if verdict.difference is None or not math.isfinite(verdict.needed):
+    if verdict.difference is None or not verdict.needed < MOST_SENTENCES:
         return "more"
-    return f"{about(verdict.needed / verdict.difference.n)} times as many"
+    times = verdict.needed / verdict.difference.n
+    return f"{about(times) if times > 10 else f'about {math.ceil(10 * times) / 10:g}'} times as many"
 
 
 def about(sentences: float) -> str:

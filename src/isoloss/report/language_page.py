@@ -93,13 +93,13 @@ def _sections(description: LanguageDescription) -> list[Section]:
             Section(
                 "Tasks",
                 text=(
-                    "Questions about a sentence's latent variables. Ceiling: how often the best possible "
-                    "reader of the sentence names the true value; the exact posterior attains it. Blind: how "
-                    "often a constant answer is right. Labels are the posterior's most probable values; the "
-                    "share of the most common one is what a classifier learns without reading. Room: what a "
-                    "classifier cannot learn from the words alone, 1 - the accuracy of a linear probe on "
-                    "one-hot words. Price: what a model's loss gives up by predicting each word from a "
-                    "narrow context, which leaves out what the label depends on."
+                    "Questions about a sentence, most of them about its latent variables. Ceiling: how often "
+                    "the best possible reader of the sentence names the true value; the exact posterior "
+                    "attains it. Blind: how often a constant answer is right. Labels are the posterior's "
+                    "most probable values; the share of the most common one is what a classifier learns "
+                    "without reading. Room: what a classifier cannot learn from the words alone, 1 - the "
+                    "accuracy of a linear probe on one-hot words. Price: what a model's loss gives up by "
+                    "predicting each word from a narrow context, which leaves out what the label depends on."
                 ),
                 rows=tuple((task.name, _task(task)) for task in description.tasks),
             )
@@ -144,7 +144,9 @@ def labels(words: Sequence[str]) -> list[str]:
 def _task(task: TaskDescription) -> str:
     shares = {"ceiling": task.ceiling, "blind": task.blind, "most common label": task.majority}
     shown = (f"{name} {as_text(r.value, r.standard_error)}" for name, r in shares.items())
-    return f"{', '.join(shown)}; {task.classes} classes (n = {task.ceiling.n:,}); {task.room_and_price}"
+    asked = f"asked of {task.asked_of}; " if task.asked_of else ""
+    classes = f"{task.classes} classes (n = {task.ceiling.n:,})"
+    return f"{asked}{', '.join(shown)}; {classes}; {task.room_and_price}"
 
 
 def _speed(record: Record) -> str:

@@ -148,7 +148,7 @@ def _overview(
     site: Site, experiments: Sequence[Page], statements: Sequence[Page], languages: Sequence[Page]
 ) -> Overview:
     planned = [run for result in site.results for run in result.experiment.runs]
-    figures = _number(len(site.results), "figure or table", "figures and tables")
+    asked = _number(len(site.results), "experiment", "experiments")
     runs = _number(len(shared(planned)), "pre-training run", "pre-training runs")
     evidence = (
         f", {_number(len(statements), 'statement', 'statements')} put to the test" if statements else ""
@@ -169,8 +169,8 @@ def _overview(
         title="Same pre-training loss, better downstream: what holds?",
         text=(
             "Liu, Xie, Li and Ma (ICML 2023) find that language models with the same pre-training loss "
-            "differ downstream, and that flatness tells which is better. Here their evidence is recomputed "
-            f"from scratch at {site.scale} scale: {figures} from {runs}{evidence}, and "
+            "differ downstream, and that flatness tells which is better. Here what holds is computed from "
+            f"scratch at {site.scale} scale: {asked} with {runs}{evidence}, and "
             f"{'no verdict yet' if site.scale == UNJUDGED else 'every verdict'}.",
             *filter(None, () if site.scale == UNJUDGED else (decided_by_family(of_experiments),)),
         ),

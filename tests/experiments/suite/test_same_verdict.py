@@ -1,6 +1,7 @@
 """Verdicts on sets of seeds: what holds on every seed stands, what turns with them does not."""
 
 from collections import Counter
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -59,3 +60,6 @@ def test_a_tables_verdicts_are_counted_once_for_its_sentences_and_its_panel(
     (panel,) = sets.panels(table)
     assert sets.findings(table)[0] == panel.caption
     assert len(counted) == 1
+    assert len(counted[0][2]) == 10 * 2  # ten orders, unless told otherwise
+    replace(sets, orders=3).panels(table)
+    assert len(counted[1][2]) == 3 * 2

@@ -1,4 +1,4 @@
-"""Statistics along a run, and their mean over runs or median over seeds: none compares runs with others."""
+"""Statistics along a run, and their mean over runs or median over seeds."""
 
 import math
 from collections.abc import Callable

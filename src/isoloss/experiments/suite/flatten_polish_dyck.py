@@ -77,9 +77,13 @@ SMOKE = replace(
 
 EXAMPLES = (4, COMPARED, 16)
 ERRORS = tuple(
-    Axis(column, f"squared error in g* from {n} strings, over its variance", f"{column}_error", True)
+    Axis(
+        f"count_error_{n}",
+        f"squared error in g* from {n} strings, over its variance",
+        f"count_error_{n}_error",
+        logarithmic=True,
+    )
     for n in EXAMPLES
-    for column in (f"count_error_{n}",)
 )
 
 

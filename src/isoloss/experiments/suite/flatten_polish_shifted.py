@@ -119,8 +119,8 @@ def flatten_polish_shifted(scale: Scale) -> Experiment:
             "Along a run, later and flatter checkpoints do better on other distributions "
             "(other-distributions), but they know more, too. Here models have one KL, and traces several "
             "times apart (flatten-polish). A probe is trained on sentences of the language and tested on "
-            "others with the same words: with all right-hand sides of a symbol equally likely, where it is "
-            "less accurate, and with each root a quarter as likely as the one before.",
+            "others with the same words: with all right-hand sides of a symbol but the start equally likely, "
+            "where it is less accurate, and with each root a quarter as likely as the one before.",
         ),
         runs=models.runs(scale.seeds, (sizes.loss(models.predicted), sizes.trace()), probes),
         claims=CLAIMS,

@@ -32,7 +32,7 @@ from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity
-from isoloss.measurements.task_sentences import Shift
+from isoloss.measurements.task_sentences import Shift, shifted
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.results.verdict import above
 
@@ -40,6 +40,8 @@ SHIFTS: tuple[tuple[Shift, str], ...] = (
     ("skewed roots", "skewed_roots_accuracy"),
     ("uniform rules", "uniform_rules_accuracy"),
 )
+SAME = 1e-3
+"""Two probabilities of a rule that differ by less are one."""
 OPEN = "none: the paper tests probes on the distribution that they are trained on"
 
 
@@ -94,6 +96,17 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {
 """New ones: the claims were registered after the scales' own results had been seen."""
 
 
+def _refuse_what_no_shift_changes(language: PCFG) -> None:
+    for shift, _ in SHIFTS:
+        pairs = zip(shifted(language, shift).grammar.rules, language.grammar.rules, strict=True)
+        if all(abs(now.probability - before.probability) < SAME for now, before in pairs):
+            raise BadInput(
+                f"other-distributions tests probes on sentences with {shift}, which the language has "
+                "already; give a grammar whose start symbol has several right-hand sides, and another symbol "
+                "some that are not equally likely, or leave that experiment out"
+            )
+
+
 def other_distributions(scale: Scale) -> Experiment:
     """Figure 1's runs with seeds of their own, probed on the language and tested on three distributions."""
     if isinstance(plan := scale.grammar.language, ReadyLanguage) and not isinstance(plan.ready, PCFG):
@@ -101,6 +114,8 @@ def other_distributions(scale: Scale) -> Experiment:
             "other-distributions changes the probabilities of a grammar's rules, and the language is no "
             "grammar; give one, or leave that experiment out"
         )
+    if isinstance(plan, ReadyLanguage) and isinstance(plan.ready, PCFG):
+        _refuse_what_no_shift_changes(plan.ready)
     task, sizes = scale.grammar.tasks[1], scale.sizes
     probe = sizes.probe_of(task)
     examples = sizes.examples_of(task)
@@ -116,11 +131,12 @@ def other_distributions(scale: Scale) -> Experiment:
         question=Question.LATER,
         text=(
             "The paper trains and tests its probes on the same distribution. Here a probe trained on the "
-            "language is tested on two other distributions over the same sentences: one with each root a "
-            "quarter as likely as the one before, and one with all right-hand sides of a symbol equally "
-            "likely. Labels are always the argmax of the language's own exact posterior, on which the probe "
-            "was trained. A probe that has found what the label depends on loses nothing; a probe that "
-            "relies on what merely correlates with it does.",
+            "language is tested on two other distributions over the same sentences: one with each right-hand "
+            "side of the start symbol (in the scales' own grammar, each root) a quarter as likely as the one "
+            "before, and one with those of every other symbol equally likely. Labels are always the argmax "
+            "of the language's own exact posterior, on which the probe was trained. A probe that has found "
+            "what the label depends on loses nothing; a probe that relies on what merely correlates with it "
+            "does.",
             "The question is whether what goes with flatness along a run belongs to the features, and "
             "carries over, or to the distribution that the probe was trained on. KL falls along a run, too: "
             "the claims do not tell its effect from that of flatness.",
