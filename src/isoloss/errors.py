@@ -56,8 +56,9 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-_OF_WRONG_KIND = (TypeError, AttributeError, IndexError, ArithmeticError, AssertionError, RecursionError)
-"""What a library raises for a value that it did not check."""
+_OF_WRONG_KIND = (TypeError, AttributeError)
+_OUT_OF_RANGE = (IndexError, ArithmeticError, AssertionError, RecursionError)
+"""What a library raises for a value that it did not check, of another kind or of the right one."""
 
 
 def reason_of(error: BaseException) -> str:
@@ -67,6 +68,8 @@ def reason_of(error: BaseException) -> str:
     'no head for ValueError here'
     >>> reason_of(TypeError("unhashable type: 'list'"))
     "a value in it is of another kind than it should be (unhashable type: 'list')"
+    >>> reason_of(AssertionError("Padding_idx must be within num_embeddings"))
+    'a value in it is out of range (Padding_idx must be within num_embeddings)'
     """
     # A module printed whole stands between its name and what is said of it.
     text = re.sub(r"\((?:\n(?: .*|\)))+\n\)", "", str(error).strip())
@@ -77,6 +80,8 @@ def reason_of(error: BaseException) -> str:
     first = re.split(r"\.\s+(?=[A-Z])", re.sub(r" at 0x[0-9a-f]+", "", first))[0].rstrip(".")
     if isinstance(error, KeyError):
         return f"there is no {first}"
+    if isinstance(error, _OUT_OF_RANGE):
+        return f"a value in it is out of range ({first or type(error).__name__})"
     if isinstance(error, _OF_WRONG_KIND) or not first:
         return f"a value in it is of another kind than it should be ({first or type(error).__name__})"
     return first

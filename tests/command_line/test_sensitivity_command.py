@@ -84,6 +84,10 @@ def test_other_changes_are_shown_alone_and_a_model_may_replace_another(run):
     assert noise[0] == pytest.approx(noise[1], rel=0.05)
     out = output_of(run(*arguments, "--replacement", "bert"))
     assert "no weight changes: there is nothing to predict" in out
+    doubt = "warning: of a replacement the trace alone tells nothing reliable"
+    assert doubt in output_of(run(*arguments, "--trace-only", "--replacement", "other"))
+    assert doubt not in output_of(run(*arguments, "--trace-only", "--noise", 0.001))
+    assert doubt not in output_of(run(*arguments, "--by", "kind", "--replacement", "other"))
 
 
 def bart_with(folder, bias, weights=0.0):

@@ -192,6 +192,23 @@ def test_a_rise_long_before_the_first_rate_that_is_tried_is_found():
     assert found.learning_rate == pytest.approx(first, rel=0.01)
 
 
+def test_a_rise_that_ends_before_the_next_doubling_is_found():
+    """Beyond it the loss is lower than ever, so that a search upwards from its lowest point would miss it."""
+
+    def ridge(w):
+        along = -w.sum() / 0.11**0.5  # the learning rate, after a step along the gradient at 0
+        falls = 0.01 * along * (along / 10 - 1) - 0.1 * along * (-2 * along).exp()
+        return falls + 0.4 * (-((along - 2.4) / 0.25).square()).exp()
+
+    model = Function(ridge, [0.0])
+    found = critical_sharpness(model, [sentences(3)], model)
+    rates = torch.linspace(0, 20, 20_001, dtype=torch.float64)
+    rises = torch.stack([ridge(-(0.11**0.5) * rate) for rate in rates])
+    assert float(rises[[1600, 3200, 6400]].max()) < 0
+    first = float(rates[1:][rises[1:] > 0][0])
+    assert found.learning_rate == pytest.approx(first, rel=0.01)
+
+
 def test_a_loss_that_no_step_raises_or_that_rounding_hides_is_told():
     falling = Function(lambda w: 0.4 * w.tanh().sum(), [0.0])
     with pytest.raises(BadInput, match="no step along the gradient raises the loss, however long"):

@@ -1,14 +1,16 @@
 """The largest eigenvalues and the density of the spectrum against dense Hessians in float64."""
 
+from dataclasses import replace
+
 import pytest
 import ragged_batches
 import torch
 from dense_derivatives import decomposed, dense_hessian, partly_trained
 from two_layers import FromCounts, TwoLayers
 
-from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
 from isoloss.curvature.loss import BatchLoss
-from isoloss.curvature.spectrum import quadrature, spectral_density, top_eigenvalues
+from isoloss.curvature.spectrum import SpectralDensity, quadrature, spectral_density, top_eigenvalues
 from isoloss.errors import BadInput
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.results.estimate import sample_mean
@@ -65,6 +67,38 @@ def test_the_density_and_what_follows_from_it(network, probes, steps):
         assert estimate.standard_error < 0.3 * expected
 
 
+def quadratures_of(values, steps, probes=8):
+    generator = torch.Generator().manual_seed(1)
+    starts = torch.randn(probes, len(values), generator=generator, dtype=torch.float64)
+    nodes, weights = zip(*(quadrature(values.mul, start, steps) for start in starts), strict=True)
+    parameters = MeasuredParameters(len(values), ())
+    return SpectralDensity(torch.stack(nodes), torch.stack(weights), probes * steps, 2, parameters)
+
+
+@pytest.mark.parametrize("steps", [10, 20, 40])
+def test_too_few_steps_for_eigenvalues_near_zero_are_in_the_error(steps):
+    generator = torch.Generator().manual_seed(1)
+    values = torch.randn(4000, generator=generator, dtype=torch.float64).abs() ** 3
+    values[::3] *= -1
+    found = quadratures_of(values, steps)
+    rank = float(values.abs().sum().square() / values.square().sum())
+    negative = float((-values).clamp(min=0).sum() / values.abs().sum())
+    for estimate, expected in ((found.effective_rank, rank), (found.negative_curvature, negative)):
+        assert abs(estimate.value - expected) < 2 * estimate.standard_error < 2 * expected
+
+
+def test_one_step_fewer_is_what_that_many_find_unless_the_steps_are_exact():
+    values = torch.linspace(-1, 2, 30, dtype=torch.float64) ** 3
+    fewer = quadratures_of(values, 12).one_step_fewer
+    expected = quadratures_of(values, 11)
+    torch.testing.assert_close(fewer.nodes, expected.nodes)
+    torch.testing.assert_close(fewer.weights, expected.weights)
+    exact = quadratures_of(values[::3], 10)
+    assert exact.one_step_fewer is exact
+    repeated = replace(exact, nodes=torch.tensor([[3.0, 0, 0]] * 8), weights=torch.tensor([[1.0, 0, 0]] * 8))
+    assert repeated.effective_rank.standard_error == 0
+
+
 def test_a_probes_quadrature_is_exact_for_polynomials_below_twice_its_steps():
     generator = torch.Generator().manual_seed(0)
     a = torch.randn(50, 50, generator=generator, dtype=torch.float64)
@@ -91,5 +125,6 @@ def test_numbers_that_make_no_sense_are_refused():
     for wrong in (0, count):
         with pytest.raises(BadInput, match="eigenvalues cannot be found"):
             top_eigenvalues(model, [batch], OBJECTIVE, count=wrong)
-    with pytest.raises(BadInput, match="1 probes of 40 steps"):
-        spectral_density(model, [batch], OBJECTIVE, probes=1)
+    for few, of in ({"probes": 1}, "1 probes of 40 steps"), ({"steps": 1}, "8 probes of 1 steps"):
+        with pytest.raises(BadInput, match=of):
+            spectral_density(model, [batch], OBJECTIVE, **few)

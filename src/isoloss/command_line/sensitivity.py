@@ -72,7 +72,8 @@ class SensitivityOptions:
     by: Literal["layer", "kind", "tensor"] = "layer"
     """What is changed at a time."""
     trace_only: bool = False
-    """Predict from the trace of each tensor alone: one pass for all changes, but less exact."""
+    """Predict from the trace of each tensor alone: one pass for all changes, but less exact, and of
+    --replacement nothing reliable."""
     check: bool = False
     """Measure the true divergence of every change as well, and show it beside."""
     bits: Annotated[float | None, tyro.conf.arg(metavar="MEAN", help_behavior_hint="")] = None
@@ -132,7 +133,10 @@ def sensitivity(options: SensitivityOptions) -> int:
     found, best = _predicted(options, models, batches, *changes)
     if (doubt := beyond_trust(found)) is not None:
         print(f"warning: {doubt}", file=sys.stderr)
-    shown = Shown(options.model, models[options.model], found, best, options.by, batches, options.seed)
+    replaced = options.replacement is not None
+    shown = Shown(
+        options.model, models[options.model], found, best, options.by, batches, options.seed, replaced
+    )
     if best is not None:
         write_allocation(shown, _allocation_file(options))
     if options.output is not None:

@@ -35,6 +35,7 @@ class Shown:
     by: str
     batches: SampledBatches
     seed: int
+    replacement: bool = False
 
 
 def print_json(shown: Shown) -> None:
@@ -133,6 +134,11 @@ def notes(shown: Shown, written: Path) -> list[str]:
         f"on {n:,} sentences; each number is a {shown.batches.prediction.estimand}, ± its standard error",
         *about_frozen(shown.name, shown.model),
     ]
+    if shown.replacement and shown.found[0].quadratic is None:
+        lines.append(
+            "warning: of a replacement the trace alone tells nothing reliable, since an update's changes are "
+            "not independent; leave --trace-only out"
+        )
     if shown.best is not None:
         lines += _about_bits(shown, shown.best, written)
     return lines

@@ -21,11 +21,12 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 from transformers import AutoConfig
+from transformers.activations import ACT2FN
 from transformers.utils import logging
 
 from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError, is_failure, reason_of
-from isoloss.models.hub_names import hub_is_reachable, unreachable
+from isoloss.models.hub_names import hub_is_reachable, out_of_range, read_configuration, unreachable
 
 
 @contextmanager
@@ -64,7 +65,21 @@ def _sentence(what: str, name: str, error: BaseException) -> str:
         reason, mended = "it takes more memory than there is", "take a machine with more, or mend config.json"
     elif Path(name).exists() and not isinstance(error, OSError):
         mended = "mend it" if Path(name).is_file() else "mend its files, or fetch or copy it again"
+    if not isinstance(error, OSError) and (wrong := _out_of_range_in(Path(name))) is not None:
+        reason, mended = wrong, "mend it"
     return f"no {what} can be read from {name}: {reason}; {mended}"
+
+
+def _out_of_range_in(path: Path) -> str | None:
+    """What is out of range in a configuration that could not be used, if that is in the folder or file."""
+    folder = path if path.is_dir() else path.parent
+    if not (path.is_dir() or path.name == "config.json") or not (folder / "config.json").is_file():
+        return None
+    content = read_configuration(folder)
+    found, named = out_of_range(content), content.get("hidden_act")
+    if found is None and isinstance(named, str) and named not in ACT2FN:
+        found = f"hidden_act is {named!r}, which transformers does not know"
+    return None if found is None else f"in its config.json {found}"
 
 
 def refuse_unreachable_hub(name: str) -> None:

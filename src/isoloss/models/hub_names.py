@@ -172,6 +172,25 @@ def refuse_beyond_use(content: Mapping[str, Any], path: Path) -> None:
             )
 
 
+def out_of_range(content: Mapping[str, Any]) -> str | None:
+    """The first number of a configuration, without its parts, with which models seldom work, and why.
+
+    Some load all the same, so this is a reason only where one does not.
+
+    >>> out_of_range({"vocab_size": 20, "pad_token_id": 99})
+    'pad_token_id is 99, which is no token below its vocab_size 20'
+    >>> out_of_range({"vocab_size": 20, "pad_token_id": None, "text_config": {"vocab_size": 0}})
+    """
+    for name in ("vocab_size", "max_position_embeddings"):
+        value = content.get(name)
+        if isinstance(value, int) and value < 1:
+            return f"{name} is {value}, which is not above 0"
+    size, pad = content.get("vocab_size"), content.get("pad_token_id")
+    if isinstance(size, int) and isinstance(pad, int) and not 0 <= pad < size:
+        return f"pad_token_id is {pad}, which is no token below its vocab_size {size}"
+    return None
+
+
 def _whole_numbers(value: object) -> Iterator[int]:
     """Those in a value, or in its lists of lists, however deep."""
     left = [value]

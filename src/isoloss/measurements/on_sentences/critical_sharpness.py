@@ -16,7 +16,7 @@ from isoloss.results.record import Setting
 class CriticalSharpnessQuantity:
     """The critical sharpness along the gradient on `sentences` sentences; see `critical_sharpness`."""
 
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("critical_sharpness")

@@ -28,7 +28,7 @@ class RelativeCriticalSharpnessQuantity:
     the other text are learnt from.
     """
 
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
     smaller_is: ClassVar[str] = "flatter"
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("relative_critical_sharpness")

@@ -19,8 +19,11 @@ SPACINGS = 24
 class SpectralDensityQuantity:
     """The density of the eigenvalues of the loss on `sentences` sentences; see `spectral_density`."""
 
-    revision: ClassVar[int] = 1
-    error_over: ClassVar[str] = "random probes"
+    revision: ClassVar[int] = 2
+    error_over: ClassVar[str] = (
+        "random probes, of effective_rank and negative_curvature with the change since one step fewer; "
+        "compare these only at equal steps, of models of one size"
+    )
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("effective_rank", "negative_curvature")
 
