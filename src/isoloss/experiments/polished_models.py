@@ -291,7 +291,7 @@ def _panels(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
     return (
         Panel(
             "equal-knowledge",
-            "What flatness alone does, and what it does not",
+            "What changes with flatness at equal KL, and what does not",
             f"{bars}{trace_bars(sizes)}First downstream accuracy, then what damage to the weights costs.",
             tuple(Dots(TRACE, axis, BY_BRANCH, START) for axis in (*probes[:1], *damage[:2])),
             rows,
