@@ -86,10 +86,10 @@ def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """By question: each experiment's own question, the claim that answers it, one number, and a link."""
     yield "## Question by question\n"
     yield (
-        "After each question the claim that answers it, and its verdict at the largest current scale, `night` "
-        "unless named: supported if the whole interval agrees, not supported if none of it does (then the "
-        "bound is named), inconclusive otherwise. Then how many of the experiment's other effects are "
-        "supported (✓), not supported (✗) or inconclusive (?), and of its premises those not supported.\n"
+        "After each question the claim that answers it, and its verdict at the largest current scale, "
+        "`night` unless named: supported if the whole interval agrees, not supported if none of it does "
+        "(then the bound is named), inconclusive otherwise. Then the experiment's other effects: supported "
+        "(✓), not supported (✗) or inconclusive (?), and premises not supported.\n"
     )
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
