@@ -37,9 +37,11 @@ from isoloss.experiments.experiment_names import GROUPS
 from isoloss.experiments.scale import scale_named
 
 PAGE = ROOT / "docs" / "what-we-found.md"
-BANDS = (
+PICTURES = (
     "In pictures with bands, thick lines are means over seeds, bands one standard deviation over them, thin "
-    "lines single runs.\n"
+    "lines single runs. Bars, and what follows ±, are one standard error, but of accuracy where a probe was "
+    "trained several times one standard deviation over these; a black line over all dots has the mean slope "
+    "within a start. The trace is in nats per squared parameter.\n"
 )
 LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
 
@@ -56,7 +58,7 @@ def results_page(shipped: Sequence[dict[str, Any]]) -> str:
             findings(shipped, ""),
             *_summary(by_name),
             _families(shipped),
-            BANDS,
+            PICTURES,
             *map(_section, by_name.values()),
             theory_section(),
             LIMITS,
@@ -78,17 +80,16 @@ better. KL: divergence from the exact distribution.
 """
 KINDS = {"effect": "Others", "premise": "Premises"}
 SIGNS = {"supported": "✓", "not supported": "✗", "inconclusive": "?"}
-ANSWERS = {"supported": "Supported", "not supported": "Not supported", "inconclusive": "Undecided"}
 
 
 def _summary(by_name: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """By question: each experiment's own question, the claim that answers it, one number, and a link."""
     yield "## Question by question\n"
     yield (
-        "Main claims, at the largest current scale (`laptop` takes minutes, `night` a night): supported if "
-        "the whole interval agrees, not supported if none of it does, undecided otherwise. Then how many of "
-        "the experiment's other effects are supported (✓), not supported (✗) or undecided (?), and of its "
-        "premises those that are not supported.\n"
+        "After each question the claim that answers it, and its verdict at the largest current scale, "
+        "`night` unless named: supported if the whole interval agrees, not supported if none of it does "
+        "(then the bound is named), inconclusive otherwise. Then the experiment's other effects: supported "
+        "(✓), not supported (✗) or inconclusive (?), and premises not supported.\n"
     )
     questions = {name: _experiment(name).question for name in by_name}
     for question in Question:
@@ -113,8 +114,10 @@ def _answer(scales: list[dict[str, Any]]) -> str:
     named = {claim["name"]: claim for claim in claims}
     answer = named.get(headline, claims[0])
     words = in_words(answer)
-    found = f"{words.sentence.removesuffix('.')}: {words.measured}, {shown['scale']}."
-    return f"- *{asked}* **{ANSWERS[words.verdict]}:** {found} {_beside(result, answer)}{link}"
+    bound = f", claimed {words.claimed}" if words.verdict == "not supported" else ""
+    scale = "" if shown["scale"] == SCALES[-1] else f", {shown['scale']}"
+    found = f"“{words.sentence}” **{words.verdict}**: {words.measured}{bound}{scale}."
+    return f"- *{asked}* {found} {_beside(result, answer)}{link}"
 
 
 def _beside(result: dict[str, Any], answer: dict[str, Any]) -> str:
@@ -150,7 +153,8 @@ def _families(shipped: Sequence[dict[str, Any]]) -> str:
 
 def _section(scales: list[dict[str, Any]]) -> str:
     name = scales[0]["result"]["name"]
-    experiment, shown = _experiment(name), builtin_designs()[name].picture
+    experiment, design = _experiment(name), builtin_designs()[name]
+    shown = design.picture
     scale = largest_current(scales)["scale"]
     picture = [f"![{shown.shows}]({picture_name(name, scale)})\n"] if shown else []
     parts = [f"## {name}\n", f"**{experiment.title}**\n", *picture]
@@ -160,6 +164,8 @@ def _section(scales: list[dict[str, Any]]) -> str:
         parts.append(kinds["effect"])
     elif not kinds["premise"] and not any("findings" in each for each in scales):
         parts.append("All claims on these runs have been withdrawn, for the reasons given below.\n")
+    if design.caution:
+        parts.append(f"{design.caution}\n")
     if kinds["premise"]:
         parts += ["Premises, which are conditions for seeing these effects, each judged on its own:\n"]
         parts.append(kinds["premise"])

@@ -9,7 +9,8 @@ from typing import Any
 from results_shipped import ROOT, in_words, largest_current, seeds_of
 
 from isoloss.experiments.equal_knowledge import POLISHED
-from isoloss.experiments.polished_panels import STANDARDISED_300
+from isoloss.experiments.shared.claims import UNDECIDABLE
+from isoloss.results.verdict import Verdict
 
 README = ROOT / "README.md"
 PLACES = {
@@ -35,19 +36,16 @@ def starts_polished(result: dict[str, Any]) -> str:
     return f"{sum(reached)} of {len(reached)}"
 
 
-def right_if_standardised(result: dict[str, Any]) -> str:
-    """The mean accuracy from 300 examples of the polished models' standardised features."""
-    rows = [row for row in result["checkpoints"] if row["stage"] == POLISHED]
-    return f"{sum(row[STANDARDISED_300] for row in rows) / len(rows):.4f}"
+SUPPORTED, NOT_SUPPORTED = map(str, (Verdict.SUPPORTED, Verdict.NOT_SUPPORTED))
 
 
 @dataclass(frozen=True)
 class Finding:
     """What a few claims of one experiment say together.
 
-    `sentence` is said if the claims' answers are `needed`, with each claim's number under its place and
-    what `counted` says of the result, if anything; if they have become others, `about` heads the `questions`
-    and their answers, one a claim.
+    `sentence` is said if the claims' verdicts are `needed`, with each claim's number under its place and
+    what `counted` says of the result, if anything; if they have become others, `about` heads the claims with
+    their verdicts.
     """
 
     experiment: str
@@ -55,7 +53,6 @@ class Finding:
     needed: tuple[str, ...]
     sentence: str
     about: str
-    questions: tuple[str, ...]
     counted: Callable[[dict[str, Any]], str] | None = None
 
 
@@ -63,75 +60,49 @@ FINDINGS = (
     Finding(
         "figure-1",
         ("one-loss", "one-kl", "later-is-better"),
-        ("Yes", "No", "Yes"),
+        (SUPPORTED, NOT_SUPPORTED, SUPPORTED),
         "**A loss that looks converged hides falling KL**: late in a run the loss changes by {0}, "
         "but spans {1}, and accuracy still rises, by {2}",
         "What a loss that looks converged hides",
-        (
-            "Has the loss converged late in training?",
-            "Has KL converged as well?",
-            "Does accuracy still rise?",
-        ),
     ),
     Finding(
         "flatten-polish",
         ("flatter-is-no-better", "rounding-harms-the-sharper"),
-        ("No", "Yes"),
-        "**Flatness alone raises robustness to rounding, not accuracy**: among masked models "
-        "made flatter or sharper, then trained to equal KL ({counted} starts), accuracy "
-        "changes by {0}, while the KL that 6-bit weights cost rises by {1}",
-        "What flatness alone does",
-        (
-            "Does accuracy rise by half a point as the trace of the Hessian halves, KL being equal?",
-            "Does rounding the weights to 6 bits harm sharper models more?",
-        ),
+        (SUPPORTED, SUPPORTED),
+        "**At equal KL flatter models withstand rounding, but are no more accurate**: among masked models "
+        "made flatter or sharper, then polished ({counted} starts), accuracy changes by {0}, the KL cost of "
+        "6-bit weights by {1}",
+        "What changes with flatness at equal KL",
         starts_polished,
     ),
     Finding(
         "flatten-polish-causal",
         ("flatter-is-no-better", "flatter-is-neither-better-nor-worse", "a-trained-probe-reads-both-alike"),
-        ("Yes", "Yes", "Yes"),
+        (NOT_SUPPORTED, SUPPORTED, SUPPORTED),
         "**Unconverged probes favour flatter causal models**: at equal KL accuracy from 300 "
-        "examples changes by {0}, on standardised features, where it averages {counted}, by {1}",
+        "examples changes by {0}, with tenfold training on centred features by {2}",
         "Causal models",
-        (
-            "Does a plain probe's accuracy rise by half a point as the trace halves?",
-            "On standardised features, does it change by less than half a point?",
-            "Trained ten times as long on centred features, too?",
-        ),
-        right_if_standardised,
     ),
     Finding(
         "flatten-polish-dyck",
         ("flatter-counts-better", "flatter-counts-better-from-fewer"),
-        ("No", "Yes"),
+        (NOT_SUPPORTED, SUPPORTED),
         "**Flatter models count Dyck brackets better, though flatness may not be why**: at equal KL "
         "({counted} starts) the squared error changes by {0}",
         "Dyck strings, at equal KL",
-        ("Do flatter transformers count brackets clearly better?", "And better at all, from four strings?"),
         starts_polished,
     ),
     Finding(
         "drift",
         ("trace-falls", "one-clock", "rate-exponent", "batch-exponent"),
-        ("Yes", "Yes", "Yes", "Yes"),
-        "**SGD keeps moving to flatter models, roughly by one clock**: a run goes through {0}; at equal "
-        "η²k / 4B (rate η, batch B, step k) schedules are at most {1}; steps to one fall scale as "
-        "η^-{2} B^{3}",
+        (SUPPORTED, SUPPORTED, SUPPORTED, SUPPORTED),
+        "**SGD keeps moving to flatter models, roughly by one clock**: through {0}; at equal "
+        "η²k / 4B (rate η, batch B, step k) schedules are at most {1}; on one grammar, steps "
+        "to a fall go as η^-{2} B^{3}",
         "The clock",
-        (
-            "Does the trace keep falling under SGD?",
-            "At equal τ = η²k / 4B (learning rate η, batch size B, k steps), are all schedules alike?",
-            "Do steps to a given fall scale roughly as η^-2?",
-            "And roughly as B?",
-        ),
     ),
 )
 """README's findings."""
-
-ANSWERS = {"supported": "Yes", "not supported": "No", "inconclusive": "Undecided"}
-ASKED_THE_OTHER_WAY = ("flatter-is-no-better",)
-"""The claims whose question a supported claim answers with no."""
 
 ROWS = {
     "figure-1": ("later-is-flatter",),
@@ -144,23 +115,29 @@ ROWS = {
 """The effects in README's table, by experiment."""
 
 MORE = (
-    "Brackets: intervals over seeds, 95 % or wider (Holm). Laptop scale takes minutes, night hours. At least "
-    "95 % of 50 sets of [other seeds](docs/what-we-found.md#same-verdict) give {same} of the {verdicts} "
-    "verdicts of `make reproduce`; {withdrawn} more were withdrawn."
+    "Brackets: intervals over seeds, 95 % or wider (Holm). At least 95 % of "
+    "[other sets](docs/what-we-found.md#same-verdict) of six seeds give {same} of {verdicts} verdicts of "
+    "`make reproduce`; the {turning} others were withdrawn for it, {undecidable} more as undecidable."
 )
 JUDGED_AGAIN = ("same-verdict", "same-verdict-polished")
 """The experiments that judge what `make reproduce` judges on other sets of seeds."""
 
 IN_WORDS = {
-    **{2: "two", 3: "three", 5: "five", 6: "six", 7: "seven"},
+    **{1: "one", 2: "two", 3: "three", 5: "five", 6: "six", 7: "seven"},
     **{10: "ten", 15: "fifteen", 20: "twenty", 30: "thirty", 60: "sixty", 80: "eighty"},
 }
 
 
 def with_results(readme: str, shipped: Sequence[dict[str, Any]]) -> str:
     """README's text with its findings, and the table of what `make reproduce` gave, in their places."""
-    same, verdicts = _standing(shipped)
-    numbers = {"same": same, "verdicts": verdicts, "withdrawn": _withdrawn(shipped)}
+    same, judged = _standing(shipped)
+    turning, undecidable = _withdrawn(shipped)
+    numbers = {
+        "same": same,
+        "verdicts": judged + turning,
+        "turning": number_in_words(turning),
+        "undecidable": number_in_words(undecidable),
+    }
     more = textwrap.fill(MORE.format(**numbers), 125, break_on_hyphens=False)
     table = f"{readme_table(shipped)}\n{more}\n"
     return placed(placed(readme, "found", findings(shipped, "docs/what-we-found.md")), "table", table)
@@ -173,16 +150,13 @@ def findings(shipped: Sequence[dict[str, Any]], page: str) -> str:
 
 def _in_a_sentence(found: Finding, shipped: Sequence[dict[str, Any]], page: str) -> str:
     shown = largest_current([each for each in shipped if each["result"]["name"] == found.experiment])
-    numbers = [in_words(claim).measured for claim in _claims(found, shown)]
-    answers = _answers(found, shown)
-    if answers == found.needed:
+    claims = [in_words(claim) for claim in _claims(found, shown)]
+    if _verdicts(found, shown) == found.needed:
         counted = found.counted(shown["result"]) if found.counted else ""
-        said = found.sentence.format(*numbers, counted=counted)
+        said = found.sentence.format(*(claim.measured for claim in claims), counted=counted)
     else:
-        parts = zip(found.questions, answers, numbers, strict=True)
-        said = f"**{found.about}**: " + "; ".join(
-            f"{asked} {answer}, {number}" for asked, answer, number in parts
-        )
+        parts = (f"“{each.sentence.removesuffix('.')}” {each.verdict}, {each.measured}" for each in claims)
+        said = f"**{found.about}**: {'; '.join(parts)}"
     seeds = number_in_words(len(seeds_of(shown["result"])))
     where = f"[{found.experiment}]({page}#{found.experiment}), {shown['scale']} scale, {seeds} seeds"
     text = f"- {said} ({where}).".replace(" %", "\N{NO-BREAK SPACE}%")
@@ -194,25 +168,18 @@ def conclusion(shown: dict[str, Any]) -> str:
     judged = {claim["name"] for claim in shown["result"]["claims"]}
     for found in FINDINGS:
         known = found.experiment == shown["result"]["name"] and judged.issuperset(found.claims)
-        if known and _answers(found, shown) == found.needed:
+        if known and _verdicts(found, shown) == found.needed:
             return found.sentence.split("**")[1]
     return ""
 
 
-def _answers(found: Finding, shown: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(map(_answer, _claims(found, shown)))
+def _verdicts(found: Finding, shown: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(claim["verdict"] for claim in _claims(found, shown))
 
 
 def _claims(found: Finding, shown: dict[str, Any]) -> list[dict[str, Any]]:
     named = {claim["name"]: claim for claim in shown["result"]["claims"]}
     return [named[name] for name in found.claims]
-
-
-def _answer(claim: dict[str, Any]) -> str:
-    answer = ANSWERS[in_words(claim).verdict]
-    if claim["name"] in ASKED_THE_OTHER_WAY:
-        return {"Yes": "No", "No": "Yes"}.get(answer, answer)
-    return answer
 
 
 def readme_table(shipped: Sequence[dict[str, Any]]) -> str:
@@ -241,12 +208,18 @@ def _standing(shipped: Sequence[dict[str, Any]]) -> tuple[int, int]:
     return sum(int(same) for same, _ in pairs), sum(int(every) for _, every in pairs)
 
 
-def _withdrawn(shipped: Sequence[dict[str, Any]]) -> int:
-    """How many claims of `make reproduce` are not judged there."""
+def _withdrawn(shipped: Sequence[dict[str, Any]]) -> tuple[int, int]:
+    """Of the claims of `make reproduce`, those withdrawn as other seeds decide otherwise, and undecidable."""
     at_laptop = (each["result"] for each in shipped if each["scale"] == "laptop")
-    return sum(
-        bool(claim.get("withdrawn")) for each in at_laptop if each["name"] in ROWS for claim in each["claims"]
-    )
+    reasons = [
+        claim["withdrawn"]
+        for each in at_laptop
+        if each["name"] in ROWS
+        for claim in each["claims"]
+        if claim.get("withdrawn")
+    ]
+    undecidable = sum(reason.startswith(UNDECIDABLE) for reason in reasons)
+    return len(reasons) - undecidable, undecidable
 
 
 def number_in_words(number: int) -> str:

@@ -78,7 +78,7 @@ def test_the_readme_tells_five_findings_in_a_sentence_each() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("_planned_once")
-def test_a_finding_whose_verdicts_have_become_others_is_told_as_questions_under_what_it_is_about() -> None:
+def test_a_finding_whose_verdicts_have_become_others_is_told_as_claims_under_what_it_is_about() -> None:
     from results_quoted import conclusion, findings
     from results_shipped import read_shipped
 
@@ -89,7 +89,9 @@ def test_a_finding_whose_verdicts_have_become_others_is_told_as_questions_under_
         for claim in each["result"]["claims"]:
             claim["verdict"] = "inconclusive" if claim["verdict"] != "inconclusive" else "supported"
     told = findings(kept, "")
-    assert "**The clock**: Does the trace keep falling under SGD? Undecided, " in " ".join(told.split())
+    assert "**The clock**: “The trace of the Hessian falls along SGD” inconclusive, " in " ".join(
+        told.split()
+    )
     assert [conclusion(each) for each in kept] == [""] * len(kept)
 
 

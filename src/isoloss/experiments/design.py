@@ -49,9 +49,9 @@ class Design:
     it. `seeds` replace the scale's where claims were registered anew; `earlier_seeds` are those of earlier
     rounds, of which claims were left open or changed. `takes_a_language`: the scale's grammar may be replaced
     by a user's language; `needs_room`: only by one with a task that neither a guess nor the words alone can
-    solve. `headline` is the claim that
-    answers its title, where that is not the first effect. `findings` are what its table says in sentences,
-    of an experiment without claims.
+    solve. `headline` is the claim that answers its title, where that is not the first effect. `findings` are
+    what its table says in sentences, of an experiment without claims. `caution` is said beside the shipped
+    numbers, where they would be read for more than they say.
 
     >>> from isoloss.experiments.scale import scale_named
     >>> builtin_designs()["figure-9"].at(scale_named("smoke")).title
@@ -68,6 +68,7 @@ class Design:
     headline: str = ""
     findings: Callable[[pl.DataFrame], tuple[str, ...]] | None = None
     of_the_paper: bool = False
+    caution: str = ""
 
     def __post_init__(self) -> None:
         for scale, seeds in self.seeds.items():

@@ -1,6 +1,6 @@
 """Models of equal knowledge that differ in flatness: flattened or sharpened from one start, then polished.
 
-Their statistics say how anything changes with flatness alone.
+Their statistics say how anything changes with flatness at equal KL.
 """
 
 import math

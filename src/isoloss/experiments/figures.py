@@ -27,6 +27,11 @@ STAND_IN = (
 )
 """From 2,000 labelled sentences and 1,000 others, before any training."""
 
+NO_ROOM = (
+    "No task of the causal language has [room](languages.md): a probe on the words alone is short of perfect "
+    "by {points} percentage points, so that accuracies there say little about a model."
+)
+"""Of its claims on accuracy; `points` are those of the task that is shown."""
 OWN_TASK = (
     "GLUE's texts are out of reach of the laptop scale's language, which has 24 tokens and sentences of 6. "
     "Tokenised with its teacher's vocabulary, 70 % of the tokens in film reviews and 71 % of those in QNLI "

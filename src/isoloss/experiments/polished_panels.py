@@ -77,7 +77,7 @@ def panels_of_polished(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Pa
     return (
         Panel(
             "equal-knowledge",
-            "What flatness alone does, and what it does not",
+            "What changes with flatness at equal KL, and what does not",
             f"{BARS}{trace_bars(sizes)}First downstream accuracy, then what damage to the weights costs.",
             _against_the_trace((*probes[:1], *damage[:2])),
             rows,

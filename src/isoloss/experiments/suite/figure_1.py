@@ -29,8 +29,8 @@ from isoloss.panels import Axis, Dots, Lines, Panel
 
 ELSEWHERE = (
     "These seeds are too few to decide whether the loss stays the same, whether accuracy rises, and whether, "
-    "at equal loss or KL, flatness tells which checkpoint is better; the experiments figure-1 and "
-    "same-verdict judge those claims at the scale night."
+    "at equal KL, flatness tells which checkpoint is better; the experiments figure-1 and same-verdict judge "
+    "those claims at the scale night."
 )
 
 LAPTOP_STEPS = (1000, 2000, 2828, 3447, 4202, 5657)

@@ -9,6 +9,7 @@ from isoloss.experiments.figures import (
     ACCURACY,
     BY_WIDTH,
     LOSS,
+    NO_ROOM,
     OWN_TASK,
     STEP,
     ShownTask,
@@ -130,6 +131,7 @@ EXPERIMENT = Design(
             (*range(241, 251), *range(271, 289)),
         ),
     },
+    caution=NO_ROOM.format(points=7),
     picture=Picture("pcfg-c", "Loss and accuracy over pre-training steps"),
     of_the_paper=True,
 )

@@ -12,6 +12,7 @@ from isoloss.experiments.figures import (
     ACCURACY,
     BY_SEED,
     LOSS,
+    NO_ROOM,
     OWN_TASK,
     PROJECTED,
     SIZE,
@@ -223,6 +224,7 @@ EXPERIMENT = Design(
             (*range(201, 211), *range(241, 251), *range(271, 289)),
         ),
     },
+    caution=NO_ROOM.format(points=7),
     picture=Picture("hmm-10", "Loss and accuracy over widths, on sentences of an HMM"),
     of_the_paper=True,
 )

@@ -171,6 +171,7 @@ EXPERIMENT = Design(
         "laptop": (tuple(range(111, 116)), tuple(range(171, 176))),
         "night": (tuple(range(201, 211)), tuple(range(241, 251))),
     },
+    headline="larger-is-flatter-paper",
     picture=Picture("enlarged", "Accuracy over the trace of models of several widths in one parameter space"),
     of_the_paper=True,
 )

@@ -5,7 +5,14 @@ from dataclasses import replace
 from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Picture
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures import OWN_TASK, grammar_task, hidden_state_task, of_the_stand_in, text_task
+from isoloss.experiments.figures import (
+    NO_ROOM,
+    OWN_TASK,
+    grammar_task,
+    hidden_state_task,
+    of_the_stand_in,
+    text_task,
+)
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.suite.figure_3 import EXPERIMENT as FIGURE_3
 from isoloss.experiments.suite.figure_3 import PAPER, larger_is_better, size_panels
@@ -32,5 +39,8 @@ def figure_8(scale: Scale) -> Experiment:
 
 
 EXPERIMENT = replace(
-    FIGURE_3, plan=figure_8, picture=Picture("pcfg-a", "Loss and accuracy over widths, on another task")
+    FIGURE_3,
+    plan=figure_8,
+    caution=NO_ROOM.format(points=4),
+    picture=Picture("pcfg-a", "Loss and accuracy over widths, on another task"),
 )

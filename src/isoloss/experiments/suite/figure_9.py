@@ -159,5 +159,6 @@ def saturates_beside_the_loss(task: ShownTask) -> tuple[Claim, Claim]:
 EXPERIMENT = replace(
     FIGURE_3,
     plan=figure_9,
+    caution="",
     picture=Picture("pcfg-b-steps", "KL(distribution || model) over pre-training steps"),
 )

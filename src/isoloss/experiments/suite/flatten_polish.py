@@ -1,4 +1,4 @@
-"""Flatten, then polish: models that know the same to 1e-5 nats and differ in flatness alone."""
+"""Flatten, then polish: models of equal KL, to 1e-5 nats, that differ in flatness."""
 
 from dataclasses import replace
 
@@ -170,11 +170,11 @@ def flatten_polish(scale: Scale) -> Experiment:
             "that distribution.",
             "From one such model, SGD on sampled words leads to flatter ones: the noise of the labels drives "
             "it (Theorem 3.3), and on soft labels, without that noise, it hardly moves. A third branch is "
-            "made sharper. Branches are then polished on soft labels until they have the same KL. What "
-            "still differs is flatness: the traces lie several times apart.",
-            "Probes show whether flatness alone makes better features. Noise on the weights, rounding to few "
-            "bits, and fine-tuning to a second language with the same words and lower levels show what else "
-            "flatness is good for.",
+            "made sharper. Branches are then polished on soft labels until they have the same KL. Their "
+            "traces lie several times apart.",
+            "Probes show whether at equal KL the flatter ones have better features. Noise on the weights, "
+            "rounding to few bits, and fine-tuning to a second language with the same words and lower levels "
+            "show what else flatness is good for.",
         ),
     )
     return replace(experiment, claims=ON_FEW_SEEDS) if scale.name == "laptop" else experiment

@@ -1,4 +1,4 @@
-"""Flatten, then polish, with the next word predicted: causal models that differ in flatness alone."""
+"""Flatten, then polish, with the next word predicted: causal models of equal KL that differ in flatness."""
 
 from dataclasses import replace
 
