@@ -94,6 +94,7 @@ def _unit(
     for name, values in direction.items():
         if name not in parameters or values.shape != parameters[name].shape:
             raise BadInput(f"the direction has a {name} that the model lacks; take one of the same shape")
+    direction = {name: values.detach() for name, values in direction.items()}
     squares = [values.double().square().sum() for values in direction.values()]
     norm = float(torch.stack(squares).sum().sqrt()) if squares else 0.0
     return {

@@ -27,7 +27,8 @@ OTHER_PARAMETERS = "their parameters are not the same ones"
 SIZES = (
     "The trace is a sum over parameters. Models of different sizes or architectures have different "
     "parameters, so their traces are shown side by side but not compared: a model twice as wide has four "
-    "times as many weights. isoloss enlarge writes a small model with the parameters of a large one."
+    "times as many weights. isoloss enlarge writes a small BERT or pre-LN RoBERTa with the parameters of a "
+    "large one; an adapter can be compared with its base once it is merged."
 )
 MOST_SENTENCES = 10**9
 """More than any text has: a question that takes as many is not settled by more text."""
