@@ -73,8 +73,8 @@ def test_directional_sharpness_along_the_gradient_and_towards_another_model(arch
         forms = [v @ of_sentence @ v / v.square().sum() for of_sentence in of_sentences]
         error = float(torch.stack(forms).std()) / len(batch) ** 0.5
         assert found.estimate.standard_error == pytest.approx(error, rel=1e-7)
-    pairs = zip(model.named_parameters(), other.parameters(), strict=True)
-    with_gradients = {name: there - here for (name, here), there in pairs}
+    of_other = trainable_parameters(other)
+    with_gradients = {name: of_other[name] - here for name, here in trainable_parameters(model).items()}
     again = directional_sharpness(model, [batch], OBJECTIVE, direction=with_gradients)
     assert again.estimate.value == pytest.approx(found.estimate.value)
 

@@ -170,8 +170,8 @@ def flatten_polish(scale: Scale) -> Experiment:
             "that distribution.",
             "From one such model, SGD on sampled words leads to flatter ones: the noise of the labels drives "
             "it (Theorem 3.3), and on soft labels, without that noise, it hardly moves. A third branch is "
-            "made sharper. Branches are then polished on soft labels until they have the same KL. Their "
-            "traces lie several times apart.",
+            "made sharper. Branches are then polished on soft labels until they have the same KL, "
+            "while their traces differ several times over.",
             "Probes show whether at equal KL the flatter ones have better features. Noise on the weights, "
             "rounding to few bits, and fine-tuning to a second language with the same words and lower levels "
             "show what else flatness is good for.",
