@@ -200,7 +200,7 @@ def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder,
     for _ in range(2):
         code, out, err = run(capsys, *SMOKE, "--output", folder.results, "--json")
         assert code == 1
-        assert "could not be made again" in err
+        assert "and was not made again; to have it, delete" in err
         assert "measurements are missing" in err
         told = json.loads(out)
         assert told["failures"]

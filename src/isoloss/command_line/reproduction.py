@@ -131,7 +131,8 @@ def _not_mended(chosen: Choice, folder: Path, failed: Set[str]) -> Iterator[Noti
     for run in shared(chosen.runs):
         if names[run.digest] not in failed:
             for sentence in damaged_files(run, folder):
-                yield Notice(names[run.digest], f"{sentence.partition(';')[0]}, and could not be made again")
+                damage, again = sentence.partition(";")[0], f"delete {run.folder(folder)} and reproduce it"
+                yield Notice(names[run.digest], f"{damage}, and was not made again; to have it, {again}")
             if not is_complete(run, folder):
                 yield Notice(
                     names[run.digest],
