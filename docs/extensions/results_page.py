@@ -39,9 +39,9 @@ from isoloss.experiments.scale import scale_named
 PAGE = ROOT / "docs" / "what-we-found.md"
 PICTURES = (
     "In pictures with bands, thick lines are means over seeds, bands one standard deviation over them, thin "
-    "lines single runs. Bars, and what follows ±, are one standard error, but of accuracy where a probe was "
-    "trained several times one standard deviation over these; a black line over all dots has the mean slope "
-    "within a start. The trace is in nats per squared parameter.\n"
+    "lines single runs. Bars, and what follows ±, are one standard error; of the accuracy of several probes, "
+    "one standard deviation over them. A black line over all dots has the mean slope within a start. The "
+    "trace is in nats per squared parameter.\n"
 )
 LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
 

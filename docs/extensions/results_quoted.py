@@ -116,8 +116,9 @@ ROWS = {
 
 MORE = (
     "Brackets: intervals over seeds, 95 % or wider (Holm). At least 95 % of "
-    "[other sets](docs/what-we-found.md#same-verdict) of six seeds give {same} of {verdicts} verdicts of "
-    "`make reproduce`; the {turning} others were withdrawn for it, {undecidable} more as undecidable."
+    "[other sets](docs/what-we-found.md#same-verdict) of six seeds give each of {same} of {verdicts} "
+    "verdicts of `make reproduce`; the {turning} others were withdrawn for it, {undecidable} more as "
+    "undecidable."
 )
 JUDGED_AGAIN = ("same-verdict", "same-verdict-polished")
 """The experiments that judge what `make reproduce` judges on other sets of seeds."""

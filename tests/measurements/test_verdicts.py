@@ -239,6 +239,31 @@ def test_of_accuracies_it_is_told_how_many_times_as_many_examples_and_seeds_deci
     assert "times as many sentences or draws (top eigenvalue)" in what_would_decide([other])
 
 
+def test_that_many_times_as_many_examples_and_seeds_decide_when_they_are_there():
+    chosen = torch.Generator().manual_seed(900)
+    first = torch.rand(6, 40, generator=chosen) < 0.6
+    better = first | (torch.rand(6, 40, generator=chosen) < 0.3)
+    better[0] = first[0] & (torch.rand(40, generator=chosen) < 0.7)
+
+    def of(copies):
+        named = zip("ab", (first, better), strict=True)
+        probes = {(name, PROBE): of_probe(each.repeat(copies, copies)) for name, each in named}
+        return next(each for each in Comparison((A, B), probes).verdicts() if each.first == "a")
+
+    times = of(1).needed / of(1).difference.n
+    assert times > 2
+    assert of(math.floor(0.7 * times)).answer == "open"
+    assert of(math.ceil(1.2 * times)).answer == "b"
+
+
+@pytest.mark.parametrize(
+    "difference", [Estimate(0.1, math.nan, 50), Estimate(1e-160, 0.1, 50), Estimate(0.0, 0.1, 9)]
+)
+def test_nothing_is_told_to_decide_what_nothing_decides(difference):
+    (found,) = answered([PairVerdict("flatter", TRACE, "a", "b", difference=difference)], {})
+    assert (found.answer, found.needed) == ("open", math.inf)
+
+
 def test_models_that_differ_in_nothing_are_said_to_be_the_same():
     probes = {(name, PROBE): of_probe(torch.eye(5, 200)) for name in "ab"}
     traces = {(name, TRACE): of_sentences("fisher_trace", 50 + NOISE) for name in "ab"}

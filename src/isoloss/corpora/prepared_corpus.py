@@ -228,8 +228,8 @@ def _refuse_too_few(counts: CorpusCounts, request: CorpusRequest, folder: Path) 
     twice = f" ({counts.duplicates:,} of them duplicates)" if counts.duplicates else ""
     short = counts.training.dropped_words + counts.validation.dropped_words
     left_out = (
-        f"; {short:,} words were in pieces too short to keep: a smaller --length, --document file or "
-        "--across-documents keeps them"
+        f"; {short:,} words were in pieces too short to keep: a smaller --length"
+        f"{'' if request.across_documents else ', --document file or --across-documents'} keeps them"
         if short
         else ""
     )

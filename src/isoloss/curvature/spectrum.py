@@ -154,18 +154,18 @@ class SpectralDensity:
     def negative_curvature(self) -> Estimate:
         """Σ |λ| over negative eigenvalues, of Σ |λ| over all: 0 at a minimum, 1 at a maximum.
 
-        The error includes, in quadrature, the change since one step fewer.
+        The error includes, in quadrature, the larger change of the last two steps.
         """
-        return self._with_change_of_last_step(_negative_curvature)
+        return self._with_change_of_last_steps(_negative_curvature)
 
     @property
     def effective_rank(self) -> Estimate:
         """(Σ |λ|)² / Σ λ², the participation ratio: how many eigenvalues share the curvature.
 
-        The error includes, in quadrature, the change since one step fewer. That of 8 probes with 40 steps is
-        about a quarter where λ = ±x⁴, x normal; compare only values of equal steps, of models of one size.
+        The error includes, in quadrature, the larger change of the last two steps, which may be half of the
+        value with 40 steps; compare only values of equal steps, of models of one size.
         """
-        return self._with_change_of_last_step(_effective_rank)
+        return self._with_change_of_last_steps(_effective_rank)
 
     @property
     def one_step_fewer(self) -> "SpectralDensity":
@@ -175,7 +175,7 @@ class SpectralDensity:
         matrix again. As many steps as there are eigenvalues make a quadrature exact, and it stays as it is.
         """
         steps = self.nodes.shape[1]
-        if steps == self.parameters.count:
+        if steps in (1, self.parameters.count):
             return self
         nodes, weights = torch.zeros(2, len(self.nodes), steps - 1, dtype=torch.float64)
         for probe, (found, shares) in enumerate(zip(self.nodes, self.weights, strict=True)):
@@ -183,16 +183,19 @@ class SpectralDensity:
             nodes[probe, : len(values)], weights[probe, : len(values)] = values, parts
         return replace(self, nodes=nodes, weights=weights)
 
-    def _with_change_of_last_step(self, statistic: "_Statistic") -> Estimate:
+    def _with_change_of_last_steps(self, statistic: "_Statistic") -> Estimate:
         """The statistic with its error over probes, and the change by which steps are too few for it.
 
         A quadrature with a node near 0 gives too small a mean of |λ| and one with 0 between two nodes too
         large a one, and these take turns as steps are added: the true mean is about between the last two.
+        Two may agree by chance, hence the larger change of two steps.
         """
         n = len(self.nodes)
         kept, without = torch.ones(n).bool(), torch.eye(n).logical_not()
         found = jackknifed(statistic(self, kept), torch.stack([statistic(self, each) for each in without]))
-        change = found.value - float(statistic(self.one_step_fewer, kept))
+        fewer = self.one_step_fewer
+        one, two = (float(statistic(each, kept)) for each in (fewer, fewer.one_step_fewer))
+        change = max(abs(found.value - one), abs(one - two))
         return replace(found, standard_error=math.hypot(found.standard_error, change))
 
 

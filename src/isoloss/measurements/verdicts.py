@@ -145,9 +145,10 @@ def judged(
     if verdict != Verdict.INCONCLUSIVE:
         return verdict, 0.0
     gap = 0.0 if allowed is None else min(abs(difference.value - bound) for bound in allowed.bounds)
-    if gap == 0:
+    half = (interval[1] - interval[0]) / 2
+    if not half < MOST_SENTENCES * gap:  # nor if either is no number
         return verdict, math.inf
-    most = max(1.0, (interval[1] - interval[0]) / (2 * gap)) ** 2
+    most = max(1.0, half / gap) ** 2
     beyond = partial(_reach_beyond, difference, gap, confidence)
     times = bisect(beyond, 1.0, most, rtol=1e-6) if beyond(1.0) > 0 > beyond(most) else most
     return verdict, max(difference.n + 1, difference.n * times)

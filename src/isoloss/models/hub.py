@@ -65,8 +65,8 @@ def _sentence(what: str, name: str, error: BaseException) -> str:
         reason, mended = "it takes more memory than there is", "take a machine with more, or mend config.json"
     elif Path(name).exists() and not isinstance(error, OSError):
         mended = "mend it" if Path(name).is_file() else "mend its files, or fetch or copy it again"
-    if not isinstance(error, OSError) and (wrong := _out_of_range_in(Path(name))) is not None:
-        reason, mended = wrong, "mend it"
+        if "model" in what and (wrong := _out_of_range_in(Path(name))) is not None:
+            reason, mended = wrong, "mend it"
     return f"no {what} can be read from {name}: {reason}; {mended}"
 
 

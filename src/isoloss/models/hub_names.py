@@ -186,7 +186,7 @@ def out_of_range(content: Mapping[str, Any]) -> str | None:
         if isinstance(value, int) and value < 1:
             return f"{name} is {value}, which is not above 0"
     size, pad = content.get("vocab_size"), content.get("pad_token_id")
-    if isinstance(size, int) and isinstance(pad, int) and not 0 <= pad < size:
+    if isinstance(size, int) and isinstance(pad, int) and not -size <= pad < size:
         return f"pad_token_id is {pad}, which is no token below its vocab_size {size}"
     return None
 

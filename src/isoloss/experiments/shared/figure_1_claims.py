@@ -34,7 +34,7 @@ from isoloss.results.verdict import above
 OF_A_SEEDS_SIZES = "trace-ranks-better-in-the-window"
 """The claim that compares models of several sizes with one seed."""
 HARDLY_DECIDABLE = (
-    "hardly any measurement could decide it: even if accuracy were exactly −log2 of the trace, it would be "
+    "hardly any measurement could support it: even if accuracy were exactly −log2 of the trace, it would be "
     "0.253 (figure-1) and 0.332 (figure-1-decided) on the traces and losses of the night's runs, and 0.22 "
     "and 0.19 with an error of a percentage point"
 )

@@ -1,5 +1,6 @@
 """An open question of the paper: do flatter models do better on distributions without a trained probe?"""
 
+import math
 from dataclasses import replace
 
 import polars as pl
@@ -41,7 +42,7 @@ SHIFTS: tuple[tuple[Shift, str], ...] = (
     ("uniform rules", "uniform_rules_accuracy"),
 )
 SAME = 1e-3
-"""Two probabilities of a rule that differ by less are one."""
+"""Two probabilities of a rule that differ by a smaller share are one."""
 OPEN = "none: the paper tests probes on the distribution that they are trained on"
 
 
@@ -99,7 +100,7 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {
 def _refuse_what_no_shift_changes(language: PCFG) -> None:
     for shift, _ in SHIFTS:
         pairs = zip(shifted(language, shift).grammar.rules, language.grammar.rules, strict=True)
-        if all(abs(now.probability - before.probability) < SAME for now, before in pairs):
+        if all(math.isclose(now.probability, before.probability, rel_tol=SAME) for now, before in pairs):
             raise BadInput(
                 f"other-distributions tests probes on sentences with {shift}, which the language has "
                 "already; give a grammar whose start symbol has several right-hand sides, and another symbol "

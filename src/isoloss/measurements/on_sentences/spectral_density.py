@@ -21,8 +21,8 @@ class SpectralDensityQuantity:
 
     revision: ClassVar[int] = 2
     error_over: ClassVar[str] = (
-        "random probes, of effective_rank and negative_curvature with the change since one step fewer; "
-        "compare these only at equal steps, of models of one size"
+        "random probes, of effective_rank and negative_curvature with the larger change of the last two "
+        "steps; compare these only at equal steps, of models of one size"
     )
     sources, drawn_as, draw = DRAWN_WITH_LABELS
     column_names, columns = columns_in_order("effective_rank", "negative_curvature")
