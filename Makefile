@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-reproduce: $(STAMP) ## Figure 1, and models of equal KL: within eight minutes on two cores, ending in an HTML report
+reproduce: $(STAMP) ## Figure 1, and models of equal KL: 6 to 13 minutes on two cores, ending in an HTML report
 	$(BIN)/isoloss reproduce figure-1 flatten-polish --scale laptop
 
 reproduce-all: $(STAMP) ## every figure, table and statement of the paper at laptop scale, ending in a site
