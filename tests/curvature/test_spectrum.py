@@ -44,7 +44,7 @@ def transformer():
 
 
 @pytest.mark.parametrize(
-    ("network", "probes", "steps"), others_thorough([(two_layers, 24, 8), (transformer, 12, 16)])
+    ("network", "probes", "steps"), others_thorough([(two_layers, 24, 8), (transformer, 12, 24)])
 )
 def test_the_density_and_what_follows_from_it(network, probes, steps):
     (model, objective), batch = network(), ragged_batches.several_masks()
