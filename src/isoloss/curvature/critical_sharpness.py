@@ -60,11 +60,11 @@ def critical_sharpness(
     The learning rate is halved until the loss falls by at least half of what its gradient says, then doubled
     until it rises. From where it first falls less than that, or less far than at half the rate, three rates
     between one and its double are tried as well, up to the first rise, and the bracket is halved: a rise
-    between two doublings is found unless the loss falls again within a fifth of the rate, or it lies between
-    two before the first such. The standard error
-    is that of the zero of the mean rise, to first order, with the direction held fixed: sd(rise) / √n over
-    the slope. One pass with a backward pass, or two with `along`, and two or three dozen without: three for
-    each doubling that is looked into, of which there are few where the loss rises soon after its turn.
+    between two doublings is found unless the loss falls again within a fifth of the rate, or it lies before
+    these. The standard error is that of the zero of the mean rise, to first order, with the direction held
+    fixed: sd(rise) / √n over the slope. One pass with a backward pass, or two with `along`, and two or three
+    dozen without: three for each doubling that is looked into, of which there are few where the loss rises
+    soon after its turn.
 
     The model is left as found. Raises BadInput for fewer than two sentences, or none in `along`, when no
     parameter needs a gradient, where a logit is not finite, and if the gradient is zero, or that of `along`

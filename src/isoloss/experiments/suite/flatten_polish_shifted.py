@@ -70,8 +70,10 @@ def _does_not_carry(shift: Shift, column: str) -> Claim:
     )
 
 
+_, *OF_EQUAL_KL = PREMISES  # so few steps do not bring every start within 1e-5 nats: see limits.md
+
 CLAIMS = (
-    *PREMISES[1:],
+    *OF_EQUAL_KL,
     Claim(
         name="uniform-rules-are-harder",
         sentence="Probes are clearly less accurate on sentences with uniform rules than on their own.",

@@ -30,6 +30,7 @@ from isoloss.experiments.statistics.along_runs import (
     in_points,
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
+from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity
@@ -97,7 +98,12 @@ SEEDS: dict[ScaleName, tuple[int, ...]] = {
 """New ones: the claims were registered after the scales' own results had been seen."""
 
 
-def _refuse_what_no_shift_changes(language: PCFG) -> None:
+def _refuse_what_no_shift_changes(language: Language) -> None:
+    if not isinstance(language, PCFG):
+        raise BadInput(
+            "other-distributions changes the probabilities of a grammar's rules, and the language is no "
+            "grammar; give one, or leave that experiment out"
+        )
     for shift, _ in SHIFTS:
         pairs = zip(shifted(language, shift).grammar.rules, language.grammar.rules, strict=True)
         if all(math.isclose(now.probability, before.probability, rel_tol=SAME) for now, before in pairs):
@@ -110,12 +116,7 @@ def _refuse_what_no_shift_changes(language: PCFG) -> None:
 
 def other_distributions(scale: Scale) -> Experiment:
     """Figure 1's runs with seeds of their own, probed on the language and tested on three distributions."""
-    if isinstance(plan := scale.grammar.language, ReadyLanguage) and not isinstance(plan.ready, PCFG):
-        raise BadInput(
-            "other-distributions changes the probabilities of a grammar's rules, and the language is no "
-            "grammar; give one, or leave that experiment out"
-        )
-    if isinstance(plan, ReadyLanguage) and isinstance(plan.ready, PCFG):
+    if isinstance(plan := scale.grammar.language, ReadyLanguage):
         _refuse_what_no_shift_changes(plan.ready)
     task, sizes = scale.grammar.tasks[1], scale.sizes
     probe = sizes.probe_of(task)
