@@ -12,7 +12,7 @@ from markupsafe import Markup
 from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Mark, Table
 from isoloss.report.charts import draw
 from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, key_of, on_dark_ground, plotted
-from isoloss.report.over_runs import BAND, SLOPE, explained
+from isoloss.report.over_runs import BAND, POINTS, SLOPE, explained
 
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
 TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)
@@ -99,7 +99,7 @@ def test_the_slope_shown_is_the_one_within_the_groups_with_its_error_over_seeds(
     assert said == "slope within a run:\n2.0 ± 1.0 per unit"
     one = specification(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data.filter(pl.col("seed") == 1))
     assert "text" not in marks(one)  # of one seed there is no error
-    assert explained(draw(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data, "a")) == SLOPE
+    assert explained(draw(Dots(Axis("x", "x"), Axis("y", "y"), WIDTH), data, "a")) == [SLOPE]
     apart = data.with_columns(run=pl.col("run") + pl.col("x").cast(pl.String), pair=pl.col("run"))
     dots = Dots(Axis("x", "x"), Axis("y", "y"), WIDTH, joined="pair")
     (said,) = [row["label"] for row in drawn_rows(specification(dots, apart)) if "label" in row]
@@ -111,6 +111,7 @@ def test_the_slope_shown_is_the_one_within_the_groups_with_its_error_over_seeds(
     of_accuracy = Dots(Axis("x", "x"), Axis("y", "linear probe accuracy"), WIDTH)
     (said,) = [row["label"] for row in drawn_rows(specification(of_accuracy, data)) if "label" in row]
     assert said == "slope within a run:\n200 ± 100 points per unit"
+    assert explained(draw(of_accuracy, data, "a")) == [SLOPE, POINTS]
 
 
 @pytest.mark.thorough
@@ -132,7 +133,7 @@ def test_several_runs_of_a_colour_are_faint_behind_their_mean_and_band() -> None
     assert [(row["colour"], row["x"], row["mean"]) for row in means] == [(16, 1.0, 2.0), (16, 2.0, 4.0)]
     assert means[1]["high"] - means[1]["low"] == pytest.approx(2 * math.sqrt(8))
     assert [row["label"] for row in drawn_rows(found) if "label" in row] == ["converged", "entropy"]
-    assert explained(draw(chart, data, "a")) == BAND
+    assert explained(draw(chart, data, "a")) == [BAND]
     logarithmic = replace(chart, y=Axis("t", "t", logarithmic=True))
     means = [row for row in drawn_rows(specification(logarithmic, data)) if "mean" in row]
     assert [row["mean"] for row in means] == pytest.approx([math.sqrt(3), math.sqrt(12)])

@@ -158,17 +158,19 @@ LINE = 15
 """From one line of text to the next, in pixels."""
 BAND = (
     "Thick: the mean over seeds; band: one standard deviation over them. Runs with a band have their own "
-    "errors on hover, in place of bars. "
+    "errors on hover, in place of bars."
 )
-SLOPE = (
-    "Straight line: the slope written above it, by least squares, with its standard error over seeds; points "
-    "are percentage points. "
-)
+SLOPE = "Straight line: the slope written above it, by least squares, with its standard error over seeds."
+POINTS = "Points are percentage points."
 
 
-def explained(drawing: Drawing) -> str:
-    """What a caption has to say of the lines and bands that are not the data's own."""
-    drawn = [] if isinstance(drawing, Markup) else [layer["mark"] for layer in drawing["layer"]]
+def explained(drawing: Drawing) -> list[str]:
+    """What a caption has to say of the lines and bands that are not the data's own, in sentences."""
+    if isinstance(drawing, Markup):
+        return []
+    drawn = [layer["mark"] for layer in drawing["layer"]]
     bands = any(mark["type"] == "area" for mark in drawn)
     fitted = any(mark["type"] == "line" and mark.get("color") == marks.INK for mark in drawn)
-    return BAND * bands + SLOPE * fitted
+    written = (str(row.get("label")) for rows in drawing["datasets"].values() for row in rows)
+    in_points = fitted and any(" points per " in label for label in written)
+    return [BAND] * bands + [SLOPE] * fitted + [POINTS] * in_points

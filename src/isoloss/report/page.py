@@ -4,7 +4,7 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -121,7 +121,7 @@ def drawn(panel: Panel, judgements: Sequence[Judgement] = ()) -> DrawnPanel:
             drawing |= {"height": STACKED_HEIGHT}
         drawings.append(drawing)
     claimed = message(panel.shows, judgements)
-    extra = "".join(dict.fromkeys(explained(drawing) for drawing in drawings)).strip()
+    extra = " ".join(dict.fromkeys(chain.from_iterable(map(explained, drawings))))
     by = {chart.colour for chart in panel.charts if isinstance(chart, Coloured)}
     return DrawnPanel(
         panel.name,
