@@ -20,7 +20,7 @@ from isoloss.measurements.compared_checkpoints import (
 )
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.measured_models import warnings_of
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.task_texts import majority_correct, majority_record
 from isoloss.measurements.verdicts import (

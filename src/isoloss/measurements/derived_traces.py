@@ -12,7 +12,7 @@ from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.curvature.trace_descent import trace_descent_rate
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences, given
-from isoloss.measurements.on_sentences.fisher_trace import trace_measurement
+from isoloss.measurements.on_sentences.traces import trace_measurement
 from isoloss.measurements.quantity import (
     Columns,
     Measurement,

@@ -14,7 +14,7 @@ from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearPr
 from isoloss.measurements.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.measurements.references import MajorityReference
 from isoloss.measurements.task_texts import TaskTexts
 from isoloss.models.transformers import PreLayerNormTransformer
