@@ -15,7 +15,7 @@ from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import choice, executor
 from isoloss.experiments.teacher import Teacher
 from isoloss.measurements import comparison_plan
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.on_sentences import eigenvalues, local_learning_coefficient
 from isoloss.measurements.on_sentences.eigenvalues import SpectralDensityQuantity
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity

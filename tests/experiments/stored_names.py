@@ -21,7 +21,7 @@ from isoloss.measurements.corpus_loss import CorpusLossQuantity
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.feature_mean import FeatureMeanQuantity
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.eigenvalues import TopEigenvalueQuantity
 from isoloss.measurements.on_sentences.gradients import GradientNormQuantity

@@ -22,7 +22,7 @@ from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe, Standardised
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.eigenvalues import TopEigenvalueQuantity
 from isoloss.measurements.on_sentences.gradients import GradientNormQuantity

@@ -8,7 +8,7 @@ import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
 from isoloss.corpora.token_sentences import TokenSentence
-from isoloss.measurements.fine_tuning_run import classifier_of
+from isoloss.measurements.fine_tuning import classifier_of
 from isoloss.measurements.models_on_text import build_predicting, load_predicting
 from isoloss.measurements.on_sentences.traces import RootFisherQuantity
 from isoloss.measurements.prediction import SpecialTokens

@@ -14,11 +14,16 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-import isoloss.measurements.fine_tuning as fine_tuning
 from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
-from isoloss.measurements.fine_tuning import fine_tune, fine_tune_once
-from isoloss.measurements.fine_tuning_run import FineTuned, FineTuningSettings, classifier_of
+from isoloss.measurements import fine_tuning
+from isoloss.measurements.fine_tuning import (
+    FineTuned,
+    FineTuningSettings,
+    classifier_of,
+    fine_tune,
+    fine_tune_once,
+)
 from isoloss.measurements.labelled_inputs import text_inputs, text_splits
 from isoloss.models.lstm import LSTMConfig, LSTMForMaskedLM
 from thorough_cases import others_thorough
@@ -32,12 +37,12 @@ def test_a_task_is_learnt_by_fine_tuning_and_the_model_is_left_as_it_was(causal)
     model, tokenizer = text_model(causal), text_tokenizer(causal)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     inputs = text_splits(model, tokenizer, TASK)
-    found = fine_tune(model, inputs, TASK.classes, FAST)
-    assert found.best.estimate.value > 0.8
+    best, _ = fine_tune(model, inputs, TASK.classes, FAST)
+    assert best.estimate.value > 0.8
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
-    assert found.best.records("m", {})[0].quantity == "fine_tuning_best_accuracy"
+    assert best.records("m", {})[0].quantity == "fine_tuning_best_accuracy"
     alone = fine_tune_once(model, inputs, TASK.classes, FAST, seed=1)
-    assert float(alone.best.double().mean()) == float(found.best.by_seed[1])
+    assert float(alone.best.double().mean()) == float(best.by_seed[1])
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -18,10 +18,9 @@ from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG, named_task, pcfg
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
-from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings, fine_tune
 from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits
-from isoloss.measurements.linear_probe import LabelledFeatures
+from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.objectives.batch import PretrainingObjective
@@ -88,7 +87,7 @@ class TaskSentences:
         subject: Subject[Language],
         settings: FineTuningSettings,
         progress: Progress,
-    ) -> FineTuningResult:
+    ) -> tuple[Accuracy, Accuracy]:
         """See `fine_tune`. Raises BadInput as `check_fits` does."""
         check_fits(drawn, model)
         classes = tuple(named_task(subject.source, self.task).classes)
