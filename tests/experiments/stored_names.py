@@ -20,7 +20,6 @@ from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearPr
 from isoloss.measurements.corpus_loss import CorpusLossQuantity
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
-from isoloss.measurements.feature_mean import FeatureMeanQuantity
 from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.eigenvalues import TopEigenvalueQuantity
@@ -42,7 +41,7 @@ from isoloss.measurements.references import (
     Words,
 )
 from isoloss.measurements.student_task_texts import StudentTaskTexts
-from isoloss.measurements.task_sentences import TaskSentences
+from isoloss.measurements.task_sentences import FeatureMeanQuantity, TaskSentences
 from isoloss.measurements.task_texts import TaskTexts
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, laptop_shape

@@ -6,9 +6,8 @@ import torch
 from isoloss.errors import BadInput
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.measurements.feature_mean import FeatureMeanQuantity, mean_square
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.task_sentences import sentence_features
+from isoloss.measurements.task_sentences import FeatureMeanQuantity, mean_square, sentence_features
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent

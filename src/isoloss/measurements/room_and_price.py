@@ -278,7 +278,9 @@ def search_languages(
         names |= tasks.keys()
         if task in tasks:
             with_task += 1
-            priced = _price(language, tasks[task])
+            priced = price(language, tasks[task])
+            if priced is None:
+                raise BadInput(f"no price is defined for {task} of such a language; search another kind")
             if rule.cheapest <= priced.value <= rule.dearest:
                 with_price += 1
                 decision = measure_decision(tasks[task])
@@ -294,10 +296,3 @@ def search_languages(
         raise BadInput(f"no language of this kind has a task {task!r}; choose {choices}")
     ranked.sort(key=lambda candidate: -candidate.room.room.value)
     return Search(task, len(seeds), with_task, with_price, decided, tuple(ranked))
-
-
-def _price(language: Language, task: Task) -> Record:
-    priced = price(language, task)
-    if priced is None:
-        raise BadInput(f"no price is defined for {task.name} of such a language; search another kind")
-    return priced

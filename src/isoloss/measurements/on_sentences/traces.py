@@ -43,25 +43,22 @@ class TraceQuantity:
         return RunningFisherTrace(model, objective, self.seed, memory_bytes)
 
     def measurement(self, result: FisherTrace, subject: Subject[Any]) -> Measurement:
-        return trace_measurement(result, subject, self.seed)
+        """`fisher_trace` with its error over sentences, and a `fisher_trace_of_group` for each group.
 
-
-def trace_measurement(trace: FisherTrace, subject: Subject[Any], seed: int) -> Measurement:
-    """`fisher_trace` with its standard error over sentences, and a `fisher_trace_of_group` for each group.
-
-    The settings of the total also say how many parameters were differentiated and how many were frozen; those
-    of the groups name the group, and the groups add up to the total. If sentences differ in their number of
-    predictions, `fisher_trace_token_averaged` gives every prediction equal weight.
-    """
-    records = [subject.record("fisher_trace", trace.estimate, TRACE_UNIT, seed, **trace.parameters.settings)]
-    values = {"fisher_trace": trace.values}
-    values |= {f"fisher_trace_of_group {name}": each for name, each in trace.groups.items()}
-    if trace.predictions.min() < trace.predictions.max():
-        averaged = "fisher_trace_token_averaged"
-        records.append(subject.record(averaged, trace.token_averaged, TRACE_UNIT, seed))
-        values[averaged] = cluster_values(trace.values, trace.predictions)
-    records += subject.group_records("fisher_trace", trace.group_estimates, TRACE_UNIT, seed)
-    return Measurement(records, values)
+        The settings of the total also say how many parameters were differentiated and how many were frozen;
+        those of the groups name the group, and the groups add up to the total. If sentences differ in their
+        number of predictions, `fisher_trace_token_averaged` gives every prediction equal weight.
+        """
+        seed, counts = self.seed, result.parameters.settings
+        records = [subject.record("fisher_trace", result.estimate, TRACE_UNIT, seed, **counts)]
+        values = {"fisher_trace": result.values}
+        values |= {f"fisher_trace_of_group {name}": each for name, each in result.groups.items()}
+        if result.predictions.min() < result.predictions.max():
+            averaged = "fisher_trace_token_averaged"
+            records.append(subject.record(averaged, result.token_averaged, TRACE_UNIT, seed))
+            values[averaged] = cluster_values(result.values, result.predictions)
+        records += subject.group_records("fisher_trace", result.group_estimates, TRACE_UNIT, seed)
+        return Measurement(records, values)
 
 
 fisher_trace_on_sentences = TraceQuantity
