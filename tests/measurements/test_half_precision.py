@@ -5,7 +5,6 @@ import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.loss import BatchLoss
-from isoloss.measurements.measured_models import warnings_of
 from isoloss.measurements.on_sentences.directions import (
     CriticalSharpnessQuantity,
     RelativeCriticalSharpnessQuantity,
@@ -14,7 +13,7 @@ from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLe
 from isoloss.measurements.on_sentences.loss_rise import AscentSharpnessQuantity, NoiseSensitivityQuantity
 from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
 from isoloss.measurements.prediction import NextToken, SpecialTokens
-from isoloss.measurements.quantity import Quantity, Subject
+from isoloss.measurements.quantity import Quantity, Subject, warnings_of
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 from isoloss.progress import silent

@@ -184,12 +184,10 @@ class AccuracyQuantity:
 
     @property
     def sources(self) -> tuple[type, ...]:
-        """Those of its examples."""
         return self.examples.sources
 
     @property
     def drawn_as(self) -> type:
-        """As its examples are."""
         return self.examples.drawn_as
 
     @property

@@ -180,7 +180,6 @@ def _loss(
     subject: Subject[PackedCorpus],
     progress: Progress,
 ) -> ValidationLoss:
-    """The loss on predictions of the model's objective, the same for all models."""
     objective = subject.objective
     assert isinstance(objective, PretrainingObjective)  # what trains on a corpus chooses what is predicted
     return validation_loss(

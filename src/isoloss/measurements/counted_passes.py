@@ -185,7 +185,6 @@ def without_storage(asked: Configured) -> PreTrainedModel:
 
 @contextmanager
 def _without_first_weights() -> Iterator[None]:
-    """Leave the weights of new models of transformers as they are."""
     initialise = PreTrainedModel.initialize_weights
     PreTrainedModel.initialize_weights = lambda _: None
     try:

@@ -64,7 +64,6 @@ class EnlargedTraceQuantity:
         return (*names_with_errors(f"trace_{self.form}"), f"trace_{self.form}_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `trace_exact` or `trace_paper`, and its error."""
         trace, column = records[0], f"trace_{self.form}"
         return value_and_error(column, trace) | {f"{column}_sentences": trace.n}
 

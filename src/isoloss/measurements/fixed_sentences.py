@@ -59,7 +59,6 @@ class FixedSentences:
 
     @staticmethod
     def of_tensors(tensors: "Tensors") -> "FixedSentences":
-        """The inverse of `tensors`."""
         from isoloss.results.tensors import drawn_of
 
         return FixedSentences((drawn_of(Batch, tensors),))

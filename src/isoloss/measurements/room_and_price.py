@@ -185,7 +185,6 @@ def price(language: Language, task: Task, sentences: int = PRICED_SENTENCES, see
 
 
 def _over_all(context: NarrowContext, kinds: int) -> tuple[float, int]:
-    """The mean over all possible sentences, and their number."""
     every = torch.cartesian_prod(*[torch.arange(kinds)] * context.length).view(-1, context.length)
     weights = torch.cat([context.log_weight(ids) for ids in torch.split(every, SENTENCES_AT_ONCE)]).exp()
     possible = weights > 0

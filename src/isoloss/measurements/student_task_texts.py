@@ -217,7 +217,6 @@ class StudentTaskTexts:
         return KeptTexts(train.inputs, test.inputs)
 
     def task_of(self, drawn: KeptTexts) -> str:
-        """The task's name."""
         return self.task.name
 
     def features(

@@ -72,13 +72,11 @@ class TaskSentences:
         return replace(splits, test=constituent_task(source, self.task).label(other.test.sentences))
 
     def task_of(self, drawn: TaskSplits) -> str:
-        """The task's name, and what it is tested with."""
         return self.task if self.shift is None else f"{self.task}, tested with {self.shift}"
 
     def features(
         self, model: nn.Module, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> LabelledFeatures:
-        """The `sentence_features` of the training and test sentences."""
         return features_of_splits(model, drawn)
 
     def fine_tuned(

@@ -49,7 +49,6 @@ class DrawnTask:
 
     @staticmethod
     def of_tensors(tensors: Tensors) -> "DrawnTask":
-        """The inverse of `tensors`."""
         commit = data_of(tensors["commit"]) if "commit" in tensors else None
         found: DrawnTask = from_plain(DrawnTask, {**data_of(tensors["task"]), "commit": commit})
         return found
@@ -81,7 +80,6 @@ class TaskTexts:
         return DrawnTask(used, len(task.test) - len(left), getattr(self.task, "commit", None))
 
     def task_of(self, drawn: DrawnTask) -> str:
-        """The task's name."""
         return drawn.task.name
 
     def features(

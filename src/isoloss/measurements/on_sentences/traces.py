@@ -146,7 +146,6 @@ class UnitTraceQuantity:
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
-        """`unit_trace`, in nats, with its values per sentence."""
         found = unit_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
         return subject.measurement(
             "unit_trace", found.estimate, "nats", self.seed, {"units": found.units}, values=found.values
@@ -171,7 +170,6 @@ class RootFisherQuantity:
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
-        """`sum_root_fisher`."""
         batch = drawn.joined
         found = fisher_diagonal(model, subject.objective, batch, progress=progress).root_sum
         unit = "square root of nats, summed over parameters"
