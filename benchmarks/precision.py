@@ -19,7 +19,7 @@ from isoloss.experiments.languages import second_grammar
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.measurements.quantity import Columns, Quantity, Subject
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.loading import load_masked_language_model

@@ -183,7 +183,7 @@ def test_a_quantity_of_a_name_that_is_taken_is_refused(files, sentence, compare,
     for file in files:
         own = tmp_path / file
         own.parent.mkdir(exist_ok=True)
-        own.write_text("from isoloss.measurements.on_sentences.gradient_norm import on_sentences\n")
+        own.write_text("from isoloss.measurements.on_sentences.pretraining_loss import on_sentences\n")
     named = [tmp_path / file for file in files]
     code, written, told = compare("a", "b", *TEXT, "--quantity", *named)
     assert (code, written, told.count("\n")) == (2, "", 1)

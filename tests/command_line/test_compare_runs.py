@@ -16,7 +16,7 @@ from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.planned_run import measured_at
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.exact_loss import EvaluationSet, ExactLossQuantity, exact_loss
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.models.loading import load_masked_language_model
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.results.estimate import paired_difference

@@ -10,7 +10,7 @@ from isoloss.curvature.loss import BatchLoss
 from isoloss.curvature.loss_rise import RADII, ascent_sharpness
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.measurements.on_sentences.loss_rise import AscentSharpnessQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective

@@ -13,7 +13,7 @@ from isoloss.curvature.loss import BatchLoss
 from isoloss.curvature.loss_rise import NOISES, noise_sensitivity, tensor_scales
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity
+from isoloss.measurements.on_sentences.loss_rise import NoiseSensitivityQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentences_between

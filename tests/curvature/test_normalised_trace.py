@@ -7,7 +7,7 @@ from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_trace import fisher_trace, normalised_trace
 from isoloss.curvature.per_sentence.traces import DiffersAloneError, sentence_fisher_traces
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
+from isoloss.measurements.on_sentences.traces import NormalisedTraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentences_between

@@ -15,10 +15,10 @@ from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import choice, executor
 from isoloss.experiments.teacher import Teacher
 from isoloss.measurements import comparison_plan
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.on_sentences import local_learning_coefficient, spectral_density
+from isoloss.measurements.fine_tuning import FineTuningSettings
+from isoloss.measurements.on_sentences import eigenvalues, local_learning_coefficient
+from isoloss.measurements.on_sentences.eigenvalues import SpectralDensityQuantity
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
-from isoloss.measurements.on_sentences.spectral_density import SpectralDensityQuantity
 from isoloss.measurements.room_and_price import RoomSettings
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
@@ -69,7 +69,8 @@ def lay_out(made: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isoloss.experiments.teacher.Teacher", tiny)
     fewer = partial(LocalLearningCoefficientQuantity, burn_in=4, draws=8)
     monkeypatch.setattr(local_learning_coefficient, "LocalLearningCoefficientQuantity", fewer)
-    monkeypatch.setattr(spectral_density, "on_sentences", partial(SpectralDensityQuantity, probes=2, steps=8))
+    short = partial(SpectralDensityQuantity, probes=2, steps=8)
+    monkeypatch.setattr(eigenvalues, "spectral_density_on_sentences", short)
     little = partial(RoomSettings, train=300, test=400)
     monkeypatch.setattr("isoloss.measurements.room_and_price.RoomSettings", little)
     monkeypatch.setattr("isoloss.command_line.reproduction.reproduce_experiments", understood)

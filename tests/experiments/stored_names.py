@@ -20,16 +20,16 @@ from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearPr
 from isoloss.measurements.corpus_loss import CorpusLossQuantity
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
-from isoloss.measurements.feature_mean import FeatureMeanQuantity
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.on_sentences.gradient_norm import GradientNormQuantity
-from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenvalueQuantity
-from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity
-from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
-from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
+from isoloss.measurements.on_sentences.eigenvalues import TopEigenvalueQuantity
+from isoloss.measurements.on_sentences.gradients import GradientNormQuantity
+from isoloss.measurements.on_sentences.loss_rise import AscentSharpnessQuantity, NoiseSensitivityQuantity
+from isoloss.measurements.on_sentences.traces import (
+    NormalisedTraceQuantity,
+    RootFisherQuantity,
+    TraceQuantity,
+)
 from isoloss.measurements.references import (
     BeforeTraining,
     ControlQuantity,
@@ -41,7 +41,7 @@ from isoloss.measurements.references import (
     Words,
 )
 from isoloss.measurements.student_task_texts import StudentTaskTexts
-from isoloss.measurements.task_sentences import TaskSentences
+from isoloss.measurements.task_sentences import FeatureMeanQuantity, TaskSentences
 from isoloss.measurements.task_texts import TaskTexts
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, laptop_shape

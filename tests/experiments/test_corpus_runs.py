@@ -12,7 +12,7 @@ from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.real_text_steps import real_text_steps
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.exact_loss import ExactLossQuantity
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.objectives.masked import MaskedObjective
 
 SMOKE = scale_named("smoke").real_text

@@ -22,14 +22,12 @@ from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe, Standardised
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.on_sentences.gradient_norm import GradientNormQuantity
-from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenvalueQuantity
-from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity
-from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
+from isoloss.measurements.on_sentences.eigenvalues import TopEigenvalueQuantity
+from isoloss.measurements.on_sentences.gradients import GradientNormQuantity
+from isoloss.measurements.on_sentences.loss_rise import AscentSharpnessQuantity, NoiseSensitivityQuantity
+from isoloss.measurements.on_sentences.traces import NormalisedTraceQuantity, TraceQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.measurements.task_sentences import TaskSentences

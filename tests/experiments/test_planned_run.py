@@ -20,7 +20,7 @@ from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.exact_loss import ExactLossQuantity
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.progress import Progress
 from norm_experiments import RUN
 from runtime_types import unchecked

@@ -4,14 +4,19 @@ import pytest
 import torch
 from torch import nn
 
-import isoloss.measurements.fine_tuning_run as fine_tuning_run
 from isoloss.errors import BadInput
 from isoloss.experiments.languages import headline_grammar
 from isoloss.languages.task import task_splits
+from isoloss.measurements import fine_tuning
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
-from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
-from isoloss.measurements.fine_tuning_run import FineTuningSettings, classifier_of, fine_tune_seed
+from isoloss.measurements.fine_tuning import (
+    FineTuningSettings,
+    classifier_of,
+    fine_tune,
+    fine_tune_seed,
+)
 from isoloss.measurements.labelled_inputs import SentenceInputs
+from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape
@@ -27,7 +32,7 @@ SUBJECT = Subject("a checkpoint", MaskedObjective(), {"measured_on": "sentences"
 
 def test_the_accuracy_of_fine_tuning_is_the_best_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     best, last = torch.tensor([[1, 1, 1, 0]] * 2), torch.tensor([[1, 0, 0, 0]] * 2)
-    result = FineTuningResult.of(best, last)
+    result = Accuracy.of("fine_tuning_best", best.double()), Accuracy.of("fine_tuning_last", last.double())
     monkeypatch.setattr(TaskSentences, "fine_tuned", lambda *_: result)
     quantity = AccuracyQuantity(TaskSentences(TASK.name, 20, 10, 4, seed=0), FineTuning(SETTINGS))
     drawn = quantity.draw(LANGUAGE, MaskedObjective(), silent)
@@ -41,7 +46,7 @@ def test_a_model_of_a_language_is_fine_tuned_on_its_task_and_one_of_another_is_r
     drawn = quantity.draw(LANGUAGE, MaskedObjective(), silent)
     records = quantity.measure(MODEL, drawn, SUBJECT, silent).records
     found = fine_tune(MODEL, SentenceInputs.of(drawn), TASK.classes, SETTINGS)
-    assert [each.value for each in records[::2]] == [found.best.estimate.value, found.last.estimate.value]
+    assert [each.value for each in records[::2]] == [each.estimate.value for each in found]
     other = PreLayerNormTransformer(laptop_shape(16)).build(3, 8, seed=1)
     with pytest.raises(BadInput, match="but the model knows 3 words"):
         quantity.measure(other, drawn, SUBJECT, silent)
@@ -56,7 +61,7 @@ def test_of_epochs_with_equal_validation_the_first_ones_model_is_kept(
         seen.append(next(model.parameters()).detach().clone())
         return torch.tensor([True])
 
-    monkeypatch.setattr(fine_tuning_run, "_right", always_right)
+    monkeypatch.setattr(fine_tuning, "_right", always_right)
     splits = SentenceInputs.of(task_splits(TASK, 64, 10, 10, 0))
     found = fine_tune_seed(classifier_of(MODEL, TASK.classes, 0, 0), splits, SETTINGS, seed=0)
     first, second, last, best = seen

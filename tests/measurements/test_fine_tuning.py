@@ -11,12 +11,13 @@ from isoloss.languages.random_grammar import random_hierarchy_grammar
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, TaskSplits, task_splits
 from isoloss.measurements import fine_tuning
-from isoloss.measurements.fine_tuning import fine_tune, fine_tune_once
-from isoloss.measurements.fine_tuning_run import (
+from isoloss.measurements.fine_tuning import (
     FineTuned,
     FineTuningSettings,
     WordsClassifier,
     classifier_of,
+    fine_tune,
+    fine_tune_once,
     fine_tune_seed,
 )
 from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits
@@ -68,10 +69,10 @@ def built(architecture=PostLayerNormTransformer, dropout=0.1):
 def test_a_task_is_learnt_and_the_model_is_left_as_it_was(architecture, every_word, epochs):
     model = built(architecture)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    found = fine_tune(model, INPUTS, CLASSES, replace(FAST, every_word=every_word, epochs=epochs))
-    assert found.best.estimate.value > 0.9
-    accuracy, deviation = found.best.records("step-4", {"task": "first"})
-    last, _ = found.last.records("step-4", {"task": "first"})
+    best, of_last = fine_tune(model, INPUTS, CLASSES, replace(FAST, every_word=every_word, epochs=epochs))
+    assert best.estimate.value > 0.9
+    accuracy, deviation = best.records("step-4", {"task": "first"})
+    last, _ = of_last.records("step-4", {"task": "first"})
     assert (accuracy.quantity, accuracy.n, accuracy.unit) == ("fine_tuning_best_accuracy", 80, "fraction")
     assert (deviation.quantity, deviation.n) == ("fine_tuning_best_deviation_over_seeds", 2)
     assert last.quantity == "fine_tuning_last_accuracy"
@@ -105,8 +106,8 @@ def test_reading_every_word_fine_tuning_is_at_least_a_frozen_probe(pretrained):
     long_trained = ProbeSettings(learning_rate=1e-2, batch_size=32)
     model = AutoModelForMaskedLM.from_pretrained(checkpoint)
     probe = features_of_splits(model, splits).probed(long_trained)
-    tuned = fine_tune(model, SentenceInputs.of(splits), classes, every_word)
-    gain = sample_mean(tuned.best.correct - probe.correct)
+    tuned, _ = fine_tune(model, SentenceInputs.of(splits), classes, every_word)
+    gain = sample_mean(tuned.correct - probe.correct)
     assert gain.value > -2 * gain.standard_error
     assert probe.estimate.value > 0.7
 
@@ -183,12 +184,12 @@ def test_a_seed_gives_alone_what_it_gives_among_others_and_the_callers_randomnes
     settings = replace(SHORT, learning_rate=1e-3, every_word=True)
     torch.manual_seed(11)
     before = torch.get_rng_state()
-    found = fine_tune(model, INPUTS, CLASSES, settings, lambda _, done, of, *__: told.append(done / of))
+    best, last = fine_tune(model, INPUTS, CLASSES, settings, lambda _, done, of, *__: told.append(done / of))
     assert torch.equal(torch.get_rng_state(), before)
     assert told == [0.25, 0.5, 0.5, 0.75, 1.0, 1.0]
     alone, other = (fine_tune_once(model, INPUTS, CLASSES, settings, seed) for seed in (1, 2))
-    assert float(alone.last.double().mean()) == float(found.last.by_seed[1])
-    assert float(alone.best.double().mean()) == float(found.best.by_seed[1])
+    assert float(alone.last.double().mean()) == float(last.by_seed[1])
+    assert float(alone.best.double().mean()) == float(best.by_seed[1])
     assert not torch.equal(alone.last, other.last)
 
 

@@ -4,8 +4,8 @@ import torch
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.on_sentences.gradient_noise_scale import GradientNoiseScaleQuantity
+from isoloss.measurements.on_sentences.gradients import GradientNoiseScaleQuantity
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective

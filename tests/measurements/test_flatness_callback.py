@@ -1,6 +1,7 @@
 """Flatness during training, in the trainer of transformers and in our own loop."""
 
 import importlib.util
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,15 +26,9 @@ SET = FixedSentences.draw(LANGUAGE, OBJECTIVE, 20, seed=3)
 
 
 def specification(steps):
-    return PretrainingSpecification(
-        PreLayerNormTransformer(Shape(8, 2, 1, 8)),
-        AdamW(warm_up_steps=2),
-        LANGUAGE.digest,
-        steps,
-        8,
-        0,
-        tuple(range(2, steps + 1, 2)),
-    )
+    architecture, rule = PreLayerNormTransformer(Shape(8, 2, 1, 8)), AdamW(warm_up_steps=2)
+    checkpoints = tuple(range(2, steps + 1, 2))
+    return PretrainingSpecification(architecture, rule, LANGUAGE.digest, steps, 8, 0, checkpoints)
 
 
 @pytest.mark.thorough
@@ -70,9 +65,8 @@ def test_a_crash_before_the_measurement_leaves_no_hole(tmp_path):
     assert (report.resumed_from, told) == (4, [4, 6])
 
 
-class State:
-    is_world_process_zero = True
-    global_step = 0
+def state(step=0, first=True):
+    return SimpleNamespace(is_world_process_zero=first, global_step=step)
 
 
 def tiny():
@@ -83,25 +77,23 @@ def test_it_measures_every_second_evaluation_or_step():
     logged, model = [], tiny()
     callback = FlatnessCallback(logged.append, SET.batches, OBJECTIVE, every=2, seed=5)
     for _ in range(4):
-        callback.on_evaluate(None, State(), None, model=model)
-        callback.on_step_end(None, State(), None, model=model)
+        callback.on_evaluate(None, state(), None, model=model)
+        callback.on_step_end(None, state(), None, model=model)
     estimate = fisher_trace(model, SET.batches, OBJECTIVE, seed=5).estimate
     expected = {"fisher_trace": estimate.value, "fisher_trace_standard_error": estimate.standard_error}
     assert logged == [expected, expected]
     logged.clear()
     callback = FlatnessCallback(logged.append, SET.batches, OBJECTIVE, every=3, at="step", seed=5)
     for step in range(1, 8):
-        state = State()
-        state.global_step = step
-        callback.on_evaluate(None, state, None, model=model)
-        callback.on_step_end(None, state, None, model=model)
+        callback.on_evaluate(None, state(step), None, model=model)
+        callback.on_step_end(None, state(step), None, model=model)
     assert logged == [expected, expected]
 
 
 def test_only_the_first_process_measures():
-    state, logged = State(), []
-    state.is_world_process_zero = False
-    FlatnessCallback(logged.append, SET.batches, OBJECTIVE).on_evaluate(None, state, None, model=tiny())
+    logged = []
+    callback = FlatnessCallback(logged.append, SET.batches, OBJECTIVE)
+    callback.on_evaluate(None, state(first=False), None, model=tiny())
     assert logged == []
 
 

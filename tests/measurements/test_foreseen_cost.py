@@ -39,6 +39,7 @@ from isoloss.curvature.per_sentence.traces import (
 from isoloss.errors import BadInput
 from isoloss.measurements import foreseen_cost as timing
 from isoloss.measurements.counted_passes import (
+    Configured,
     Counted,
     LiveMemory,
     count_passes,
@@ -221,9 +222,13 @@ def of_four_layers(name: str) -> Any:
 def test_of_experts_that_are_computed_one_after_another_nothing_is_foreseen(precision: torch.dtype) -> None:
     """As they are measured: torch's product over all of them takes another memory, and bfloat16 alone."""
     config = MixtralConfig(**SIZE, num_key_value_heads=2, intermediate_size=96, num_local_experts=2)
-    model, length = without_storage("mixtral", config, NextToken(), precision, 8)
+    asked = Configured("mixtral", config, NextToken(), precision, 8)
     with pytest.raises(BadInput, match="depends on the values of its weights"):
-        counted_passes("mixtral", model, NextToken(), length, 2, 2**30)
+        counted_passes(asked, without_storage(asked), 2, 2**30)
+
+
+def one_layer(length: int = 8) -> Configured:
+    return Configured("one", of_layers(BERT, 1), MaskedTokens(), torch.float32, length)
 
 
 @pytest.fixture
@@ -238,23 +243,13 @@ def _not_warmed_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, prediction = of_four_layers(name), MODELS[name][2]
-    model, length = without_storage(name, config, prediction, torch.float32, 24)
-    whole = counted_passes(name, model, prediction, length, 5, 1 << 40)
+    asked = Configured(name, of_four_layers(name), MODELS[name][2], torch.float32, 24)
+    whole = counted_passes(asked, without_storage(asked), 5, 1 << 40)
     monkeypatch.setattr(
         timing._Pass, "seconds", lambda of_few, _: 7.0 + 0.25 * of_few.model.config.num_hidden_layers
     )
     parts: list[float] = []
-    seconds, why = timing.timed_layers(
-        config,
-        prediction,
-        torch.float32,
-        length,
-        whole,
-        "cpu",
-        1 << 30,
-        lambda _, done, *__: parts.append(done),
-    )
+    seconds, why = timing.timed_layers(asked, whole, "cpu", 1 << 30, lambda _, done, *__: parts.append(done))
     assert (why, parts) == ("", [1, 2, 3])
     assert seconds == pytest.approx((7.0 + 0.25 * LAYERS) / 5, rel=0.02)
 
@@ -262,14 +257,10 @@ def test_what_every_pass_takes_is_not_multiplied_by_the_layers(
 @pytest.mark.thorough
 @pytest.mark.usefixtures("_not_warmed_up")
 def test_a_model_of_one_layer_takes_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = of_layers(BERT, 1)
-    model, length = without_storage("one", config, MaskedTokens(), torch.float32, 24)
-    whole = counted_passes("one", model, MaskedTokens(), length, 4, 1 << 40)
+    asked = one_layer(length=24)
+    whole = counted_passes(asked, without_storage(asked), 4, 1 << 40)
     monkeypatch.setattr(timing._Pass, "seconds", lambda *_: 2.0)
-    assert timing.timed_layers(config, MaskedTokens(), torch.float32, length, whole, "cpu", 1 << 30) == (
-        0.5,
-        "",
-    )
+    assert timing.timed_layers(asked, whole, "cpu", 1 << 30) == (0.5, "")
 
 
 def test_a_list_with_an_entry_for_each_layer_is_shortened_with_them() -> None:
@@ -284,15 +275,14 @@ def test_it_warms_up_on_one_sentence_on_all_and_on_what_a_batch_leaves_over(
 ) -> None:
     passed: list[int] = []
     monkeypatch.setattr(timing._Pass, "_pass", lambda _, batch, __: passed.append(len(batch)))
-    config = of_layers(BERT, 1)
     for at_once in (6, 1):
-        timing._Pass(config, MaskedTokens(), torch.float32, 8, at_once, "cpu").warm_up(1 << 30)
+        timing._Pass(one_layer(), at_once, "cpu").warm_up(1 << 30)
     assert passed == [1, 8 % 6, 64 % 6, 6, 1]
 
 
+@pytest.mark.usefixtures("_not_warmed_up")
 def test_long_passes_are_timed_once_and_short_ones_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing._Pass, "warm_up", lambda *_: None)
-    of_few = timing._Pass(of_layers(BERT, 1), MaskedTokens(), torch.float32, 8, 1, "cpu")
+    of_few = timing._Pass(one_layer(), 1, "cpu")
     for taken, least in (([3.0, 4.0], [3.0, 4.0]), ([0.3, 0.4, 0.2, 0.5, 0.6, 0.1], [0.2, 0.1])):
         monkeypatch.setattr(timing._Pass, "seconds", lambda *_, taken=taken: taken.pop(0))
         assert timing._fastest([of_few, of_few], 1 << 30) == least
@@ -301,7 +291,7 @@ def test_long_passes_are_timed_once_and_short_ones_again(monkeypatch: pytest.Mon
 
 def test_weights_to_time_are_drawn_once_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "TILE", 1000)
-    model = timing._Pass(of_layers(BERT, 1), MaskedTokens(), torch.float32, 8, 1, "cpu").model
+    model = timing._Pass(one_layer(), 1, "cpu").model
     words = model.get_input_embeddings().weight
     assert words is model.get_output_embeddings().weight
     drawn = words.detach().flatten()

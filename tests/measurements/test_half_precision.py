@@ -5,15 +5,15 @@ import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.loss import BatchLoss
-from isoloss.measurements.measured_models import warnings_of
-from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity
-from isoloss.measurements.on_sentences.critical_sharpness import CriticalSharpnessQuantity
+from isoloss.measurements.on_sentences.directions import (
+    CriticalSharpnessQuantity,
+    RelativeCriticalSharpnessQuantity,
+)
 from isoloss.measurements.on_sentences.local_learning_coefficient import LocalLearningCoefficientQuantity
-from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity
+from isoloss.measurements.on_sentences.loss_rise import AscentSharpnessQuantity, NoiseSensitivityQuantity
 from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
-from isoloss.measurements.on_sentences.relative_critical_sharpness import RelativeCriticalSharpnessQuantity
 from isoloss.measurements.prediction import NextToken, SpecialTokens
-from isoloss.measurements.quantity import Quantity, Subject
+from isoloss.measurements.quantity import Quantity, Subject, warnings_of
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 from isoloss.progress import silent

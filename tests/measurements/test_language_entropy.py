@@ -35,11 +35,8 @@ def test_the_exact_entropies_lie_within_the_error_bars() -> None:
     assert set(measured) == set(exact)
     for quantity, record in measured.items():
         assert abs(record.value - exact[quantity]) < 4 * record.standard_error
-        assert (record.n, record.seed, record.unit) == (
-            2000,
-            0,
-            "words" if quantity == "mean_length" else "nats",
-        )
+        assert (record.n, record.seed) == (2000, 0)
+        assert record.unit == ("words" if quantity == "mean_length" else "nats")
         assert record.standard_error > 0
 
 

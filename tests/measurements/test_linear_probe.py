@@ -40,25 +40,19 @@ def plain_head(features, labels, classes, settings, seed):
         head.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=False
     )
     steps, warm_up = settings.epochs * -(-len(labels) // settings.batch_size), settings.warm_up_steps
-    rising = (
-        [1.0] * steps
-        if warm_up is None
-        else [
-            min(1.0, (step + 1) / warm_up, (steps - step) / (steps + 1 - warm_up))
-            for step in range(steps + 1)
-        ]
-    )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rising[min(step, len(rising) - 1)])
+
+    def share(step):
+        rising_and_falling = ((step + 1) / warm_up, (steps - step) / (steps + 1 - warm_up)) if warm_up else ()
+        return min(1.0, *rising_and_falling, 1.0)
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share)
     for _ in range(settings.epochs):
         for chosen in torch.randperm(len(labels), generator=generator).split(settings.batch_size):
             optimizer.zero_grad()
             x = features[chosen]
             if settings.dropout:
-                x = (
-                    x
-                    * (torch.rand(x.shape, generator=generator) >= settings.dropout)
-                    / (1 - settings.dropout)
-                )
+                kept = torch.rand(x.shape, generator=generator) >= settings.dropout
+                x = x * kept / (1 - settings.dropout)
             nn.functional.cross_entropy(head(x), labels[chosen]).backward()
             optimizer.step()
             schedule.step()

@@ -8,13 +8,11 @@ import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
 from isoloss.corpora.token_sentences import TokenSentence
-from isoloss.measurements.fine_tuning_run import classifier_of
 from isoloss.measurements.models_on_text import build_predicting, load_predicting
-from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
+from isoloss.measurements.on_sentences.traces import RootFisherQuantity
 from isoloss.measurements.prediction import SpecialTokens
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import TextClasses
-from isoloss.models.transformers import GPT2Transformer, Shape
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.objectives.task_heads import SequenceClass, class_batch
 from isoloss.progress import silent
@@ -42,15 +40,6 @@ def test_without_a_padding_the_last_token_is_read_whatever_it_is(begins: int | N
     apart = SentencesApart(loaded, SequenceClass())
     torch.testing.assert_close(apart.objective(batch).logits(loaded, batch), alone)
     assert apart.way == "equally long sentences at a time"
-
-
-def test_a_causal_model_is_fine_tuned_by_the_last_token_that_is_no_padding() -> None:
-    model = GPT2Transformer(Shape(8, 2, 1, 8)).build(5, 4, 0)
-    classifier = classifier_of(model, ("low", "high"), seed=0, padding=0).eval()
-    short, long = torch.tensor([[3, 4, 0, 0]]), torch.tensor([[3, 4, 5, 6]])
-    together = classifier(input_ids=torch.cat([short, long])).logits
-    torch.testing.assert_close(together[0], classifier(input_ids=short[:, :2]).logits[0])
-    torch.testing.assert_close(together[1], classifier(input_ids=long).logits[0])
 
 
 class OfLengths:

@@ -1,8 +1,10 @@
 """Damage to the weights against what second order says, rounding against its definition, and siblings."""
 
 import copy
+from collections.abc import Sequence
 from functools import cache
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -37,6 +39,7 @@ from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
 from isoloss.progress import silent
 from isoloss.results.estimate import sample_mean
+from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
 
 
@@ -61,24 +64,28 @@ def test_a_model_is_rounded_while_the_context_is_open() -> None:
     assert torch.equal(model.weight, before["weight"])
 
 
+def untrained(language: Language) -> PreTrainedModel:
+    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
+    return architecture.build(len(language.vocabulary), language.maximum_length, seed=0)
+
+
+def records_of(
+    quantity: WeightDamageQuantity | SecondLanguageQuantity, model: PreTrainedModel, language: Language
+) -> Sequence[Record]:
+    drawn: Any = quantity.draw(language, SoftLabels(), silent)
+    return quantity.measure(model, drawn, Subject("model", SoftLabels(), {}, language), silent).records
+
+
 def test_every_strength_has_its_column_and_the_model_is_left_as_it_was() -> None:
     language = pcfg(laptop_grammar(0))
-    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0)
-    model = architecture.build(len(language.vocabulary), language.maximum_length, seed=0)
+    model = untrained(language)
     before = copy.deepcopy(model.state_dict())
     quantity = WeightDamageQuantity(10, 1, noises=(1e-9, 1.0), bits=(16, 2), draws=2)
-    drawn = quantity.draw(language, SoftLabels(), silent)
-    records = quantity.measure(model, drawn, Subject("model", SoftLabels(), {}, language), silent).records
-    columns = quantity.columns(records)
+    columns = quantity.columns(records_of(quantity, model, language))
     assert set(columns) == set(quantity.column_names)
     assert columns["kl_noise_1e-09"] == pytest.approx(columns["kl_bits_16"], abs=1e-3)
     assert columns["kl_noise_1"] > columns["kl_noise_1e-09"] + 0.01  # type: ignore[operator]
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
-
-
-def untrained(language: Language) -> PreTrainedModel:
-    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
-    return architecture.build(len(language.vocabulary), language.maximum_length, seed=0)
 
 
 @cache
@@ -95,8 +102,7 @@ def test_noise_is_the_mean_over_draws_and_both_their_signs() -> None:
     language = decided_grammar()
     model = untrained(language)
     quantity = WeightDamageQuantity(20, 1, noises=(0.1, 1.0), bits=(), draws=3)
-    drawn = quantity.draw(language, SoftLabels(), silent)
-    records = quantity.measure(model, drawn, Subject("model", SoftLabels(), {}, language), silent).records
+    records = records_of(quantity, model, language)
     for record, noise in zip(records, quantity.noises, strict=True):
         pairs = torch.zeros(3, dtype=torch.float64)
         for draw, sign in product(range(3), (1, -1)):
@@ -122,9 +128,7 @@ def test_small_noise_costs_half_its_variance_times_the_trace() -> None:
             rule.step(next(batches), step)
     noise = 0.002
     quantity = WeightDamageQuantity(200, 1, noises=(1e-9, noise), bits=(8,), draws=40)
-    drawn = quantity.draw(language, SoftLabels(), silent)
-    subject = Subject("model", SoftLabels(), {}, language)
-    columns = quantity.columns(quantity.measure(model, drawn, subject, silent).records)
+    columns = quantity.columns(records_of(quantity, model, language))
     sentences = language.sample(500, torch.Generator().manual_seed(2))
     batch = MaskedObjective().draw(sentences, torch.Generator().manual_seed(3))
     trace = fisher_trace(model, [batch], MaskedObjective()).estimate
@@ -140,9 +144,7 @@ def test_a_model_learns_the_second_language_and_is_left_as_it_was() -> None:
     before = [weight.detach().clone() for weight in model.parameters()]
     rule = AdamW(1e-2, warm_up_steps=2, weight_decay=0.0)
     quantity = SecondLanguageQuantity(50, 1, rule, steps=30, batch_size=32, every=10, target=0.3)
-    drawn = quantity.draw(language, SoftLabels(), silent)
-    subject = Subject("model", SoftLabels(), {}, language)
-    columns = quantity.columns(quantity.measure(model, drawn, subject, silent).records)
+    columns = quantity.columns(records_of(quantity, model, language))
     assert all(map(torch.equal, before, model.parameters()))
     assert set(columns) == set(quantity.column_names)
     evaluation = EvaluationSet.draw(sibling(language, 1), 50, seed=1)
@@ -158,14 +160,11 @@ def test_dropout_while_a_second_language_is_learnt_is_the_same_each_time() -> No
     )
     rule = AdamW(1e-2, warm_up_steps=1, weight_decay=0.0)
     quantity = SecondLanguageQuantity(20, 1, rule, steps=2, batch_size=8, every=2, target=0.3)
-    drawn = quantity.draw(language, SoftLabels(), silent)
-    subject = Subject("model", SoftLabels(), {}, language)
     before = torch.get_rng_state()
-    found = [[record.value for record in quantity.measure(model, drawn, subject, silent).records]]
+    found = records_of(quantity, model, language)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(3)
-    found.append([record.value for record in quantity.measure(model, drawn, subject, silent).records])
-    assert found[0] == found[1]
+    assert records_of(quantity, model, language) == found
 
 
 def test_each_number_of_the_second_language_is_that_of_its_models() -> None:
@@ -195,8 +194,7 @@ def test_each_number_of_the_second_language_is_that_of_its_models() -> None:
         "merged_second_kl": kl_of(average_of(*tuned), second).tolist(),
     }
     quantity = SecondLanguageQuantity(20, 1, rule, steps=2, batch_size=8, every=1, target=target)
-    drawn = quantity.draw(language, SoftLabels(), silent)
-    records = quantity.measure(model, drawn, Subject("model", SoftLabels(), {}, language), silent).records
+    records = records_of(quantity, model, language)
     assert [record.quantity for record in records] == list(expected)
     for record in records:
         estimate = sample_mean(torch.tensor(expected[record.quantity], dtype=torch.float64))

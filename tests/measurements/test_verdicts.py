@@ -64,6 +64,13 @@ def losses(shift, spread=0.0):
     }
 
 
+def traces(first=50 + NOISE, second=50 + NOISE):
+    return {
+        ("a", TRACE): of_sentences("fisher_trace", first),
+        ("b", TRACE): of_sentences("fisher_trace", second),
+    }
+
+
 @pytest.mark.parametrize(
     ("shift", "spread", "answer"),
     [(0.0, 0.0, "yes"), (0.01, 0.01, "yes"), (0.1, 0.01, "no"), (-0.1, 0.01, "no"),
@@ -79,11 +86,8 @@ def test_how_close_is_the_same_may_be_chosen():
 
 @pytest.mark.parametrize(("shift", "answer"), [(-0.3, "b"), (0.3, "a"), (0.001, "open")])
 def test_the_flatter_one_has_the_smaller_trace(shift, answer):
-    measured = {
-        ("a", TRACE): of_sentences("fisher_trace", 50 + NOISE),
-        # Fewer sentences: those that both have are compared.
-        ("b", TRACE): of_sentences("fisher_trace", (50 + NOISE + shift + 0.1 * NOISE.flip(0))[:150]),
-    }
+    # Fewer sentences: those that both have are compared.
+    measured = traces(second=(50 + NOISE + shift + 0.1 * NOISE.flip(0))[:150])
     assert answers((A, B), measured) == {(TRACE, "a", "b"): answer}
 
 
@@ -107,13 +111,12 @@ def test_accuracies_are_compared_with_one_another_and_with_the_majority():
 
 
 def test_what_is_of_two_things_is_not_asked():
-    traces = {(name, TRACE): of_sentences("fisher_trace", 50 + NOISE) for name in "ab"}
     wider = replace(B, shapes=(("weight", (4, 4)),))
-    found = answers((A, wider), {**traces, **losses(0.0)})
+    found = answers((A, wider), {**traces(), **losses(0.0)})
     assert found[LOSS, "a", "b"] == "yes"
     assert found[TRACE, "a", "b"] == "not asked, their parameters are not the same ones"
     other = replace(B, encoding="other tokens")
-    found = answers((A, other), {**traces, **losses(0.0)})
+    found = answers((A, other), {**traces(), **losses(0.0)})
     assert set(found.values()) == {"not asked, their tokenizers differ"}
     causal = replace(B, prediction=NextToken())
     assert answers((A, causal), losses(0.0)) == {(LOSS, "a", "b"): "not asked, a is masked and b causal"}
@@ -133,18 +136,15 @@ def test_the_more_is_compared_the_wider_are_the_intervals():
 
 def test_no_words_beyond_what_the_intervals_tell():
     probes = {("a", PROBE): of_probe(torch.zeros(5, 200)), ("b", PROBE): of_probe(torch.ones(5, 200))}
-    traces = {
-        ("a", TRACE): of_sentences("fisher_trace", 50 + NOISE),
-        ("b", TRACE): of_sentences("fisher_trace", 40 + NOISE),
-    }
-    said = in_words(Comparison((A, B), {**losses(0.0), **traces, **probes}).verdicts())
+    others = {**traces(second=40 + NOISE), **probes}
+    said = in_words(Comparison((A, B), {**losses(0.0), **others}).verdicts())
     assert said == (
         "b against a: same loss to within 1 %: yes (0 ± 0); flatter: b (-10 ± 0); "
         "better (probe): b (1 ± 0). At one loss, the flatter is the better."
     )
-    said = in_words(Comparison((A, B), {**losses(1.0, 0.01), **traces, **probes}).verdicts())
+    said = in_words(Comparison((A, B), {**losses(1.0, 0.01), **others}).verdicts())
     assert said.endswith(" a has the lower loss, which alone may account for the rest.")
-    said = in_words(Comparison((A, B), {**losses(0.0, 1.0), **traces, **probes}).verdicts(0.02))
+    said = in_words(Comparison((A, B), {**losses(0.0, 1.0), **others}).verdicts(0.02))
     assert "same loss to within 2 %: open" in said
     assert said.endswith(" The losses may differ by more, which alone may account for the rest.")
     alone = in_words(Comparison((A, B), losses(0.0, 1.0)).verdicts())
@@ -186,28 +186,6 @@ def test_a_model_may_be_called_open():
     decided = answered(asked, {"open": 2.0})
     assert in_words(decided).endswith(" At one loss, the flatter is the better.")
     assert what_would_decide(decided) == ""
-
-
-def test_an_open_question_is_decided_by_about_as_many_sentences_as_are_told():
-    def of(copies):
-        traces = {
-            ("a", TRACE): of_sentences("fisher_trace", (50 + NOISE).repeat(copies)),
-            ("b", TRACE): of_sentences("fisher_trace", (49.98 + NOISE + 0.4 * NOISE.flip(0)).repeat(copies)),
-        }
-        return Comparison((A, B), traces).verdicts()
-
-    found = of(1)
-    (open_one,) = found
-    assert open_one.answer == "open"
-    copies = open_one.needed / 200
-    assert copies > 4
-    assert of(round(0.8 * copies))[0].answer == "open"
-    assert of(round(1.2 * copies))[0].answer == "b"
-    assert what_would_decide(found) == (
-        f"Open questions would be decided by {about(open_one.needed)} sentences (flatter), if the "
-        "differences are those found."
-    )
-    assert what_would_decide(of(round(1.2 * copies))) == ""
 
 
 @pytest.mark.parametrize(("seeds", "questions", "gain"), [(6, 1, 0.02), (3, 4, 0.1), (2, 2, 0.1)])
@@ -266,13 +244,12 @@ def test_nothing_is_told_to_decide_what_nothing_decides(difference):
 
 def test_models_that_differ_in_nothing_are_said_to_be_the_same():
     probes = {(name, PROBE): of_probe(torch.eye(5, 200)) for name in "ab"}
-    traces = {(name, TRACE): of_sentences("fisher_trace", 50 + NOISE) for name in "ab"}
-    found = Comparison((A, B), {**losses(0.0), **traces, **probes}).verdicts()
+    found = Comparison((A, B), {**losses(0.0), **traces(), **probes}).verdicts()
     assert what_would_decide(found) == "Nothing differs on 200 sentences: a and b are the same model."
     # Nor is more than the task is known to agree where nothing was measured on a text.
     assert "test examples" in what_would_decide(Comparison((A, B), probes).verdicts())
     probes["b", PROBE] = of_probe(torch.eye(5, 200).flip(1))
-    found = Comparison((A, B), {**losses(0.0), **traces, **probes}).verdicts()
+    found = Comparison((A, B), {**losses(0.0), **traces(), **probes}).verdicts()
     assert "same model" not in what_would_decide(found)
 
 
@@ -307,6 +284,23 @@ def test_that_many_sentences_decide_and_half_as_many_do_not(trace, loss):
 
         assert on(1.01 * each.needed) != "open"
         assert on(0.5 * each.needed) == "open"
+
+
+def test_sentences_of_the_same_spread_decide_as_is_told():
+    def of(copies):
+        other = (49.98 + NOISE + 0.4 * NOISE.flip(0)).repeat(copies)
+        return Comparison((A, B), traces((50 + NOISE).repeat(copies), other)).verdicts()
+
+    (open_one,) = of(1)
+    copies = open_one.needed / 200
+    assert copies > 4
+    assert of(round(0.8 * copies))[0].answer == "open"
+    assert of(round(1.2 * copies))[0].answer == "b"
+    assert what_would_decide(of(1)) == (
+        f"Open questions would be decided by {about(open_one.needed)} sentences (flatter), if the "
+        "differences are those found."
+    )
+    assert what_would_decide(of(round(1.2 * copies))) == ""
 
 
 def test_more_sentences_are_asked_for_than_there_are():
@@ -349,8 +343,8 @@ def test_why_sizes_matter_is_said_once():
         A,
         *(replace(A, name=name, shapes=(("weight", (size, 2)),)) for name, size in (("b", 4), ("c", 6))),
     )
-    traces = {(each.name, TRACE): of_sentences("fisher_trace", 50 + NOISE) for each in checkpoints}
-    told = conclusions(Comparison(checkpoints, traces).verdicts())
+    measured = {(each.name, TRACE): of_sentences("fisher_trace", 50 + NOISE) for each in checkpoints}
+    told = conclusions(Comparison(checkpoints, measured).verdicts())
     assert told[0] == "b against a: flatter: not asked, their parameters are not the same ones."
     assert told[3:] == [SIZES]
 

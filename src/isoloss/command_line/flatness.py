@@ -131,8 +131,7 @@ def _measured(options: FlatnessOptions) -> "tuple[Shown, Mapping[str, BadInput]]
     Raises what is wrong with the only quantity, or with all.
     """
     from isoloss.command_line.flatness_table import Shown
-    from isoloss.measurements.measured_models import measure_each
-    from isoloss.measurements.measured_verdicts import verdicts_on
+    from isoloss.measurements.measured_models import measure_each, verdicts_on
     from isoloss.models.hub import quiet
 
     stopping = trace_stopping(options.relative_error, options.sentences, options.seconds)

@@ -227,7 +227,7 @@ def in_words(settings: Any) -> str:
     'AdamW (learning rate 0.003, warm up steps 500)'
     >>> in_words(PreLayerNormTransformer(laptop_shape(16)))
     'pre layer norm transformer (width 16, heads 1, layers 2, inner width 64)'
-    >>> from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+    >>> from isoloss.measurements.on_sentences.traces import TraceQuantity
     >>> in_words(TraceQuantity(sentences=64, seed=1))
     'trace (sentences 64, seed 1)'
     """

@@ -29,7 +29,7 @@ from isoloss.measurements.accuracy import (
 )
 from isoloss.measurements.exact_loss import MASKED, ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.room_and_price import RoomSettings, measure_room
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity

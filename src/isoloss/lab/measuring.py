@@ -16,8 +16,8 @@ from isoloss.languages.task import TaskSplits
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.linear_probe import converged_probe
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.on_sentences.pretraining_loss import PretrainingLossQuantity
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialTokens
 from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.measurements.sampled_batches import SampledBatches

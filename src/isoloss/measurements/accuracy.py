@@ -10,8 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.measurements.fine_tuning import FineTuningResult
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures, ProbeSettings
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.objectives.batch import PretrainingObjective
@@ -48,8 +47,8 @@ class Examples(Protocol):
         subject: Subject[Any],
         settings: FineTuningSettings,
         progress: Progress,
-    ) -> FineTuningResult:
-        """The accuracy of the model fine-tuned on the training examples."""
+    ) -> tuple[Accuracy, Accuracy]:
+        """The accuracy after fine-tuning on the training examples: of the best epochs, and of the last."""
         ...
 
 
@@ -185,12 +184,10 @@ class AccuracyQuantity:
 
     @property
     def sources(self) -> tuple[type, ...]:
-        """Those of its examples."""
         return self.examples.sources
 
     @property
     def drawn_as(self) -> type:
-        """As its examples are."""
         return self.examples.drawn_as
 
     @property
@@ -219,14 +216,13 @@ class AccuracyQuantity:
     def measure(self, model: Any, drawn: Any, subject: Subject[Any], progress: Progress) -> Measurement:
         """Each accuracy, its deviation over seeds, and its values per test example.
 
-        Of fine-tuning, `FineTuningResult.best`, then `last`.
+        Of fine-tuning, the best epochs', then the last one's.
         """
         if isinstance(self.head, LinearProbe):
             features = self.examples.features(model, drawn, subject, progress)
             accuracies = [self.head.accuracy(features, progress)]
         else:
-            found = self.examples.fine_tuned(model, drawn, subject, self.head.settings, progress)
-            accuracies = [found.best, found.last]
+            accuracies = [*self.examples.fine_tuned(model, drawn, subject, self.head.settings, progress)]
         settings = {**subject.settings, "task": self.examples.task_of(drawn)}
         records = [each for one in accuracies for each in one.records(subject.checkpoint, settings)]
         values = {name: each for one in accuracies for name, each in one.sentence_values().items()}

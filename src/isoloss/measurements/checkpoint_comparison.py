@@ -19,9 +19,8 @@ from isoloss.measurements.compared_checkpoints import (
     not_comparable,
 )
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.measured_models import warnings_of
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.quantity import Measurement
+from isoloss.measurements.on_sentences.traces import TraceQuantity
+from isoloss.measurements.quantity import Measurement, warnings_of
 from isoloss.measurements.task_texts import majority_correct, majority_record
 from isoloss.measurements.verdicts import (
     ACCURACIES,
@@ -138,25 +137,20 @@ class Comparison:
 
     def verdicts(self, same_loss: float = SAME_LOSS) -> list[PairVerdict]:
         """Every question about every pair with both measured, and each accuracy against the majority's."""
-        asked = [*self._about_pairs(), *self._about_majority()]
-        losses = {checkpoint.name: self.loss(checkpoint) for checkpoint in self.checkpoints}
-        return answered(asked, losses, same_loss)
-
-    def _about_pairs(self) -> list[PairVerdict]:
-        return [
+        of_pairs = [
             asked_about(name, first.name, second.name, self.smaller_is.get(name, LOWER), found)
             for first, second in self.pairs
             for name in self.names
             if (found := self.difference(second, first, name)) is not None
         ]
-
-    def _about_majority(self) -> list[PairVerdict]:
-        return [
+        of_accuracies = [
             PairVerdict("better", name, MAJORITY, checkpoint.name, difference=difference)
             for checkpoint in self.checkpoints
             for name in ACCURACIES
             if (difference := self.over_majority(checkpoint, name)) is not None
         ]
+        losses = {checkpoint.name: self.loss(checkpoint) for checkpoint in self.checkpoints}
+        return answered([*of_pairs, *of_accuracies], losses, same_loss)
 
     @property
     def records(self) -> list[Record]:
@@ -217,7 +211,6 @@ class Comparison:
         return told
 
     def _cut(self) -> list[str]:
-        """What was truncated or left out for each checkpoint."""
         told = []
         for checkpoint in self.checkpoints:
             for name, setting, what in CUT:

@@ -20,8 +20,7 @@ from isoloss.measurements.compared_checkpoints import (
     families,
 )
 from isoloss.measurements.comparison_sources import Sources
-from isoloss.measurements.fine_tuning import fine_tune_once
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings, fine_tune_once
 from isoloss.measurements.labelled_inputs import text_inputs, text_splits
 from isoloss.measurements.linear_probe import ProbeSettings, converged_probe
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of

@@ -1,6 +1,5 @@
 """The loss of a checkpoint on real text: on the validation split (A.2), and on the training split."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +12,7 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
-from isoloss.objectives.batch import Batch, PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.evaluation import REAL_TEXT_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.masked import ManyMasksObjective, once_each
 from isoloss.progress import Progress, silent
@@ -54,15 +53,14 @@ def validation_loss(
     seed: int,
     *,
     objective: PretrainingObjective = FIFTEEN_PER_CENT,
-    draws: int = 1,
     memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> ValidationLoss:
     """L = Σ -log f(target) / (number of predictions), over n sequences; sequence i is from `documents[i]`.
 
     Every predicted token has equal weight, whereas training first averages within a sequence. `objective`
-    draws the predictions of each sequence (`once_each`), `draws` times, the same for every model. Dropout is
-    off; the model is left as found. `memory_bytes` bounds a forward pass, of at least one sequence. Raises
+    draws the predictions of each sequence (`once_each`), the same for every model. Dropout is off; the model
+    is left as found. `memory_bytes` bounds a forward pass, of at least one sequence. Raises
     BadInput if documents and sequences do not match, and if a score is not finite.
 
     >>> from isoloss.models.transformers import laptop_shape
@@ -85,7 +83,10 @@ def validation_loss(
     at_once = rows_at_once(model, sentences.ids.shape[1] + 1, memory_bytes)
     device, done = device_of(model), 0
     with evaluation_mode(model), torch.inference_mode():
-        for start, masked in _masked(sentences, objective, seed, draws):
+        for start in range(0, len(sentences), SEQUENCES_MASKED_AT_ONCE):
+            # A separate seed for each piece, so that how the model is read does not change any mask.
+            generator = torch.Generator().manual_seed(derived_seed(seed, "masks 0", start))
+            masked = objective.draw(sentences[start : start + SEQUENCES_MASKED_AT_ONCE], generator)
             for first in range(0, len(masked), at_once):
                 batch = masked.part(first, first + at_once)
                 logits = objective.logits(model, batch.to(device)).cpu().double()
@@ -94,23 +95,12 @@ def validation_loss(
                 total.index_add_(0, held, losses)
                 counts.index_add_(0, held, torch.ones_like(held))
             done += len(masked)
-            progress("validation loss", done, draws * len(sentences))
+            progress("validation loss", done, len(sentences))
     if not bool(total.isfinite().all()):
         raise BadInput(
             "the model's scores are not finite; its weights have diverged: measure an earlier checkpoint"
         )
     return ValidationLoss(total / counts, counts)
-
-
-def _masked(
-    sentences: Sentences, objective: PretrainingObjective, seed: int, draws: int
-) -> Iterator[tuple[int, Batch]]:
-    """Each chunk of sequences with its predictions, and the index of its first sequence."""
-    for draw in range(draws):
-        for start in range(0, len(sentences), SEQUENCES_MASKED_AT_ONCE):
-            # A separate seed for each piece, so that how the model is read does not change any mask.
-            generator = torch.Generator().manual_seed(derived_seed(seed, f"masks {draw}", start))
-            yield start, objective.draw(sentences[start : start + SEQUENCES_MASKED_AT_ONCE], generator)
 
 
 @dataclass(frozen=True)
@@ -190,7 +180,6 @@ def _loss(
     subject: Subject[PackedCorpus],
     progress: Progress,
 ) -> ValidationLoss:
-    """The loss on predictions of the model's objective, the same for all models."""
     objective = subject.objective
     assert isinstance(objective, PretrainingObjective)  # what trains on a corpus chooses what is predicted
     return validation_loss(

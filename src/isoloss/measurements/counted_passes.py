@@ -24,7 +24,6 @@ from isoloss.measurements.models_on_text import build_predicting
 from isoloss.measurements.prediction import Prediction
 from isoloss.measurements.sampled_batches import random_batch
 from isoloss.models.hub import quiet, refusing, sized_as_published
-from isoloss.models.limits import longest_sentence
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode
 
@@ -148,28 +147,44 @@ class Counted:
         return max(self.bytes_of_pass, self.bytes_of_gradients)
 
 
-def without_storage(
-    name: str, config: Any, prediction: Prediction, precision: torch.dtype, length: int
-) -> tuple[PreTrainedModel, int]:
-    """A model of tensors without storage, and the length of the sentence: at most the longest it reads."""
+@dataclass(frozen=True)
+class Configured:
+    """A model of which the configuration is known, and the tokens of the sentences that it is to read."""
+
+    name: str
+    config: Any
+    prediction: Prediction
+    precision: torch.dtype
+    length: int
+
+    def build(self) -> PreTrainedModel:
+        """With new weights."""
+        return build_predicting(self.config, self.prediction, self.precision)
+
+    def batch(self, model: PreTrainedModel, sentences: int) -> Batch:
+        """Random sentences of that length for the model."""
+        return random_batch(model, self.prediction, (self.length,) * sentences)
+
+
+def without_storage(asked: Configured) -> PreTrainedModel:
+    """The model, of tensors without storage."""
     with (
-        refusing("language model", name),
+        refusing("language model", asked.name),
         quiet(),
-        sized_as_published(Path(name)),
+        sized_as_published(Path(asked.name)),
         FakeTensorMode(allow_non_fake_inputs=True),
     ):
         try:
-            model = build_predicting(config, prediction, precision)
+            model = asked.build()
         except DataDependentOutputException:  # ModernBERT's first weights are drawn by what some numbers are
             with _without_first_weights():
-                model = build_predicting(config, prediction, precision)
+                model = asked.build()
     give_indices_values(model)
-    return model, min(length, longest_sentence(model) or length)
+    return model
 
 
 @contextmanager
 def _without_first_weights() -> Iterator[None]:
-    """Leave the weights of new models of transformers as they are."""
     initialise = PreTrainedModel.initialize_weights
     PreTrainedModel.initialize_weights = lambda _: None
     try:
@@ -186,26 +201,19 @@ def give_indices_values(model: PreTrainedModel) -> None:
                 module._buffers[name] = torch.zeros(buffer.shape, dtype=torch.int64)
 
 
-def counted_passes(
-    name: str,
-    model: PreTrainedModel,
-    prediction: Prediction,
-    length: int,
-    sentences: int,
-    memory_bytes: int,
-) -> Counted:
-    """The passes over a batch of so many sentences, carried out on tensors without storage."""
+def counted_passes(asked: Configured, model: PreTrainedModel, sentences: int, memory_bytes: int) -> Counted:
+    """The passes over a batch of so many sentences, carried out on a `model` `without_storage`."""
     try:
-        with refusing("language model", name), quiet():
-            batch = random_batch(model, prediction, (length,) * sentences)
-            return count_passes(model, prediction.objective, batch, memory_bytes)
+        with refusing("language model", asked.name), quiet():
+            batch = asked.batch(model, sentences)
+            return count_passes(model, asked.prediction.objective, batch, memory_bytes)
     except BadInput as error:
         why = type(error.__cause__).__name__
         if not why.startswith(("DataDependent", "DynamicOutputShape")):
             raise
         raise BadInput(
-            f"the forward pass of {name} depends on the values of its weights, or of the tokens that it "
-            "reads, so that its configuration does not tell its cost; run isoloss inspect on its whole "
+            f"the forward pass of {asked.name} depends on the values of its weights, or of the tokens that "
+            "it reads, so that its configuration does not tell its cost; run isoloss inspect on its whole "
             "folder, without --for"
         ) from error
 

@@ -12,7 +12,7 @@ from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.curvature.trace_descent import trace_descent_rate
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences, given
-from isoloss.measurements.on_sentences.fisher_trace import trace_measurement
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.measurements.quantity import (
     Columns,
     Measurement,
@@ -52,19 +52,18 @@ class EnlargedTraceQuantity:
     def measure(
         self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[Any], progress: Progress
     ) -> Measurement:
-        """See `trace_measurement`; holds the enlarged model in memory beside the original."""
+        """See `TraceQuantity`; holds the enlarged model in memory beside the original."""
         by = enlargement_between(Shape.of(model.config), self.common)
         large = enlarged(model, by, FORMS[self.form])
-        trace = fisher_trace(large, drawn.batches, subject.objective, seed=self.seed, progress=progress)
         settings = {**subject.settings, "enlarged_to": self.common.width, "form": self.form}
-        return trace_measurement(trace, replace(subject, settings=settings), self.seed)
+        trace = TraceQuantity(self.sentences, self.seed)
+        return trace.measure(large, drawn, replace(subject, settings=settings), progress)
 
     @property
     def column_names(self) -> tuple[str, ...]:
         return (*names_with_errors(f"trace_{self.form}"), f"trace_{self.form}_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `trace_exact` or `trace_paper`, and its error."""
         trace, column = records[0], f"trace_{self.form}"
         return value_and_error(column, trace) | {f"{column}_sentences": trace.n}
 

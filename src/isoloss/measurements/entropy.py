@@ -109,10 +109,10 @@ def masked_entropy(language: ExactDistributions, sentences: int, seed: int) -> E
     """
     generator = torch.Generator().manual_seed(seed)
     places = torch.Generator().manual_seed(derived_seed(seed, "masked positions"))
-    batches = [
-        language.sample(min(BATCH, sentences - start), generator) for start in range(0, sentences, BATCH)
-    ]
-    found = [_masked_entropies(language, batch, places, silent) for batch in batches]
+    found = []
+    for start in range(0, sentences, BATCH):
+        batch = language.sample(min(BATCH, sentences - start), generator)
+        found.append(_masked_entropies(language, batch, places, silent))
     return sample_mean(torch.cat(found))
 
 
@@ -133,7 +133,6 @@ def _masked_entropies(
 def _summed_entropies(
     distribution: Callable[[Sentences], Tensor], sentences: Sentences, words: int
 ) -> Float[Tensor, " n"]:
-    """The sum of the entropies of all distributions of each sentence."""
     # Three times: the logarithms, their exponentials, and the terms of the sum.
     bytes_a_sentence = 3 * 8 * (sentences.ids.shape[1] + 1) * (words + 1)
     at_once = max(1, DISTRIBUTION_BYTES // bytes_a_sentence)

@@ -193,7 +193,6 @@ def _sentence_means(values: Float[Tensor, " m"], counts: Int[Tensor, " n"]) -> F
 
 
 def _check_scores(logits: Float[Tensor, "m v"], counts: Int[Tensor, " n"], start: int, missing: int) -> None:
-    """Raise BadInput for a model with another vocabulary or scores that are not finite."""
     if missing:
         tokens = logits.shape[1] + missing
         raise BadInput(
@@ -250,7 +249,6 @@ class ExactLossQuantity:
         return (*names_with_errors("loss", "kl"), "loss_deviation", "loss_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `loss`, `kl` and their errors, in nats."""
         found = {record.quantity: record for record in records}
         name = self.objective.quantity
         kl, loss = found[f"{name}_kl_sentence_averaged"], found[f"{name}_loss_sentence_averaged"]

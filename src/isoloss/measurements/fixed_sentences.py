@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -59,7 +59,6 @@ class FixedSentences:
 
     @staticmethod
     def of_tensors(tensors: "Tensors") -> "FixedSentences":
-        """The inverse of `tensors`."""
         from isoloss.results.tensors import drawn_of
 
         return FixedSentences((drawn_of(Batch, tensors),))
@@ -87,35 +86,20 @@ class FixedSentences:
         return Batch(rows=rows, positions=positions, targets=targets, **of_sentences)
 
 
-@runtime_checkable
-class OnSentences(Protocol):
-    """The settings of a quantity of fixed sentences."""
-
-    @property
-    def sentences(self) -> int:
-        """How many are drawn."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """Determines the sentences, and everything else that is random."""
-        ...
-
-
 def draw_sentences(
-    quantity: OnSentences,
+    quantity: Any,
     source: "Language | PackedCorpus | SampledBatches",
     objective: Any,
     progress: Progress,  # noqa: ARG001
 ) -> FixedSentences:
-    """`Quantity.draw` for a quantity on `sentences` sentences determined by `seed`: of a text, the first."""
+    """`Quantity.draw` of a quantity with `sentences`, determined by its `seed`: of a text, the first."""
     if isinstance(source, SampledBatches):
         return FixedSentences(tuple(source.first(quantity.sentences)), source.tokens.pad)
     return FixedSentences.draw(source, objective, quantity.sentences, quantity.seed)
 
 
 def draw_labelled_sentences(
-    quantity: OnSentences,
+    quantity: Any,
     source: "Language | PackedCorpus | SampledBatches",
     objective: Any,
     progress: Progress,

@@ -6,7 +6,7 @@ import math
 import resource
 import sys
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import sysconf
 from pathlib import Path
 from time import perf_counter
@@ -20,10 +20,9 @@ from isoloss.curvature.per_sentence.directions import Directions, drawn_directio
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.device import free_memory
 from isoloss.errors import is_failure, reason_of
-from isoloss.measurements.counted_passes import Counted, counted_passes, without_storage
-from isoloss.measurements.models_on_text import build_predicting, configuration_of, prediction_of
-from isoloss.measurements.prediction import Prediction
-from isoloss.measurements.sampled_batches import FIRST_SENTENCES, SENTENCES_A_BATCH, random_batch
+from isoloss.measurements.counted_passes import Configured, Counted, counted_passes, without_storage
+from isoloss.measurements.models_on_text import configuration_of, prediction_of
+from isoloss.measurements.sampled_batches import FIRST_SENTENCES, SENTENCES_A_BATCH
 from isoloss.models.hub import quiet, refusing
 from isoloss.models.limits import longest_sentence, number_of_tokens
 from isoloss.models.loading import LanguageObjective, refuse_without_layers
@@ -89,13 +88,15 @@ def foreseen_cost(
     tried = [torch.float32, *halves] if precision is None else [precision]
     progress(TASK, 0, PARTS, "all layers, without storage")
     for each in tried:
-        model, used = without_storage(name, config, prediction, each, length)
-        counted = counted_passes(name, model, prediction, used, SENTENCES_A_BATCH, memory_bytes)
+        asked = Configured(name, config, prediction, each, length)
+        model = without_storage(asked)
+        asked = replace(asked, length=min(length, longest_sentence(model) or length))
+        counted = counted_passes(asked, model, SENTENCES_A_BATCH, memory_bytes)
         kept = counted.bytes_kept if process and _keeps_freed_memory() else 0
         if process + kept + counted.peak_bytes <= limit:
             break
     before = _resident_bytes()
-    seconds, why = timed_layers(config, prediction, each, used, counted, device, memory_bytes, progress)
+    seconds, why = timed_layers(asked, counted, device, memory_bytes, progress)
     progress(TASK, PARTS, PARTS)
     if process:  # What the libraries have taken for themselves on their first pass stays
         _give_freed_memory_back()
@@ -106,8 +107,8 @@ def foreseen_cost(
         prediction.name,
         number_of_tokens(model),
         longest_sentence(model),
-        used,
-        str(each).removeprefix("torch."),
+        asked.length,
+        str(asked.precision).removeprefix("torch."),
         counted,
         process,
         process + counted.peak_bytes,
@@ -150,27 +151,19 @@ _LAYERS = ("num_hidden_layers", "num_decoder_layers", "decoder_layers")
 
 
 def timed_layers(
-    config: Any,
-    prediction: Prediction,
-    precision: torch.dtype,
-    length: int,
-    whole: Counted,
-    device: str,
-    memory_bytes: int,
-    progress: Progress = silent,
+    asked: Configured, whole: Counted, device: str, memory_bytes: int, progress: Progress = silent
 ) -> tuple[float | None, str]:
     """Seconds a sentence of the model whose passes are `whole`; or None, and why.
 
     The time of a pass through one layer, and what further layers add to it, multiplied by the ratio of the
     operations that all others add: what does not grow with the layers is counted once, however long it takes.
     """
-    sentences = min(whole.at_once, max(1, TOKENS_TIMED // length))
+    sentences = min(whole.at_once, max(1, TOKENS_TIMED // asked.length))
 
-    def shallow(layers: int, done: int) -> tuple[Any, Counted]:
+    def shallow(layers: int, done: int) -> tuple[Configured, Counted]:
         progress(TASK, done, PARTS, f"{layers} of its layers, without storage")
-        small = of_layers(config, layers)
-        model, _ = without_storage(_FEW_LAYERS, small, prediction, precision, length)
-        return small, counted_passes(_FEW_LAYERS, model, prediction, length, sentences, sys.maxsize)
+        small = replace(asked, name=_FEW_LAYERS, config=of_layers(asked.config, layers))
+        return small, counted_passes(small, without_storage(small), sentences, sys.maxsize)
 
     try:
         compared = [shallow(1, 1)]
@@ -178,10 +171,10 @@ def timed_layers(
         if (others := whole.operations - one.operations) > 0:
             # As much again as the first pass takes, so that noise in it is not multiplied.
             share = min(1.0, one.operations / others)
-            compared.append(shallow(1 + math.ceil(share * (most_layers(config) - 1)), 2))
+            compared.append(shallow(1 + math.ceil(share * (most_layers(asked.config) - 1)), 2))
         if max(of_few.peak_bytes for _, of_few in compared) > free_memory(torch.device(device)):
             return None, "the memory here does not hold a few of its layers"
-        passes = [_Pass(small, prediction, precision, length, sentences, device) for small, _ in compared]
+        passes = [_Pass(small, sentences, device) for small, _ in compared]
         progress(TASK, PARTS - 1, PARTS, "timed")
         seconds = _fastest(passes, memory_bytes)
     except BaseException as error:
@@ -197,19 +190,11 @@ def timed_layers(
 class _Pass:
     """A pass over random sentences through a model with random weights."""
 
-    def __init__(
-        self,
-        config: Any,
-        prediction: Prediction,
-        precision: torch.dtype,
-        length: int,
-        sentences: int,
-        device: str,
-    ) -> None:
+    def __init__(self, asked: Configured, sentences: int, device: str) -> None:
         with quiet(), _DrawnInTiles():
-            self.model = build_predicting(config, prediction, precision).to(device)
-        self.objective = prediction.objective
-        self.batch = random_batch(self.model, prediction, (length,) * sentences).to(torch.device(device))
+            self.model = asked.build().to(device)
+        self.objective = asked.prediction.objective
+        self.batch = asked.batch(self.model, sentences).to(torch.device(device))
 
     def warm_up(self, memory_bytes: int) -> None:
         """Pass as many sentences as measurements do: one alone, all, and what is left over of a batch.

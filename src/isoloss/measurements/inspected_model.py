@@ -80,7 +80,6 @@ def trial_measurement(model: PreTrainedModel, prediction: Prediction, longest: i
 
 
 def _timed(model: PreTrainedModel, objective: Objective, batch: Batch) -> tuple[SentenceTraces, float]:
-    """The traces, and the seconds that they took."""
     begun = perf_counter()
     traces = sentence_fisher_traces(model, objective, batch, seed=0, compare=False)
     for values in traces.groups.values():

@@ -156,8 +156,6 @@ class _Row:
 
 
 def _encoded(tokenizer: Any, columns: list[list[str]], longest: int) -> list[_Row]:
-    """The encoded examples: one column of texts, or two."""
-
     def alone(number: int) -> None:
         tokenizer(*(column[number] for column in columns))
 

@@ -198,7 +198,7 @@ def _descend(
 ) -> None:
     """Train the heads `weight` in place; `draw` gives the rows of these numbers for each head."""
     n, size = len(labels), settings.batch_size
-    moments = torch.zeros_like(weight), torch.zeros_like(weight)
+    first_moment, second_moment = torch.zeros_like(weight), torch.zeros_like(weight)
     count = torch.zeros((), device=weight.device)
     truth = nn.functional.one_hot(labels, weight.shape[1]).to(weight)
     step, steps = 0, settings.epochs * -(-n // size)
@@ -211,36 +211,23 @@ def _descend(
             residual = minibatch.scores(weight).softmax(dim=1)
             residual.sub_(target).div_(chosen.shape[1])
             step += 1
-            rate = settings.rate(step, steps)
-            _update(weight, minibatch.gradient(residual), moments, count.fill_(step), rate, settings)
+            # AdamW on one tensor, without the more expensive overhead of `torch.optim`.
+            torch._fused_adamw_(
+                [weight],
+                [minibatch.gradient(residual)],
+                [first_moment],
+                [second_moment],
+                [],
+                [count.fill_(step)],
+                lr=settings.rate(step, steps),
+                beta1=0.9,
+                beta2=0.999,
+                weight_decay=settings.weight_decay,
+                eps=1e-8,
+                amsgrad=False,
+                maximize=False,
+            )
         progress("probe", epoch + 1, settings.epochs)
-
-
-def _update(
-    weight: Tensor,
-    gradient: Tensor,
-    moments: tuple[Tensor, Tensor],
-    step: Float[Tensor, ""],
-    learning_rate: float,
-    settings: ProbeSettings,
-) -> None:
-    """torch's fused AdamW on one tensor, without the more expensive overhead of `torch.optim`."""
-    first, second = moments
-    torch._fused_adamw_(
-        [weight],
-        [gradient],
-        [first],
-        [second],
-        [],
-        [step],
-        lr=learning_rate,
-        beta1=0.9,
-        beta2=0.999,
-        weight_decay=settings.weight_decay,
-        eps=1e-8,
-        amsgrad=False,
-        maximize=False,
-    )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""A quantity of one or several models on the same sentences, masks and draws of a text."""
+"""A quantity of one or several models on the same sentences, masks and draws of a text; verdicts by it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -16,12 +16,22 @@ from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences import quantity_named, short_name
 from isoloss.measurements.quantity import Measurement, Quantity, StopsAnywhere, Subject, takes
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
-from isoloss.measurements.verdicts import FLATTER, LOWER
+from isoloss.measurements.verdicts import (
+    FLATTER,
+    LOSS,
+    LOWER,
+    NORMALISED,
+    OTHER_PARAMETERS,
+    TRACE,
+    PairVerdict,
+    answered,
+    asked_about,
+)
 from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
-from isoloss.results.record import STRENGTHS, Record, Setting
+from isoloss.results.record import Record, Setting
 
 INTERRUPTED = "interrupted"
 FIXED_SENTENCES = 256
@@ -171,7 +181,6 @@ def _until(
     progress: Progress,
     memory_bytes: int,
 ) -> MeasuredModels:
-    """The quantity on more and more sentences, the same number of every model."""
     running = {
         called: quantity.running(model, batches.objective, memory_bytes) for called, model in models.items()
     }
@@ -247,25 +256,41 @@ def progress_of(name: str, progress: Progress) -> Progress:
     return report
 
 
-def warnings_of(records: Iterable[Record]) -> list[str]:
-    """Why measured numbers should not be trusted, each reason once."""
-    lines = (
-        f"warning: {each.checkpoint}: {each.settings['warning']}"
-        for each in records
-        if each.settings.get("warning")
-    )
-    return list(dict.fromkeys(lines))
+def verdicts_on(
+    measured: Sequence[MeasuredModels],
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    progress: Progress,
+) -> list[PairVerdict]:
+    """Whether each other model has the first's loss, and which is flatter, or lower, by what was measured.
 
-
-def row_title(record: Record) -> str:
-    """What a record is of, beside others of its quantity: a part of the model, a strength, a difference.
-
-    >>> row_title(Record("ascent_sharpness", 0.1, "nats", 0.0, 9, settings={"radius": 0.05}))
-    'ascent_sharpness, radius 0.05'
+    Of quantities that were measured completely and have a difference; none if it is interrupted. Losses are
+    of the traces' sentences, or else the first quantity's. Traces are also compared relative to the weights,
+    on the first `FIXED_SENTENCES` of them.
     """
-    if "reference" in record.settings:
-        return f"minus {record.settings['reference']}"
-    if "group" in record.settings:
-        return str(record.settings["group"])
-    strengths = [f", {name} {record.settings[name]}" for name in STRENGTHS if name in record.settings]
-    return record.quantity + "".join(strengths)
+    whole = {each.quantity: each for each in measured if each.paired and each.stopped != INTERRUPTED}
+    if not whole:
+        return []
+    sentences = whole.get("fisher_trace", next(iter(whole.values()))).records[0].n
+    named = {LOSS: ("pretraining_loss", sentences)}
+    if "fisher_trace" in whole:
+        fixed = min(sentences, FIXED_SENTENCES)
+        named |= {TRACE: ("fisher_trace", sentences), NORMALISED: ("normalised_trace", fixed)}
+    named |= {name: (name, sentences) for name in whole if name not in ("pretraining_loss", "fisher_trace")}
+    try:
+        found = {
+            name: whole.get(quantity)
+            or measure(quantity, models, batches, Stopping(sentences=number), {}, progress)
+            for name, (quantity, number) in named.items()
+        }
+    except KeyboardInterrupt:
+        return []  # measurements are shown without it
+    first, *others = models
+    asked: list[PairVerdict] = []
+    for other in others:
+        for name, each in found.items():
+            of = each.measurements
+            compared = any(record.checkpoint == other for record in each.differences)
+            difference = of[other].minus(of[first]) if compared else None
+            asked.append(asked_about(name, first, other, each.smaller_is, difference or OTHER_PARAMETERS))
+    return answered(asked, {first: found[LOSS].measurements[first].records[0].value})

@@ -170,10 +170,16 @@ def read_texts(
 ) -> "Texts":
     """The texts that models of these names are measured on; a table, if they have the head of a task.
 
-    Raises BadInput for texts that cannot be read, or are a single one.
+    Raises BadInput for texts that cannot be read, or are a single one, for a table without what the head is
+    to say of them, or none, and for models with other classes.
     """
     if isinstance(prediction, Head):
-        return _read_answers(names, prediction, text)
+        if text is None:
+            raise BadInput(f"{names[0]} has the head of a task ({prediction.name}); name a table by --text")
+        refuse_other_classes(names, prediction)
+        table = prediction.answers(text, configuration_of_head(names[0], prediction))
+        _refuse_single_sentence(table, text)
+        return table
     # What the folder lacks is told before what its table does.
     if text is not None and text.suffix.lower() in TABLES and isinstance(prediction, MaskedTokens):
         refuse_bare_encoder(names[0])
@@ -186,19 +192,6 @@ def read_texts(
             raise BadInput("there is nothing to measure on; name a text, token numbers or a data set")
         corpus = read_data_set(dataset)
     _refuse_single_sentence(corpus, text or dataset)
-    return corpus
-
-
-def _read_answers(names: Sequence[str], head: Head, table: Path | None) -> "AnsweredCorpus | TaggedCorpus":
-    """The texts of a table with what the models of these names are to say of them.
-
-    Raises BadInput if no table is given, or one without that, and for models with other classes.
-    """
-    if table is None:
-        raise BadInput(f"{names[0]} has the head of a task ({head.name}); name a table by --text")
-    refuse_other_classes(names, head)
-    corpus = head.answers(table, configuration_of_head(names[0], head))
-    _refuse_single_sentence(corpus, table)
     return corpus
 
 

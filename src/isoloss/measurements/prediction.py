@@ -42,34 +42,23 @@ class SpecialTokens:
 class Prediction(Protocol):
     """What a model predicts; a frozen dataclass of its settings, the same of models that predict alike."""
 
+    model_class: ClassVar[Any]
+    """The class of `transformers` that loads such models, and builds them from configurations."""
+    objective: ClassVar[Objective]
+    """How the predictions are read off a model."""
+    needs: ClassVar[str]
+    """What there must be in a line, in words."""
+    left_to_right: ClassVar[bool]
+    """Whether tokens are predicted one after another, by a model that must not see what follows."""
+
     @property
     def name(self) -> str:
         """In words."""
         ...
 
     @property
-    def model_class(self) -> Any:
-        """The class of `transformers` that loads such models, and builds them from configurations."""
-        ...
-
-    @property
-    def objective(self) -> Objective:
-        """How the predictions are read off a model."""
-        ...
-
-    @property
     def estimand(self) -> str:
         """What a value is the mean of."""
-        ...
-
-    @property
-    def needs(self) -> str:
-        """What there must be in a line, in words."""
-        ...
-
-    @property
-    def left_to_right(self) -> bool:
-        """Whether tokens are predicted one after another, by a model that must not see what follows."""
         ...
 
     def is_possible_in(self, sentence: TokenSentence) -> bool:

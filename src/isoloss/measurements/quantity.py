@@ -15,7 +15,7 @@ from isoloss.objectives.batch import Objective, PretrainingObjective
 from isoloss.objectives.pretrained import SentencesApart
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, paired_difference
-from isoloss.results.record import Record, Setting, Values
+from isoloss.results.record import STRENGTHS, Record, Setting, Values
 
 Source = TypeVar("Source", covariant=True)
 LANGUAGES_AND_TEXT: tuple[type, ...] = (object,)
@@ -266,3 +266,27 @@ def columns_named_by(
         property(lambda quantity: names_with_errors(*names(quantity))),
         lambda quantity, records: _in_order(names(quantity), records),
     )
+
+
+def warnings_of(records: Iterable[Record]) -> list[str]:
+    """Why measured numbers should not be trusted, each reason once."""
+    lines = (
+        f"warning: {each.checkpoint}: {each.settings['warning']}"
+        for each in records
+        if each.settings.get("warning")
+    )
+    return list(dict.fromkeys(lines))
+
+
+def row_title(record: Record) -> str:
+    """What a record is of, beside others of its quantity: a part of the model, a strength, a difference.
+
+    >>> row_title(Record("ascent_sharpness", 0.1, "nats", 0.0, 9, settings={"radius": 0.05}))
+    'ascent_sharpness, radius 0.05'
+    """
+    if "reference" in record.settings:
+        return f"minus {record.settings['reference']}"
+    if "group" in record.settings:
+        return str(record.settings["group"])
+    strengths = [f", {name} {record.settings[name]}" for name in STRENGTHS if name in record.settings]
+    return record.quantity + "".join(strengths)

@@ -68,12 +68,10 @@ class ControlQuantity:
 
     @property
     def sources(self) -> tuple[type, ...]:
-        """Those of the accuracy."""
         return self.of.sources
 
     @property
     def drawn_as(self) -> type:
-        """As for the accuracy."""
         return self.of.drawn_as
 
     @property
@@ -186,7 +184,6 @@ class LookupTableReference:
     def measure(
         self, model: Any, drawn: TableExamples, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """The records of the loss, then those of each probe."""
         table: Any = LookupTable(subject.source)
         subject = replace(subject, checkpoint=LOOKUP_TABLE)
         records = list(self.loss.measure(table, drawn.loss, subject, progress).records)
@@ -261,7 +258,6 @@ class TextControls:
     def measure(
         self, model: object, drawn: ControlTexts, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """A record of each of the `CONTROLS`."""
         train, test = drawn.train.inputs, drawn.test.inputs
         settings: dict[str, Setting] = {**subject.settings, "task": drawn.task.name}
         probe: Any = self.of.head.settings

@@ -185,7 +185,6 @@ def price(language: Language, task: Task, sentences: int = PRICED_SENTENCES, see
 
 
 def _over_all(context: NarrowContext, kinds: int) -> tuple[float, int]:
-    """The mean over all possible sentences, and their number."""
     every = torch.cartesian_prod(*[torch.arange(kinds)] * context.length).view(-1, context.length)
     weights = torch.cat([context.log_weight(ids) for ids in torch.split(every, SENTENCES_AT_ONCE)]).exp()
     possible = weights > 0
@@ -278,7 +277,9 @@ def search_languages(
         names |= tasks.keys()
         if task in tasks:
             with_task += 1
-            priced = _price(language, tasks[task])
+            priced = price(language, tasks[task])
+            if priced is None:
+                raise BadInput(f"no price is defined for {task} of such a language; search another kind")
             if rule.cheapest <= priced.value <= rule.dearest:
                 with_price += 1
                 decision = measure_decision(tasks[task])
@@ -294,10 +295,3 @@ def search_languages(
         raise BadInput(f"no language of this kind has a task {task!r}; choose {choices}")
     ranked.sort(key=lambda candidate: -candidate.room.room.value)
     return Search(task, len(seeds), with_task, with_price, decided, tuple(ranked))
-
-
-def _price(language: Language, task: Task) -> Record:
-    priced = price(language, task)
-    if priced is None:
-        raise BadInput(f"no price is defined for {task.name} of such a language; search another kind")
-    return priced

@@ -38,7 +38,6 @@ class RuleReadingQuantity:
     reading: str
 
     def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> NothingDrawn:
-        """Nothing."""
         return NothingDrawn()
 
     def measure(

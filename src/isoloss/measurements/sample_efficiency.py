@@ -154,7 +154,6 @@ class CountErrorQuantity:
     def measure(
         self, model: PreTrainedModel, drawn: SamplesOfStrings, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """One record per number of strings."""
         progress("counting brackets", 0, 1)
         strings = every_string(subject.source.maximum_length)
         every = sentence_features(model, strings).double()

@@ -16,10 +16,9 @@ from isoloss.corpora.labelled_texts import LabelledTexts, TaskSizes, TaskSource,
 from isoloss.errors import BadInput
 from isoloss.inference.causal_model import written_words
 from isoloss.languages.language import Language
-from isoloss.measurements.fine_tuning import FineTuningResult
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.labelled_inputs import TextInputs
-from isoloss.measurements.linear_probe import LabelledFeatures
+from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.task_texts import labelled_features
 from isoloss.objectives.batch import PretrainingObjective
@@ -218,7 +217,6 @@ class StudentTaskTexts:
         return KeptTexts(train.inputs, test.inputs)
 
     def task_of(self, drawn: KeptTexts) -> str:
-        """The task's name."""
         return self.task.name
 
     def features(
@@ -236,6 +234,6 @@ class StudentTaskTexts:
         subject: Subject[Language],
         settings: FineTuningSettings,
         progress: Progress,
-    ) -> FineTuningResult:
+    ) -> tuple[Accuracy, Accuracy]:
         """Raises BadInput: students are probed, as in the paper."""
         raise BadInput("students of a causal model's language are not fine-tuned on texts; probe them")

@@ -43,10 +43,8 @@ if TYPE_CHECKING:  # language models have no tables
 class Head(Prediction, Protocol):
     """What the head of a task predicts, of texts that are the rows of a table."""
 
-    @property
-    def fewest_classes(self) -> int:
-        """How many classes a model must have, for there to be a distribution; 0 if there are none."""
-        ...
+    fewest_classes: ClassVar[int]
+    """How many classes a model must have, for there to be a distribution; 0 if there are none."""
 
     def answers(self, table: Path, config: Any) -> "AnsweredCorpus | TaggedCorpus":
         """The rows, for a model of that configuration. Raises BadInput for a table that does not fit."""

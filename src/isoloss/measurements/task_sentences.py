@@ -1,4 +1,4 @@
-"""Labelled sentences of a language's task, and what a linear probe reads of them (A.4).
+"""Labelled sentences of a language's task, what a linear probe reads of them (A.4), and its mean.
 
 They are of the language itself, or tested on another distribution.
 """
@@ -18,16 +18,16 @@ from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG, named_task, pcfg
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import TaskSplits, task_splits
-from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings, fine_tune
 from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits
-from isoloss.measurements.linear_probe import LabelledFeatures
-from isoloss.measurements.quantity import Subject
+from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.models.lookup_table import LookupTable, OneHotWords
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.evaluation import FORWARD_MEMORY_BYTES, device_of, evaluation_mode, rows_at_once
 from isoloss.objectives.tokens import word_vectors
 from isoloss.progress import Progress
+from isoloss.results.estimate import Estimate, sample_mean
 
 Shift = Literal["skewed roots", "uniform rules"]
 """How the distribution that is tested on differs: roots each a quarter as likely as the one before, or the
@@ -72,13 +72,11 @@ class TaskSentences:
         return replace(splits, test=constituent_task(source, self.task).label(other.test.sentences))
 
     def task_of(self, drawn: TaskSplits) -> str:
-        """The task's name, and what it is tested with."""
         return self.task if self.shift is None else f"{self.task}, tested with {self.shift}"
 
     def features(
         self, model: nn.Module, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> LabelledFeatures:
-        """The `sentence_features` of the training and test sentences."""
         return features_of_splits(model, drawn)
 
     def fine_tuned(
@@ -88,7 +86,7 @@ class TaskSentences:
         subject: Subject[Language],
         settings: FineTuningSettings,
         progress: Progress,
-    ) -> FineTuningResult:
+    ) -> tuple[Accuracy, Accuracy]:
         """See `fine_tune`. Raises BadInput as `check_fits` does."""
         check_fits(drawn, model)
         classes = tuple(named_task(subject.source, self.task).classes)
@@ -132,15 +130,59 @@ def sentence_features(
         features = [word_vectors(model, ids).cpu() for ids in torch.split(sentences.ids, at_once)]
     whole = torch.cat(features)
     whole = whole.to(torch.promote_types(whole.dtype, torch.float32))
-    _refuse_non_finite(whole)
-    return whole
-
-
-def _refuse_non_finite(features: Float[Tensor, "n D"]) -> None:
-    """Raise BadInput for a feature that is not finite, naming its sentence."""
-    bad = (~features.isfinite().all(dim=1)).nonzero()
-    if len(bad):
+    if len(bad := (~whole.isfinite().all(dim=1)).nonzero()):
         raise BadInput(
             f"the model's features of sentence {int(bad[0]) + 1} are not finite; its weights have diverged: "
             "measure an earlier checkpoint"
         )
+    return whole
+
+
+def mean_square(features: Float[Tensor, "n D"]) -> Estimate:
+    """Squared length of the mean of independent vectors' distribution, |E h|², without bias.
+
+    The mean of h_i · h_j over all pairs i ≠ j, a U-statistic of order 2; its error is 2 s / √n, where s is
+    the deviation of h_i · (mean of the others) (Hoeffding 1948). Raises BadInput for fewer than three
+    vectors.
+
+    >>> mean_square(torch.tensor([[3.0, 4.0], [3.0, 4.0], [3.0, 4.0]])).value
+    25.0
+    """
+    n = len(features)
+    if n < 3:
+        raise BadInput(f"the mean of {n} vectors has no error bar; give at least 3")
+    vectors = features.double()
+    others = (vectors @ vectors.sum(0) - vectors.square().sum(1)) / (n - 1)
+    mean = sample_mean(others)
+    return Estimate(mean.value, 2 * mean.standard_error, n)
+
+
+@dataclass(frozen=True)
+class FeatureMeanQuantity:
+    """Squared length of the mean of what a linear probe reads of a sentence, and the variance around it.
+
+    The features are those of `sentence_features`; their variance is summed over them. A probe that neither
+    centres nor scales them, and is trained for a fixed number of steps, is slowed by a mean that is long
+    beside the deviation. Memory: the features of `sentences` sentences, in float64.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = Sentences
+    column_names, columns = columns_in_order("feature_mean_square", "feature_variance")
+
+    sentences: int
+    seed: int
+
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> Sentences:
+        return source.sample(self.sentences, torch.Generator().manual_seed(self.seed))
+
+    def measure(
+        self, model: PreTrainedModel, drawn: Sentences, subject: Subject[Language], progress: Progress
+    ) -> Measurement:
+        """A record of each, in squares of the features' unit."""
+        features = sentence_features(model, drawn).double()
+        around = (features - features.mean(0)).square().sum(1) * len(features) / (len(features) - 1)
+        found = {"feature_mean_square": mean_square(features), "feature_variance": sample_mean(around)}
+        records = [subject.record(name, each, "", self.seed) for name, each in found.items()]
+        return Measurement(records)

@@ -15,10 +15,9 @@ from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSizes, TaskSource, TextTask, stand_in_validation
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
-from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings, fine_tune
 from isoloss.measurements.labelled_inputs import LONGEST, TextInputs, text_inputs, text_splits
-from isoloss.measurements.linear_probe import LabelledFeatures
+from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures
 from isoloss.measurements.quantity import Subject
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
@@ -50,7 +49,6 @@ class DrawnTask:
 
     @staticmethod
     def of_tensors(tensors: Tensors) -> "DrawnTask":
-        """The inverse of `tensors`."""
         commit = data_of(tensors["commit"]) if "commit" in tensors else None
         found: DrawnTask = from_plain(DrawnTask, {**data_of(tensors["task"]), "commit": commit})
         return found
@@ -82,7 +80,6 @@ class TaskTexts:
         return DrawnTask(used, len(task.test) - len(left), getattr(self.task, "commit", None))
 
     def task_of(self, drawn: DrawnTask) -> str:
-        """The task's name."""
         return drawn.task.name
 
     def features(
@@ -98,7 +95,7 @@ class TaskTexts:
         subject: Subject[PackedCorpus],
         settings: FineTuningSettings,
         progress: Progress,
-    ) -> FineTuningResult:
+    ) -> tuple[Accuracy, Accuracy]:
         tokenizer, longest = load_tokenizer(str(subject.folder)), subject.source.maximum_length + 1
         inputs = text_splits(model, tokenizer, drawn.task, longest)
         return fine_tune(model, inputs, drawn.task.classes, settings, progress)

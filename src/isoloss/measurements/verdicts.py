@@ -110,8 +110,10 @@ def _answered(asked: PairVerdict, confidence: float, loss: float, share: float) 
         return asked
     interval = interval_of_accuracies if asked.measured in ACCURACIES else interval_of_difference
     low, high = interval(asked.difference, confidence)
-    allowed = {LOSS: _within_share(loss, share), **dict.fromkeys(ACCURACIES, above(0.0))}
-    region = allowed.get(asked.measured, below(0.0))
+    region: Region | None = above(0.0) if asked.measured in ACCURACIES else below(0.0)
+    if asked.measured == LOSS:
+        margin = share * abs(loss)
+        region = within(margin) if margin > 0 else None
     verdict, needed = judged(asked.difference, (low, high), region, confidence)
     named = {Verdict.SUPPORTED: asked.second, Verdict.NOT_SUPPORTED: asked.first, Verdict.INCONCLUSIVE: OPEN}
     question, answer = asked.question, named[verdict]
@@ -119,12 +121,6 @@ def _answered(asked: PairVerdict, confidence: float, loss: float, share: float) 
         question, answer = f"{question} to within {100 * share:.3g} %", verdict.answer
     needed = needed if answer == OPEN else math.nan
     return replace(asked, question=question, answer=answer, low=low, high=high, needed=needed)
-
-
-def _within_share(loss: float, share: float) -> Region | None:
-    """The differences of less than a `share` of the `loss`; None where there are none."""
-    margin = share * abs(loss)
-    return within(margin) if margin > 0 else None
 
 
 def judged(
@@ -295,6 +291,5 @@ def _same_model(verdicts: Sequence[PairVerdict]) -> str:
 
 
 def _lower(verdicts: Sequence[PairVerdict]) -> str:
-    """Which has the lower loss, if the two differ."""
     loss = next(each for each in verdicts if each.measured == LOSS)
     return loss.second if loss.high < 0 else loss.first

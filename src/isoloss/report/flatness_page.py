@@ -9,7 +9,8 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.curvature.weight_changes import Rounding
-from isoloss.measurements.measured_models import MeasuredModels, row_title
+from isoloss.measurements.measured_models import MeasuredModels
+from isoloss.measurements.quantity import row_title
 from isoloss.measurements.sensitivity import UNIT, WHOLE, PartUnderChange, beyond_trust
 from isoloss.measurements.verdicts import PairVerdict, conclusions
 from isoloss.panels import Axis, Bars, Chart, Colour, Lines, Panel

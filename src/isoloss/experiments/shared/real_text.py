@@ -12,9 +12,9 @@ from isoloss.experiments.planned_run import CorpusPlan, Labels, MeasuredAt, Plan
 from isoloss.experiments.shared.language_runs import LanguageRuns, runs_of_sizes
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe
 from isoloss.measurements.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.traces import TraceQuantity
 from isoloss.measurements.references import MajorityReference
 from isoloss.measurements.task_texts import TaskTexts
 from isoloss.models.transformers import PreLayerNormTransformer

@@ -14,7 +14,7 @@ from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 from isoloss.experiments.planned_run import CorpusPlan
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.shared.real_text import CorpusRuns, RealTextRuns, TextSizes
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.transformers import TABLE_4, PreLayerNormTransformer, Shape, laptop_shape
 from isoloss.objectives.masked import BertReplacement, ManyMasksObjective

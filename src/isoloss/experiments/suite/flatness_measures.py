@@ -24,10 +24,10 @@ from isoloss.experiments.statistics.rank_correlation import (
     kendall_tau,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Frames, SeedBootstrap, Statistic
-from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity, sam_column
-from isoloss.measurements.on_sentences.gradient_norm import GradientNormQuantity
-from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenvalueQuantity
-from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
+from isoloss.measurements.on_sentences.eigenvalues import TopEigenvalueQuantity
+from isoloss.measurements.on_sentences.gradients import GradientNormQuantity
+from isoloss.measurements.on_sentences.loss_rise import AscentSharpnessQuantity, sam_column
+from isoloss.measurements.on_sentences.traces import NormalisedTraceQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.panels import Axis, Categories, Colour, Dots, Panel, Table
 from isoloss.results.verdict import above

@@ -21,9 +21,9 @@ from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import in_doublings, in_points
 from isoloss.experiments.suite.flatten_polish import HELD_OUT
 from isoloss.measurements.accuracy import Centred
-from isoloss.measurements.feature_mean import FeatureMeanQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.measurements.task_sentences import FeatureMeanQuantity
 from isoloss.models.transformers import GPT2Transformer, laptop_shape
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.descent import SGD

@@ -22,7 +22,7 @@ from isoloss.experiments.statistics.along_runs import in_points
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.experiments.suite.flatten_polish import MODELS, SOONER, STEADY
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.fine_tuning import FineTuningSettings
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.panels import Axis
 from isoloss.results.verdict import above, within

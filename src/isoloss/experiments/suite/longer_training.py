@@ -23,8 +23,8 @@ from isoloss.experiments.statistics.along_runs import (
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
-from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity, noise_column
+from isoloss.measurements.fine_tuning import FineTuningSettings
+from isoloss.measurements.on_sentences.loss_rise import NoiseSensitivityQuantity, noise_column
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.panels import Axis, Lines, Mark, Panel
 from isoloss.pretraining.specification import log_spaced_steps

@@ -1,8 +1,8 @@
-"""What can be measured of a model on any sentences: one quantity per file, called by the file's name.
+"""What can be measured of a model on any sentences, as `isoloss flatness` and `isoloss compare` offer it.
 
-`isoloss flatness` and `isoloss compare` offer every file of this folder, and a file of your own by its path.
 A file defines `on_sentences(sentences, seed)`, which returns the `Quantity` with its usual settings. If it
-also takes a `value`, that is what follows = in `NAME=VALUE`.
+also takes a `value`, that is what follows = in `NAME=VALUE`. The quantity is called by the file's name; where
+a file of this folder has several, each by what stands before `_on_sentences`. One's own are named by a path.
 """
 
 import inspect
@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,17 @@ if TYPE_CHECKING:  # the commands' options list the names, and need not wait for
     from isoloss.measurements.quantity import Quantity
 
 EXPORTED = "on_sentences"
+DEFINED = re.compile(rf"^(?:def )?((?:\w+_)?{EXPORTED})\b", re.MULTILINE)
+
+
+def _offered() -> dict[str, tuple[str, str]]:
+    """The module of this folder and the name in it that each quantity has, by what it is called."""
+    files = (file for folder in __path__ for file in Path(folder).glob("[!_]*.py"))
+    return {
+        made.removesuffix(EXPORTED).rstrip("_") or file.stem: (f"{__name__}.{file.stem}", made)
+        for file in files
+        for made in DEFINED.findall(file.read_text(encoding="utf-8"))
+    }
 
 
 def quantity_names() -> tuple[str, ...]:
@@ -29,7 +39,7 @@ def quantity_names() -> tuple[str, ...]:
     >>> quantity_names()[:2]
     ('ascent_sharpness', 'batch_sharpness')
     """
-    return tuple(sorted(module.name for module in iter_modules(__path__)))
+    return tuple(sorted(_offered()))
 
 
 def name_and_value(name: str) -> tuple[str, str | None]:
@@ -85,8 +95,11 @@ def quantity_named(name: str, sentences: int, seed: int) -> "Quantity":
     """
     refuse_unknown_quantities([name])
     called, value = name_and_value(name)
-    of_own = called.endswith(".py")
-    make = getattr(_module_at(Path(called)) if of_own else import_module(f"{__name__}.{called}"), EXPORTED)
+    if called.endswith(".py"):
+        make = getattr(_module_at(Path(called)), EXPORTED)
+    else:
+        module, made = _offered()[called]
+        make = getattr(import_module(module), made)
     found: Quantity
     if value is None:
         found = make(sentences, seed)

@@ -1,18 +1,61 @@
-"""How much a checkpoint's loss rises under Gaussian noise on its weights."""
+"""How much a checkpoint's loss rises when its weights are moved: along the gradient (SAM), or by noise."""
 
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from torch import nn
 from transformers import PreTrainedModel
 
-from isoloss.curvature.loss_rise import NOISES, noise_sensitivity
+from isoloss.curvature.loss_rise import NOISES, RADII, ascent_sharpness, noise_sensitivity
 from isoloss.measurements.fixed_sentences import DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import Measurement, Subject, columns_named_by, rounding_of_steps
 from isoloss.models.transformers import initialised
 from isoloss.progress import Progress
 from isoloss.results.record import Setting
 from isoloss.results.store import ONLY_WHEN_CHANGED
+
+
+@dataclass(frozen=True)
+class AscentSharpnessQuantity:
+    """The rise of the loss at each of `radii`, on `sentences` sentences; see `ascent_sharpness`."""
+
+    revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_named_by(lambda it: map(sam_column, it.radii))
+
+    sentences: int
+    seed: int
+    radii: tuple[float, ...] = RADII
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
+    ) -> Measurement:
+        """An `ascent_sharpness` record per radius, with the gradient norm of the same set in its settings."""
+        found = ascent_sharpness(model, **given(drawn, subject, progress), radii=self.radii)
+        shared: dict[str, Setting] = {
+            "gradient_norm": found.gradient_norm,
+            **found.parameters.settings,
+            **rounding_of_steps(model),
+        }
+        records = [
+            subject.record("ascent_sharpness", rise, "nats", self.seed, radius=radius, **shared)
+            for radius, rise in found.estimates.items()
+        ]
+        return Measurement(records)
+
+
+def sam_column(radius: float) -> str:
+    """The column name of the rise at a radius.
+
+    >>> sam_column(0.05)
+    'sam_0.05'
+    """
+    return f"sam_{radius:g}"
+
+
+ascent_sharpness_on_sentences = AscentSharpnessQuantity
 
 
 @dataclass(frozen=True)
@@ -78,6 +121,6 @@ def noise_column(noise: float) -> str:
     return f"noise_{noise:g}"
 
 
-def on_sentences(sentences: int, seed: int) -> NoiseSensitivityQuantity:
-    """See the folder."""
+def noise_sensitivity_on_sentences(sentences: int, seed: int) -> NoiseSensitivityQuantity:
+    """Of any model, whose initialisation need not be known."""
     return NoiseSensitivityQuantity(NOISES, sentences, seed, own=True)

@@ -1,4 +1,4 @@
-"""How noisy the gradient of a sentence is, beside the gradient itself."""
+"""The gradient of a checkpoint's loss: its norm, and the noise of a sentence's beside it."""
 
 import math
 from dataclasses import dataclass
@@ -8,10 +8,41 @@ from torch import nn
 
 from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.errors import BadInput
-from isoloss.measurements.fixed_sentences import DRAWN, FixedSentences
+from isoloss.measurements.fixed_sentences import DRAWN, DRAWN_WITH_LABELS, FixedSentences, given
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
+
+UNIT, SQUARED_UNIT = "nats per parameter", "squared nats per squared parameter"
+
+
+@dataclass(frozen=True)
+class GradientNormQuantity:
+    """The norm of the gradient of the loss on `sentences` sentences; see `gradient_norm`."""
+
+    revision: ClassVar[int] = 1
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("gradient_norm")
+
+    sentences: int
+    seed: int
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
+    ) -> Measurement:
+        """`gradient_norm`, and its square, which is unbiased and additive over groups; `n` counts blocks."""
+        found = gradient_norm(model, **given(drawn, subject, progress))
+        seed, counts = self.seed, found.parameters.settings
+        return Measurement(
+            [
+                subject.record("gradient_norm", found.norm, UNIT, seed, sentences=found.sentences, **counts),
+                subject.record("gradient_norm_squared", found.squared, SQUARED_UNIT, seed),
+                *subject.group_records("gradient_norm_squared", found.groups, SQUARED_UNIT, seed),
+            ]
+        )
+
+
+gradient_norm_on_sentences = GradientNormQuantity
 
 
 @dataclass(frozen=True)
@@ -52,4 +83,4 @@ class GradientNoiseScaleQuantity:
         return Measurement(records)
 
 
-on_sentences = GradientNoiseScaleQuantity
+gradient_noise_scale_on_sentences = GradientNoiseScaleQuantity

@@ -8,8 +8,7 @@ import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure
-from isoloss.measurements.measured_verdicts import verdicts_on
+from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure, verdicts_on
 from isoloss.measurements.prediction import MaskedTokens, SpecialTokens
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.verdicts import PairVerdict, what_would_decide
@@ -42,17 +41,12 @@ def models():
 @pytest.mark.thorough
 def test_numbers_are_those_of_the_same_sentences(models, batches):
     _, (loss, trace, normalised, *same) = on_tiny_models(models, batches)
-    for verdict, name in (
-        (loss, "pretraining_loss"),
-        (trace, "fisher_trace"),
-        (normalised, "normalised_trace"),
-    ):
+    of_quantities = {"pretraining_loss": loss, "fisher_trace": trace, "normalised_trace": normalised}
+    for name, verdict in of_quantities.items():
         alone = measure(name, {each: models[each] for each in "ab"}, batches, Stopping(sentences=8), {})
-        difference = alone.differences[0]
-        found = verdict.difference
-        assert (found.value, found.standard_error, found.n) == (
-            difference.value, difference.standard_error, 8
-        )  # fmt: skip
+        difference, found = alone.differences[0], verdict.difference
+        assert (found.value, found.standard_error) == (difference.value, difference.standard_error)
+        assert found.n == 8
         assert (verdict.low, verdict.high) == found.interval(1 - 0.05 / 6)
     assert [each.answer for each in same] == ["yes", "open", "open"]
     assert what_would_decide(same) == "Nothing differs on 8 sentences: a and c are the same model."
@@ -75,7 +69,5 @@ def test_verdicts_of_other_quantities_and_of_other_parameters(models, batches):
     assert verdicts_on([replace(few, stopped=INTERRUPTED)], models, batches, silent) == []
     measured, (loss, *traces) = on_tiny_models({"a": models["a"], "b": frozen}, batches)
     assert not measured.differences
-    assert (loss.answer, {each.answer for each in traces}) == (
-        "yes",
-        {"not asked, their parameters are not the same ones"},
-    )
+    assert loss.answer == "yes"
+    assert {each.answer for each in traces} == {"not asked, their parameters are not the same ones"}

@@ -1,0 +1,179 @@
+"""Traces of a checkpoint's curvature: of the Hessian (B.1), relative to weights, and of roots (AdamW's)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import nn
+
+from isoloss.curvature.fisher_diagonal import fisher_diagonal, unit_trace
+from isoloss.curvature.fisher_trace import (
+    TRACE_UNIT,
+    FisherTrace,
+    RunningFisherTrace,
+    fisher_trace,
+    normalised_trace,
+)
+from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace, hessian_trace
+from isoloss.measurements.fixed_sentences import DRAWN, DRAWN_WITH_LABELS, FixedSentences, given
+from isoloss.measurements.quantity import Measurement, Subject, columns_in_order
+from isoloss.objectives.batch import Objective
+from isoloss.progress import Progress
+from isoloss.results.estimate import cluster_values
+
+
+@dataclass(frozen=True)
+class TraceQuantity:
+    """The trace on `sentences` sentences; `seed` determines them, their masks and the signs."""
+
+    revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("trace", n="trace_sentences", settings=["parameters"])
+
+    sentences: int
+    seed: int
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
+    ) -> Measurement:
+        trace = fisher_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
+        return self.measurement(trace, subject)
+
+    def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningFisherTrace:
+        return RunningFisherTrace(model, objective, self.seed, memory_bytes)
+
+    def measurement(self, result: FisherTrace, subject: Subject[Any]) -> Measurement:
+        """`fisher_trace` with its error over sentences, and a `fisher_trace_of_group` for each group.
+
+        The settings of the total also say how many parameters were differentiated and how many were frozen;
+        those of the groups name the group, and the groups add up to the total. If sentences differ in their
+        number of predictions, `fisher_trace_token_averaged` gives every prediction equal weight.
+        """
+        seed, counts = self.seed, result.parameters.settings
+        records = [subject.record("fisher_trace", result.estimate, TRACE_UNIT, seed, **counts)]
+        values = {"fisher_trace": result.values}
+        values |= {f"fisher_trace_of_group {name}": each for name, each in result.groups.items()}
+        if result.predictions.min() < result.predictions.max():
+            averaged = "fisher_trace_token_averaged"
+            records.append(subject.record(averaged, result.token_averaged, TRACE_UNIT, seed))
+            values[averaged] = cluster_values(result.values, result.predictions)
+        records += subject.group_records("fisher_trace", result.group_estimates, TRACE_UNIT, seed)
+        return Measurement(records, values)
+
+
+fisher_trace_on_sentences = TraceQuantity
+
+
+@dataclass(frozen=True)
+class HessianTraceQuantity:
+    """The trace on `sentences` sentences; `seed` determines them, their masks, the signs and the probes."""
+
+    revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN_WITH_LABELS
+    column_names, columns = columns_in_order("hessian_trace", "hessian_minus_fisher")
+
+    sentences: int
+    seed: int
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
+    ) -> Measurement:
+        trace = hessian_trace(model, **given(drawn, subject, progress), seed=self.seed)
+        return self.measurement(trace, subject)
+
+    def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningHessianTrace:
+        return RunningHessianTrace(model, objective, self.seed, memory_bytes=memory_bytes)
+
+    def measurement(self, result: HessianTrace, subject: Subject[Any]) -> Measurement:
+        """`hessian_trace`, its groups, and `hessian_minus_fisher`, which vanishes at saturation (Lemma 3.2).
+
+        `n` counts clusters of sentences; the settings of the total give the number of sentences.
+        """
+        seed, counts = self.seed, result.parameters.settings
+        sentences = int(result.sentences.sum())
+        records = [
+            subject.record("hessian_trace", result.estimate, TRACE_UNIT, seed, sentences=sentences, **counts),
+            subject.record("hessian_minus_fisher", result.residual_estimate, TRACE_UNIT, seed),
+            *subject.group_records("hessian_trace", result.group_estimates, TRACE_UNIT, seed),
+        ]
+        return Measurement(records, {"hessian_trace": cluster_values(result.values, result.sentences)})
+
+
+hessian_trace_on_sentences = HessianTraceQuantity
+
+
+@dataclass(frozen=True)
+class NormalisedTraceQuantity:
+    """The trace normalised per tensor and as a whole, on `sentences` sentences; see `normalised_trace`."""
+
+    revision: ClassVar[int] = 1
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("normalised_trace", "wholly_normalised_trace")
+
+    sentences: int
+    seed: int
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
+    ) -> Measurement:
+        """`normalised_fisher_trace`, tensor by tensor, and `wholly_normalised_fisher_trace`, in nats."""
+        seed = self.seed
+        found = normalised_trace(model, drawn.batches, subject.objective, seed=seed, progress=progress)
+        counts, whole = found.parameters.settings, found.whole_estimate
+        by_tensor = subject.record("normalised_fisher_trace", found.estimate, "nats", seed, **counts)
+        wholly = subject.record("wholly_normalised_fisher_trace", whole, "nats", seed, **counts)
+        values = {by_tensor.quantity: found.by_tensor, wholly.quantity: found.whole}
+        return Measurement([by_tensor, wholly], values)
+
+
+normalised_trace_on_sentences = NormalisedTraceQuantity
+
+
+@dataclass(frozen=True)
+class UnitTraceQuantity:
+    """The Fisher information relative to each unit's weights, on `sentences` sentences; see `unit_trace`."""
+
+    revision: ClassVar[int] = 4
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("unit_trace")
+
+    sentences: int
+    seed: int
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
+    ) -> Measurement:
+        found = unit_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
+        return subject.measurement(
+            "unit_trace", found.estimate, "nats", self.seed, {"units": found.units}, values=found.values
+        )
+
+
+unit_trace_on_sentences = UnitTraceQuantity
+
+
+@dataclass(frozen=True)
+class RootFisherQuantity:
+    """Σ_i √F_ii on `sentences` sentences; see `fisher_diagonal`."""
+
+    revision: ClassVar[int] = 2
+    smaller_is: ClassVar[str] = "flatter"
+    sources, drawn_as, draw = DRAWN
+    column_names, columns = columns_in_order("root_fisher")
+
+    sentences: int
+    seed: int
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[Any], progress: Progress
+    ) -> Measurement:
+        batch = drawn.joined
+        found = fisher_diagonal(model, subject.objective, batch, progress=progress).root_sum
+        unit = "square root of nats, summed over parameters"
+        return subject.measurement("sum_root_fisher", found, unit, self.seed, {"sentences": len(batch)})
+
+
+root_fisher_on_sentences = RootFisherQuantity
