@@ -7,7 +7,8 @@ import pytest
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_jobs import planned_languages
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.planned_run import MeasuredAt, drawn
+from isoloss.experiments.planned_folder import drawn
+from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.real_text_steps import real_text_steps
 from isoloss.languages.dyck import dyck

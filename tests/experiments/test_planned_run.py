@@ -11,8 +11,8 @@ from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_folder import store_plan
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
-from isoloss.experiments.stored_plan import store_plan
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import read_language

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.misspelt_names import COUNTS, TEXTS
-from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, quantity_digest
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.references import ControlQuantity
@@ -286,13 +286,7 @@ class _RunKey:
 @lru_cache(maxsize=8192)
 def _variant(key: _RunKey) -> str:
     """What a run is apart from its seed, and the seed of the run that it continues."""
-    return _without_seed(key.run).digest
-
-
-def _without_seed(run: PlannedRun) -> PlannedRun:
-    before = run.continues
-    origin = Continued(_without_seed(before.run), before.step) if before else None
-    return replace(run, seed=0, continues=origin)
+    return key.run.changed(lambda run: replace(run, seed=0)).digest
 
 
 @lru_cache(maxsize=8192)

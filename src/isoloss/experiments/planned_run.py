@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import product
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.packed_corpus import PackedCorpus
@@ -22,9 +22,8 @@ from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.specification import Compute, PretrainingSpecification, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRuleSettings
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress
 from isoloss.results.checkpoint import STEPS_FOLDER, origin_digest, read_checkpoint
-from isoloss.results.measurement_store import drawn_once
 from isoloss.results.record import Record, Setting
 
 
@@ -112,29 +111,6 @@ def quantity_digest(quantity: Quantity, language_digest: str, objective: Pretrai
     """A short hexadecimal digest: equal digests mean comparable numbers."""
     settings = [settings_as_json(quantity), language_digest, settings_as_json(objective)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def drawn(
-    quantity: Quantity,
-    source: Language | PackedCorpus,
-    source_digest: str,
-    objective: PretrainingObjective,
-    output: Path,
-    progress: Progress = silent,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Any:
-    """The quantity's data, of its type `drawn_as`, drawn once; see `drawn_once`.
-
-    Raises BadInput, too, if the quantity does not apply to such models.
-    """
-    if not isinstance(source, quantity.sources):
-        raise BadInput(
-            f"{type(quantity).__name__} cannot be measured on a {type(source).__name__}; choose another"
-        )
-    name = quantity_digest(quantity, source_digest, objective)
-    return drawn_once(
-        output, name, quantity.drawn_as, lambda: quantity.draw(source, objective, progress), tell
-    )
 
 
 Labels = tuple[tuple[str, Setting], ...]
@@ -282,10 +258,18 @@ class PlannedRun:
 
         Micro-batches stay those planned, unless `compute` names their size.
         """
-        micro_batch = compute.micro_batch or self.compute.micro_batch
+
+        def carried_out(run: PlannedRun) -> PlannedRun:
+            micro_batch = compute.micro_batch or run.compute.micro_batch
+            return replace(run, compute=replace(compute, micro_batch=micro_batch))
+
+        return self.changed(carried_out)
+
+    def changed(self, change: "Callable[[PlannedRun], PlannedRun]") -> "PlannedRun":
+        """The run with the `change` made, to all that it continues too."""
         before = self.continues
-        origin = Continued(before.run.carried_out_by(compute), before.step) if before else None
-        return replace(self, compute=replace(compute, micro_batch=micro_batch), continues=origin)
+        origin = Continued(before.run.changed(change), before.step) if before else None
+        return replace(change(self), continues=origin)
 
     def folder(self, output: Path) -> Path:
         """Where the run lives: named for its specification, so that experiments share what is equal."""
