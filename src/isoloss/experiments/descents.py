@@ -19,8 +19,7 @@ from isoloss.experiments.figures import (
     probe_bars,
     trace_bars,
 )
-from isoloss.experiments.grammar_runs import continued
-from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, measured_at
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, continued, measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
 from isoloss.panels import Dots, Lines, Mark, Panel

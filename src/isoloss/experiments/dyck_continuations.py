@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.grammar_runs import continued
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.planned_run import PlannedRun, measured_at
+from isoloss.experiments.planned_run import PlannedRun, continued, measured_at
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
 from isoloss.languages.dyck import Dyck, dyck
 from isoloss.measurements.quantity import Quantity

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.grammar_runs import continued
 from isoloss.experiments.languages import LanguagePlan
-from isoloss.experiments.planned_run import PlannedRun, measured_at
+from isoloss.experiments.planned_run import PlannedRun, continued, measured_at
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import sizes_in_turn
 from isoloss.experiments.statistics.along_runs import Scaled

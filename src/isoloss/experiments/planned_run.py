@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import product
 from numbers import Real
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.packed_corpus import PackedCorpus
@@ -288,3 +288,13 @@ class PlannedRun:
         start = self.start_from(output)
         weights = read_checkpoint(start).digest if start else None
         return replace(self.planned_specification, language_digest=language.digest, start_from=weights)
+
+
+OTHER_SENTENCES = 10_000
+"""What a branch's seed is above that of the run it continues, whose sentences it must not see again."""
+
+
+def continued(origin: PlannedRun, step: int, **changes: Any) -> PlannedRun:
+    """A run from another's checkpoint at `step`, on sentences that it has not seen; else changed as said."""
+    seed = origin.seed + OTHER_SENTENCES
+    return replace(origin, seed=seed, continues=Continued(origin, step), **changes)
