@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, measured_at
+from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale, grammar_runs
 from isoloss.experiments.shared.grammar_and_hmm import Rules
 from isoloss.experiments.shared.language_runs import runs_of_sizes
@@ -38,22 +38,16 @@ def adamw_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun
 
     Claims use all checkpoints, because the loss at which runs are compared is found among them.
     """
-    steps = scale.grammar.checkpoint_steps
-    architecture = compared_model(scale)
-    return tuple(
-        replace(run, name=f"{ADAMW}-seed-{run.seed}", labels=(("rule", ADAMW),), saturated_from=steps[0])
-        for run in grammar_runs(scale, measured_at(steps, *quantities))
-        if run.architecture == architecture
-    )
+    every = {"saturated_from": scale.grammar.checkpoint_steps[0]}
+    return varied_runs(scale, {ADAMW: every}, quantities)
 
 
 def small_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
     """The small model to compare with the adversary's, trained like the grammar's and measured at its end."""
     small = replace(scale.grammar, architectures=(scale.compared.small,))
-    measured = tuple(MeasuredAt(quantity, (small.steps,)) for quantity in quantities)
     return tuple(
         replace(run, name=f"small-seed-{run.seed}", labels=(("rule", SMALL),))
-        for run in runs_of_sizes(small, scale.seeds, measured)
+        for run in runs_of_sizes(small, scale.seeds, measured_at((small.steps,), *quantities))
     )
 
 

@@ -116,7 +116,6 @@ def quantity_digest(quantity: Quantity, language_digest: str, objective: Pretrai
 Labels = tuple[tuple[str, Setting], ...]
 """What distinguishes a run in its experiment's table and pictures: a width, a rule, a language."""
 
-
 OWN_COLUMNS = frozenset({"run", "seed", "step", "saturated", "complete", "folder"})
 """Columns of every table, which no label may have the name of."""
 
@@ -179,6 +178,9 @@ class PlannedRun:
                     f"the run {self.name} keeps no average, so that its checkpoints hold the raw weights: "
                     'measure those that it keeps (weights="kept"), or give it an averaging_horizon'
                 )
+
+    def __hash__(self) -> int:
+        return hash(self.digest)  # all of its settings would take longer
 
     def refuse_one_column_of_two(self) -> None:
         """Raise BadInput if two quantities give one column at a step, of which a table would have the last.
@@ -258,12 +260,11 @@ class PlannedRun:
 
         Micro-batches stay those planned, unless `compute` names their size.
         """
-
-        def carried_out(run: PlannedRun) -> PlannedRun:
-            micro_batch = compute.micro_batch or run.compute.micro_batch
-            return replace(run, compute=replace(compute, micro_batch=micro_batch))
-
-        return self.changed(carried_out)
+        return self.changed(
+            lambda run: replace(
+                run, compute=replace(compute, micro_batch=compute.micro_batch or run.compute.micro_batch)
+            )
+        )
 
     def changed(self, change: "Callable[[PlannedRun], PlannedRun]") -> "PlannedRun":
         """The run with the `change` made, to all that it continues too."""
