@@ -180,20 +180,14 @@ class EqualKnowledge:
         All have `followed` measured at their ends, and the polished ones `downstream` too.
         """
         found: list[PlannedRun] = []
-        for architecture, seed in self._sizes_and_seeds(seeds):
+        sizes = self.architectures
+        for architecture, seed in sizes_in_turn(sizes, seeds) if self.in_turn else product(sizes, seeds):
             start = self._start(architecture, seed, followed)
             branches = self._branches(start, followed)
             ends = (*followed, *downstream)
             polished = [each for each in branches if dict(each.labels)["branch"] in self.polished_branches]
             found += [start, *branches, *(self._polished(branch, ends) for branch in polished)]
         return tuple(found)
-
-    def _sizes_and_seeds(
-        self, seeds: Sequence[int]
-    ) -> list[tuple[PreLayerNormTransformer | GPT2Transformer, int]]:
-        if self.in_turn:
-            return sizes_in_turn(self.architectures, seeds)
-        return list(product(self.architectures, seeds))
 
     def _start(
         self, architecture: PreLayerNormTransformer | GPT2Transformer, seed: int, followed: Sequence[Quantity]
