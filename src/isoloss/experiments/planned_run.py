@@ -29,8 +29,7 @@ from isoloss.results.record import Record, Setting
 
 @dataclass(frozen=True)
 class CorpusPlan:
-    """What a `LanguagePlan` is to a language, for text whose distribution nobody knows: prepared once, in the
-    cache.
+    """What a `LanguagePlan` is to a language, for text of unknown distribution: prepared once, in the cache.
 
     `words` is how many the tokenizer has; an objective that puts random words in needs to know before.
     """
