@@ -24,8 +24,8 @@ from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.errors import BadInput, IsolossError
+from isoloss.experiments.planned_folder import store_plan
 from isoloss.experiments.planned_run import CorpusPlan
-from isoloss.experiments.stored_plan import store_plan
 from isoloss.progress import silent
 from norm_experiments import RUN
 

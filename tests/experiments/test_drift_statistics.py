@@ -31,16 +31,16 @@ RELATIVE = AT["laptop"]
 START_TRACE, START_LOSS, START_ACCURACY, LARGEST = 16.0, 1.4, 0.85, 4.0
 
 
-def by_tau(schedule: Clock, step: int) -> float:
-    return START_TRACE / (1 + 20 * schedule.time(step)) ** 0.5
+def by_tau(schedule: Clock, step: int, speed: float = 20.0) -> float:
+    return START_TRACE / (1 + speed * schedule.time(step)) ** 0.5
 
 
-def by_distance(schedule: Clock, step: int) -> float:
-    return START_TRACE / (1 + schedule.learning_rate * step / 50) ** 0.5
+def by_distance(schedule: Clock, step: int, speed: float = 1 / 50) -> float:
+    return START_TRACE / (1 + speed * schedule.learning_rate * step) ** 0.5
 
 
-def by_tau_without_the_batch(schedule: Clock, step: int) -> float:
-    return by_tau(replace(schedule, batch_size=64), step)
+def by_tau_without_the_batch(schedule: Clock, step: int, speed: float = 20.0) -> float:
+    return by_tau(replace(schedule, batch_size=64), step, speed)
 
 
 def runs(

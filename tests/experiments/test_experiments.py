@@ -14,10 +14,10 @@ import torch
 from isoloss.device import processor
 from isoloss.errors import BadInput, FolderHeld
 from isoloss.executors.job import Outcome
-from isoloss.experiments.carry_out import damaged_files, measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
-from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, drawn, quantity_digest
+from isoloss.experiments.planned_folder import damaged_files, drawn, measured_records
+from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.measurements.quantity import Measurement
 from isoloss.models.transformers import PreLayerNormTransformer, laptop_shape

@@ -28,6 +28,8 @@ WEIGHT_DECAY = next(
     block.text for block in blocks(ROOT / "docs" / "run-an-experiment.md") if block.file == "weight_decay.py"
 )
 MOST_LINES = 60
+PANELS = 'over_steps(KL, TRACE, ACCURACY, by=Colour("rule", "weight decay"))'
+SEEDS = "(601, 602, 603, 604, 605)"
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +144,7 @@ def edited(old: str, new: str) -> str:
         ),
         (
             "seeds.py",
-            edited("(601, 602, 603, 604, 605)", "601"),
+            edited(SEEDS, "601"),
             r"seeds\.py, line \d+: the seeds at laptop must",
         ),
         (
@@ -153,7 +155,7 @@ def edited(old: str, new: str) -> str:
         ("asks.py", edited("Question.ALGORITHM", "'algorithm'"), r"take one of Question\.LOSS"),
         (
             "twice.py",
-            edited("(601, 602, 603, 604, 605)", "(601, 601)"),
+            edited(SEEDS, "(601, 601)"),
             r"twice\.py, line \d+: the seeds at laptop must be a tuple of different whole numbers",
         ),
         (
@@ -188,15 +190,13 @@ def edited(old: str, new: str) -> str:
         ),
         (
             "panels.py",
-            edited(
-                'over_steps(KL, TRACE, ACCURACY, by=Colour("rule", "weight decay"))', "lambda table: None"
-            ),
+            edited(PANELS, "lambda table: None"),
             r"panels of panels returned None; let it return a tuple of panels",
         ),
         (
             "attribute.py",
             edited(
-                'over_steps(KL, TRACE, ACCURACY, by=Colour("rule", "weight decay"))',
+                PANELS,
                 "lambda table: table.nonsense()",
             ),
             r"a panel of attribute fails: AttributeError: .*'nonsense'; mend it and try again",
@@ -214,7 +214,7 @@ def edited(old: str, new: str) -> str:
         ),
         (
             "drawn.py",
-            edited('over_steps(KL, TRACE, ACCURACY, by=Colour("rule", "weight decay"))', "()"),
+            edited(PANELS, "()"),
             r"drawn\.py, line \d+: panels of \S+ is a function from a table to panels, not \(\)",
         ),
         (
@@ -224,7 +224,7 @@ def edited(old: str, new: str) -> str:
         ),
         (
             "empty_seeds.py",
-            edited("(601, 602, 603, 604, 605)", "()"),
+            edited(SEEDS, "()"),
             r"empty_seeds\.py, line \d+: the seeds at laptop must be a tuple .* such as \(1, 2\), not \(\)",
         ),
         (

@@ -1,3 +1,5 @@
+"""What a run's plan refuses, and what its folder tells of it; of languages and of real text."""
+
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,10 +11,13 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_jobs import planned_languages
 from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_folder import drawn, store_plan
 from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
-from isoloss.experiments.stored_plan import store_plan
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.real_text_steps import real_text_steps
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import read_language
@@ -21,6 +26,7 @@ from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.on_sentences.traces import TraceQuantity
+from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import Progress
 from norm_experiments import RUN
 from runtime_types import unchecked
@@ -174,3 +180,45 @@ def test_names_are_kept_by_experiment(tmp_path: Path) -> None:
     keep_names([named("one", planned), named("two", replace(planned, name="other"))], tmp_path)
     found = [json.loads((tmp_path / "experiments" / f"{name}.json").read_text()) for name in ("one", "two")]
     assert [each["runs"] for each in found] == [{planned.digest[:16]: "run"}, {planned.digest[:16]: "other"}]
+
+
+SMOKE = scale_named("smoke").real_text
+OF_TEXT = real_text_steps(scale_named("smoke")).runs[0]
+
+
+def test_a_quantity_of_the_distribution_is_refused_for_a_corpus_when_it_is_planned() -> None:
+    with pytest.raises(
+        BadInput, match=r"ExactLossQuantity cannot be measured of the run .* whose distribution nobody"
+    ):
+        replace(OF_TEXT, measured=(MeasuredAt(ExactLossQuantity(8, 0), (10,)),))
+    of_corpus = MeasuredAt(SMOKE.sizes.loss(), (10,))
+    with pytest.raises(BadInput, match=r"CorpusLossQuantity cannot be measured of .* trained on a language"):
+        replace(OF_TEXT, language=ReadyLanguage(dyck(4)), measured=(of_corpus,))
+
+
+def test_what_nobody_planned_is_refused_when_it_is_drawn(tmp_path) -> None:
+    with pytest.raises(BadInput, match="CorpusLossQuantity cannot be measured on a Dyck"):
+        drawn(SMOKE.sizes.loss(), dyck(4), dyck(4).digest, MaskedObjective(), tmp_path)
+
+
+def test_the_trace_is_measured_of_both() -> None:
+    trace = (MeasuredAt(TraceQuantity(8, 0), (10,)),)
+    assert replace(OF_TEXT, measured=trace).digest == OF_TEXT.digest
+    replace(OF_TEXT, language=ReadyLanguage(dyck(4)), measured=trace)
+
+
+def test_a_corpus_has_no_description() -> None:
+    assert planned_languages([real_text_steps(scale_named("smoke"))]) == []
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_a_corpus_is_named_before_any_work(scale, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    settings = scale_named(scale).real_text
+    for runs in (settings.followed, settings.compared):
+        assert len(runs.language.digest) == 64
+        assert runs.compared_steps[0] == runs.saturated_from
+        assert runs.compared_steps[-1] == runs.steps
+        assert runs.objective.replacement.words == runs.language.words
+        assert runs.language.maximum_length == runs.language.request.length - 1
+    assert not list(tmp_path.iterdir())

@@ -1,3 +1,6 @@
+"""Results as they are shipped: what a user's are held against, and what a page offers of them."""
+
+import math
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -8,16 +11,21 @@ import pytest
 from isoloss.errors import Damaged
 from isoloss.executors.job import Outcome
 from isoloss.experiments.design import builtin_designs
-from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments, judged_runs
 from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.shipped_results import (
     ShippedInterval,
     beside_shipped,
     packed_results,
+    result_as_json,
     shipped_result,
     shipped_results,
 )
 from isoloss.results.verdict import Verdict
+from jobs_in_turn import in_turn
+from norm_experiments import experiment, planned
+from planned_suite import planned_suite
 
 SHIPPED = shipped_result("figure-1", "laptop")
 FIGURE_1 = replace(builtin_designs()["figure-1"].at(scale_named("laptop")), settings=())
@@ -130,3 +138,40 @@ def test_a_damaged_file_or_that_of_another_scale_is_named(
         file.write_bytes(damaged)
         with pytest.raises(Damaged, match="install isoloss again"):
             read("laptop")
+
+
+@pytest.mark.parametrize("scale", ["laptop", pytest.param("night", marks=pytest.mark.thorough)])
+def test_a_change_of_a_statistic_changes_what_is_shipped(scale: ScaleName) -> None:
+    """Else someone with the same runs is told other numbers than the documentation has."""
+    compared = 0
+    claims = {each.name: each.claims for each in planned_suite(scale)}
+    for name, shipped in shipped_results(scale).items():
+        result = shipped["result"]
+        registered = {claim.name: claim for claim in claims[name]}
+        told = {each["name"]: each["effect"] for each in result["claims"] if each["name"] in registered}
+        references = [each | {"step": None, "seed": None} for each in result["references"]]
+        runs = judged_runs(pl.DataFrame([*result["checkpoints"], *references], infer_schema_length=None))
+        for claim, effect in told.items():
+            found = registered[claim].statistic(runs)
+            if effect is None:
+                assert not math.isfinite(found), (name, claim)
+            else:
+                assert found == pytest.approx(effect, rel=1e-9, abs=1e-12), (name, claim)
+                compared += 1
+    assert compared > 150
+
+
+def test_verdicts_are_about_seeds_of_which_every_run_is_there(tmp_path: Path) -> None:
+    """Else a difference between seeds would count as one between the runs that are compared."""
+    log = tmp_path / "log"
+    runs = [planned(seed, log, 1.0) for seed in (1, 2)]
+    others = [replace(run, name=f"more-{run.name}", batch_size=8) for run in runs]
+    four = experiment(*runs, *others)
+    output = tmp_path / "out"
+    three = carry_out_experiments([four], output, in_turn, runs=four.runs[:3]).experiments[0]
+    assert three.table["run"].n_unique() == 4  # with the reference
+    assert (three.left_out, three.judgements[0].runs) == ((2,), 2)
+    assert "leave out the runs with seeds 2:" in three.not_judged
+    assert result_as_json(three)["seeds_left_out"] == [2]
+    whole = carry_out_experiments([four], output, in_turn).experiments[0]
+    assert (whole.left_out, whole.not_judged, whole.judgements[0].runs) == ((), "", 4)

@@ -15,9 +15,9 @@ from packed_runs import Packed, measured
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
+from isoloss.experiments.planned_folder import is_complete, is_records_alone
 from isoloss.experiments.planned_run import Continued
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.progress import silent

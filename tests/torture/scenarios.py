@@ -18,7 +18,7 @@ from isoloss.corpora.prepared_corpus import prepared_corpus
 from isoloss.corpora.vocabulary import NamedTokenizer
 from isoloss.executors.job import Work
 from isoloss.executors.ray_runner import _work
-from isoloss.experiments.carry_out import carry_out
+from isoloss.experiments.experiment_jobs import carry_out
 from isoloss.experiments.experiment_result import carry_out_experiments, remove_half_written
 from isoloss.experiments.language_description import description_jobs
 from isoloss.models.tokenizer import word_tokenizer

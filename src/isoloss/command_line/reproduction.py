@@ -18,12 +18,12 @@ from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
 from isoloss.executors.runner import run_jobs
 from isoloss.executors.slurm_runner import run_jobs_on_slurm
 from isoloss.executors.slurm_settings import SlurmSettings
-from isoloss.experiments.carry_out import damaged_files, is_complete, is_records_alone
 from isoloss.experiments.checks import refuse_what_decides_nothing
 from isoloss.experiments.design import Changes, other_experiments, requested_designs, requested_experiments
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.experiment_jobs import job_names, shared
 from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments, experiment_damage
+from isoloss.experiments.planned_folder import damaged_files, is_complete, is_records_alone
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED

@@ -113,11 +113,10 @@ def claim_ranges(experiment: Experiment, replicates: int = REPLICATES) -> dict[s
     for number in range(replicates if reading else 0):
         draws.add(reading, number)
     _draw_on(draws, reading, replicates)
-    found = {claim.name: draws.range_of(claim) for claim in reading}
     return {
         claim.name: replace(each, of_one_level=bool(each.fault) and _depends_on_the_level(claim, made_up))
         for claim in reading
-        if (each := found[claim.name]).compares
+        if (each := draws.range_of(claim)).compares
     }
 
 

@@ -1,11 +1,16 @@
-"""Update rules with the same seed in pairs, compared at the same step and at the same KL."""
+"""Runs of the grammar under several update rules or settings, compared by seed at one step and at one KL."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.grammar_runs import ADAMW, SMALL
+from isoloss.experiments.planned_run import PlannedRun, measured_at
+from isoloss.experiments.scale import Scale, grammar_runs
+from isoloss.experiments.shared.grammar_and_hmm import Rules
+from isoloss.experiments.shared.language_runs import runs_of_sizes
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
     Comparison,
@@ -15,9 +20,84 @@ from isoloss.experiments.statistics.same_loss import (
     percentage_points,
     rows_at_same_loss,
 )
+from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.references import LOOKUP_TABLE
+from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.panels import Axis, Chart, Panel, Table
 from isoloss.results.verdict import Region, below
+
+ADAMW = "AdamW"
+"""The rule that the others are held against."""
+
+SMALL = "AdamW, small model"
+"""The same rule's runs of a smaller model."""
+
+
+def adamw_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
+    """The grammar's runs of the compared size, measured at every checkpoint.
+
+    Claims use all checkpoints, because the loss at which runs are compared is found among them.
+    """
+    every = {"saturated_from": scale.grammar.checkpoint_steps[0]}
+    return varied_runs(scale, {ADAMW: every}, quantities)
+
+
+def small_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
+    """The small model to compare with the adversary's, trained like the grammar's and measured at its end."""
+    small = replace(scale.grammar, architectures=(scale.compared.small,))
+    return tuple(
+        replace(run, name=f"small-seed-{run.seed}", labels=(("rule", SMALL),))
+        for run in runs_of_sizes(small, scale.seeds, measured_at((small.steps,), *quantities))
+    )
+
+
+def compared_runs(scale: Scale, quantities: Sequence[Quantity], since: int = 0) -> tuple[PlannedRun, ...]:
+    """AdamW's runs as long as other rules', measured at the checkpoints from step `since` on."""
+    compared = scale.compared
+    steps = tuple(step for step in compared.checkpoint_steps if step >= since)
+    runs = replace(
+        scale.grammar,
+        architectures=(compared_model(scale),),
+        steps=compared.steps,
+        checkpoint_steps=compared.checkpoint_steps,
+        saturated_from=steps[0],
+        most_seeds=(),
+    )
+    return runs_of_sizes(runs, scale.seeds, measured_at(steps, *quantities))
+
+
+def rule_runs(
+    scale: Scale, rules: Rules, quantities: Sequence[Quantity], since: int = 0
+) -> tuple[PlannedRun, ...]:
+    """Each rule with each seed at that size, measured at the checkpoints from step `since` on."""
+    return tuple(
+        replace(run, name=f"{name}-seed-{run.seed}", update_rule=rule, labels=(("rule", name),))
+        for name, rule in rules
+        for run in compared_runs(scale, quantities, since)
+    )
+
+
+def varied_runs(
+    scale: Scale, variants: Mapping[str, Mapping[str, Any]], quantities: Sequence[Quantity]
+) -> tuple[PlannedRun, ...]:
+    """The compared size with each seed, changed as each of the named `variants` says.
+
+    A variant changes fields of `PlannedRun`, such as {"batch_size": 9}. Labelled by `rule`, its name, and
+    measured at every checkpoint; claims are judged on those late in training.
+    """
+    measured = measured_at(scale.grammar.checkpoint_steps, *quantities)
+    compared = [run for run in grammar_runs(scale, measured) if run.architecture == compared_model(scale)]
+    return tuple(
+        replace(run, name=f"{name.replace(' ', '-')}-seed-{run.seed}", labels=(("rule", name),), **changes)
+        for name, changes in variants.items()
+        for run in compared
+    )
+
+
+def compared_model(scale: Scale) -> PreLayerNormTransformer:
+    """The size of which update rules and other variants are compared."""
+    return scale.grammar.architectures[scale.compared.size]
+
 
 ADVERSARIAL = "adversarial"
 EXACT_LOSS = Axis("loss", "exact loss (nats)", "loss_error")

@@ -9,8 +9,8 @@ import torch
 
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
-from isoloss.experiments.languages import LanguagePlan, ReadyLanguage
-from isoloss.experiments.planned_run import CorpusPlan, PlannedRun
+from isoloss.experiments.languages import ReadyLanguage
+from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.languages.language import SentenceSource
 from isoloss.languages.sentences import words_in_a_row
@@ -204,14 +204,11 @@ def run_throughput(run: PlannedRun, device: str = "cpu", seconds: float = 10.0) 
     Where language or corpus is yet to be made, `words_in_a_row` stand in: a step takes no longer for what
     its words are.
     """
-    language = _sentences_of(run.language)
-    return measured_throughput(run.planned_specification, language, device, seconds)
-
-
-def _sentences_of(plan: LanguagePlan | CorpusPlan) -> SentenceSource:
+    plan = run.language
+    language: SentenceSource = words_in_a_row(plan.words, plan.maximum_length)
     if isinstance(plan, ReadyLanguage):
-        return plan.ready
-    return words_in_a_row(plan.words, plan.maximum_length)
+        language = plan.ready
+    return measured_throughput(run.planned_specification, language, device, seconds)
 
 
 def _seconds_a_step(

@@ -1,7 +1,6 @@
 """SGD on the models of one width, from their last checkpoints or from fresh weights, with its pictures."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,10 +18,9 @@ from isoloss.experiments.figures import (
     probe_bars,
     trace_bars,
 )
-from isoloss.experiments.grammar_runs import continued
-from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, measured_at
+from isoloss.experiments.planned_run import PlannedRun, continued, measured_at
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
+from isoloss.experiments.shared.language_runs import runs_of_sizes, width_of
 from isoloss.panels import Dots, Lines, Mark, Panel
 from isoloss.pretraining.descent import SGD
 
@@ -63,42 +61,37 @@ class DescentRuns:
         return math.ceil(self.update_rule.warm_up_share * self.steps)
 
 
-def descent_runs(
-    descent: DescentRuns, runs: AnyRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
-) -> tuple[PlannedRun, ...]:
-    """A run of SGD for each seed, continuing AdamW's of its width. Raises BadInput if none has that width."""
+def shown_descents(task: ShownTask, descent: DescentRuns, scale: Scale) -> tuple[PlannedRun, ...]:
+    """SGD from the saturated models of its width, with exact loss, trace and probe at every checkpoint.
+
+    Raises BadInput if no model has that width.
+    """
+    runs = task.runs
     chosen = tuple(model for model in runs.architectures if width_of(model) == descent.width)
     if not chosen:
         widths = ", ".join(str(width_of(model)) for model in runs.architectures)
         raise BadInput(f"no model of width {descent.width} is there to continue; choose {widths}")
-    origins = runs_of_sizes(replace(runs, architectures=chosen[:1]), seeds, ())
-    begun = (
-        continued(origin, origin.steps) if descent.start == "last checkpoint" else origin
-        for origin in origins
+    quantities = scale.sizes.loss(runs.evaluated), scale.sizes.trace(), task.probe(scale.sizes)
+    origins = runs_of_sizes(replace(runs, architectures=chosen[:1]), scale.seeds, ())
+    if descent.start == "last checkpoint":
+        origins = tuple(continued(origin, origin.steps) for origin in origins)
+    return task.labelled(
+        [
+            replace(
+                run,
+                name=f"sgd-{run.name}",
+                architecture=replace(chosen[0], dropout=0.0),
+                update_rule=descent.update_rule,
+                steps=descent.steps,
+                batch_size=descent.batch_size,
+                checkpoint_steps=descent.checkpoint_steps,
+                saturated_from=descent.saturated_from,
+                measured=measured_at(descent.checkpoint_steps, *quantities),
+                averaging_horizon=descent.averaging_horizon,
+            )
+            for run in origins
+        ]
     )
-    return tuple(
-        replace(
-            run,
-            name=f"sgd-{run.name}",
-            architecture=replace(chosen[0], dropout=0.0),
-            update_rule=descent.update_rule,
-            steps=descent.steps,
-            batch_size=descent.batch_size,
-            checkpoint_steps=descent.checkpoint_steps,
-            saturated_from=descent.saturated_from,
-            measured=measured,
-            averaging_horizon=descent.averaging_horizon,
-        )
-        for run in begun
-    )
-
-
-def shown_descents(task: ShownTask, descent: DescentRuns, scale: Scale) -> tuple[PlannedRun, ...]:
-    """SGD from the saturated models, with exact loss, trace and probe at every checkpoint."""
-    loss, trace = scale.sizes.loss(task.runs.evaluated), scale.sizes.trace()
-    quantities = (loss, trace, task.probe(scale.sizes))
-    measured = measured_at(descent.checkpoint_steps, *quantities)
-    return task.labelled(descent_runs(descent, task.runs, scale.seeds, measured))
 
 
 Descending = tuple[tuple[ShownTask, DescentRuns], ...]

@@ -237,7 +237,8 @@ def requested_experiments(
     is not planned, also at the scale whose claims are not judged.
     """
     if changes.language is not None or changes.task is not None:
-        _refuse_without_language(designs)
+        if not all(design.takes_a_language for design in designs.values()):
+            raise language_refused()
         plan = scale.grammar.language
         if changes.language is not None:
             plan = ReadyLanguage(read_language(changes.language, changes.maximum_length))
@@ -257,11 +258,6 @@ def _draws_a_task(experiment: Experiment) -> bool:
     return any(
         isinstance(each.quantity, AccuracyQuantity) for run in experiment.runs for each in run.measured
     )
-
-
-def _refuse_without_language(designs: Mapping[str, Design]) -> None:
-    if not all(design.takes_a_language for design in designs.values()):
-        raise language_refused()
 
 
 def other_experiments(

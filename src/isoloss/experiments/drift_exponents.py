@@ -16,6 +16,7 @@ import polars as pl
 from jaxtyping import Float
 
 from isoloss.experiments.claims import Claim
+from isoloss.experiments.drift_runs import DRIFT, PART, START
 from isoloss.experiments.drift_statistics import (
     Curve,
     by_model,
@@ -25,7 +26,6 @@ from isoloss.experiments.drift_statistics import (
     first_time,
     halvings_of_trace,
 )
-from isoloss.experiments.grammar_runs import DRIFT, PART, START
 from isoloss.experiments.schedules import RelativeSchedule
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, once_per_frames, statistic_of

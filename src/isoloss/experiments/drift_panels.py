@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from isoloss.experiments.drift_runs import DRIFT, PART, START, VARIED
 from isoloss.experiments.drift_statistics import MODEL, AnyClock, Centre, with_start
-from isoloss.experiments.grammar_runs import DRIFT, PART, START, VARIED
 from isoloss.experiments.schedules import RelativeSchedule, Schedule
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 

@@ -1,18 +1,130 @@
-"""Plain SGD from common starts at several learning rates and batch sizes, and with hardly any noise."""
+"""Runs that branch off common starts, and plain SGD at several learning rates and batches among them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from isoloss.errors import BadInput
-from isoloss.experiments.grammar_runs import CONTROL, DRIFT, HEADLINE, Branch, as_start, of_language, starts
 from isoloss.experiments.languages import LanguagePlan
-from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
+from isoloss.experiments.planned_run import Labels, MeasuredAt, PlannedRun, continued
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import RATE, Clock, checkpoint_steps, mean_step
-from isoloss.experiments.shared.language_runs import AnyRuns
+from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
 from isoloss.measurements.derived_traces import TraceDescentQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantity import Quantity
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+
+PART, START, DRIFT, CONTROL, VARIANT = "drift", "start", "drift", "control", "arm"
+"""The column that tells a run's part, and its values: where runs start, which drift as the law has it, which
+have no noise, and which differ in what the law says nothing of."""
+
+HEADLINE = "grammar"
+"""The name of the scale's grammar when there are several languages."""
+
+VARIED = "varied"
+"""The column with the setting in which a variant differs, such as its momentum."""
+
+
+def starts(
+    runs: AnyRuns, widths: Sequence[int], seeds: Sequence[int], quantities: Sequence[Quantity]
+) -> tuple[PlannedRun, ...]:
+    """Runs of models of these widths with each seed, from whose last checkpoints others continue.
+
+    Measured there. Raises BadInput if no model has one of the widths.
+    """
+    chosen = tuple(model for model in runs.architectures if width_of(model) in widths)
+    if len(chosen) < len(widths):
+        known = ", ".join(str(width_of(model)) for model in runs.architectures)
+        raise BadInput(f"the drift starts from models of widths {tuple(widths)}, and there are {known}")
+    measured = tuple(MeasuredAt(quantity, (runs.steps,)) for quantity in quantities)
+    return runs_of_sizes(replace(runs, architectures=chosen), seeds, measured)
+
+
+def as_start(run: PlannedRun) -> PlannedRun:
+    """The run as a part of the experiment, beside those that continue it."""
+    return replace(run, name=f"start-{run.name}", labels=(*run.labels, (PART, START), ("pace", START)))
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A continuation from every start: a rule with batches and steps, and the clock of its time.
+
+    New sentences, masked words drawn as labels (also where the start had soft ones), no dropout by default,
+    and weights averaged over the clock's horizon. `schedule` gives the clock and the batch; if the rule's
+    rate is not the effective one, the clock's is. `variant` names it in words and `key` without spaces;
+    `varied` is the setting in which it differs, if the law says nothing about that.
+    """
+
+    part: str
+    schedule: Clock
+    rule: UpdateRuleSettings
+    steps: tuple[int, ...]
+    variant: str
+    key: str
+    dropout: float = 0.0
+    varied: str = ""
+
+    def run(self, origin: PlannedRun, measured: tuple[MeasuredAt, ...]) -> PlannedRun:
+        """The run from one start. All its checkpoints count for claims: the loss was already saturated."""
+        model: Any = origin.architecture  # a dataclass, which its protocol cannot say
+        labels: Labels = (
+            (PART, self.part),
+            ("pace", self.variant),
+            ("learning_rate", self.schedule.learning_rate),
+            ("batch_size", self.schedule.batch_size),
+            *(((VARIED, self.varied),) if self.varied else ()),
+        )
+        return continued(
+            origin,
+            origin.steps,
+            name=f"{self.part}-{self.key}-{origin.name}",
+            architecture=replace(model, dropout=self.dropout),
+            update_rule=self.rule,
+            objective=MaskedObjective(),
+            steps=self.steps[-1],
+            batch_size=self.schedule.batch_size,
+            checkpoint_steps=self.steps,
+            saturated_from=self.steps[0],
+            averaging_horizon=self.schedule.horizon,
+            measured=measured,
+            labels=(*origin.labels, *labels),
+        )
+
+
+def branched_runs(
+    runs: AnyRuns,
+    widths: Sequence[int],
+    seeds: Sequence[int],
+    branches: Sequence[Branch],
+    quantities: Sequence[Quantity],
+    raw: Sequence[Quantity] = (),
+    language: str = HEADLINE,
+) -> tuple[PlannedRun, ...]:
+    """The starts and every continuation of each, on one language, with all `quantities` at every checkpoint.
+
+    Those in `raw` are of the rule's weights, not averaged. Raises BadInput as `starts`.
+    """
+    origins = starts(runs, widths, seeds, quantities)
+
+    def measured(branch: Branch) -> tuple[MeasuredAt, ...]:
+        averaged = (MeasuredAt(quantity, branch.steps) for quantity in quantities)
+        return (*averaged, *(MeasuredAt(quantity, branch.steps, weights="raw") for quantity in raw))
+
+    on = [branch.run(origin, measured(branch)) for origin in origins for branch in branches]
+    return tuple(of_language(run, language) for run in (*map(as_start, origins), *on))
+
+
+def of_language(run: PlannedRun, language: str) -> PlannedRun:
+    """The run with the name of its language, which its name includes unless it is the headline's."""
+    name = run.name if language == HEADLINE else f"{language.replace(' ', '-')}-{run.name}"
+    return replace(run, name=name, labels=(("language", language), *run.labels))
+
+
+def plain(schedule: Clock, steps: tuple[int, ...]) -> Branch:
+    """The clock's own rule, such as SGD without momentum, decay, warm-up or dropout, as in the theorem."""
+    return Branch(DRIFT, schedule, schedule.rule, steps, str(schedule), schedule.key)
 
 
 @dataclass(frozen=True)
@@ -115,11 +227,6 @@ def drift_runs(
         for branch in branches
     )
     return (*map(as_start, origins), *descents)
-
-
-def plain(schedule: Clock, steps: tuple[int, ...]) -> Branch:
-    """The clock's own rule, such as SGD without momentum, decay, warm-up or dropout, as in the theorem."""
-    return Branch(DRIFT, schedule, schedule.rule, steps, str(schedule), schedule.key)
 
 
 def _control(schedule: Clock, steps: tuple[int, ...]) -> Branch:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from isoloss.experiments.grammar_runs import CONTROL, DRIFT, PART, START
+from isoloss.experiments.drift_runs import CONTROL, DRIFT, PART, START
 from isoloss.experiments.schedules import Clock, RelativeSchedule, Schedule
 
 MODEL = ("language", "width")

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.grammar_runs import continued
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.planned_run import PlannedRun, measured_at
+from isoloss.experiments.planned_run import PlannedRun, continued, measured_at
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
 from isoloss.languages.dyck import Dyck, dyck
 from isoloss.measurements.quantity import Quantity
@@ -67,15 +66,11 @@ class DyckRuns:
 
     def runs(self, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
         """Each seed's runs, AdamW's first; `quantities` at every checkpoint, claims on the last only."""
-        return tuple(
-            run
-            for seed in self.seeds
-            for trunk in (self._trunk(seed, quantities),)
-            for run in (
-                trunk,
-                *(self._further(trunk, continuation, quantities) for continuation in self.others),
-            )
-        )
+        found: list[PlannedRun] = []
+        for seed in self.seeds:
+            trunk = self._trunk(seed, quantities)
+            found += [trunk, *(self._further(trunk, each, quantities) for each in self.others)]
+        return tuple(found)
 
     def _trunk(self, seed: int, quantities: Sequence[Quantity]) -> PlannedRun:
         checkpoints = (1, self.parting, self.steps)

@@ -12,23 +12,25 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.grammar_runs import continued
+from isoloss.experiments.claims import Claim
 from isoloss.experiments.languages import LanguagePlan
-from isoloss.experiments.planned_run import PlannedRun, measured_at
+from isoloss.experiments.planned_run import PlannedRun, continued, measured_at
 from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.language_runs import sizes_in_turn
 from isoloss.experiments.statistics.along_runs import Scaled
 from isoloss.experiments.statistics.seed_bootstrap import Frames, once_per_frames
-from isoloss.experiments.statistics.within_groups import PerDoubling
+from isoloss.experiments.statistics.within_groups import DoublingsApart, PerDoubling
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.soft_labels import SoftLabels
-from isoloss.pretraining.descent import SGD
+from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import Sharpened
 from isoloss.pretraining.polishing import Polished
 from isoloss.pretraining.update_rule import UpdateRuleSettings
+from isoloss.results.verdict import above
 
 STAGE, START, BRANCH, POLISHED = "stage", "start", "branch", "polished"
 """The column of a run's stage, and its values; the column `branch` has the ways on from a start."""
@@ -79,6 +81,43 @@ def share_of_fall(runs: Frames) -> float:
     whole = traces[START].keys() & traces[FLATTENED].keys() & traces[CONTROL].keys()
     fell = {name: sum(traces[START][one] - ends[one] for one in whole) for name, ends in traces.items()}
     return fell[CONTROL] / fell[FLATTENED] if fell[FLATTENED] > 0 else math.nan
+
+
+SET_APART = "none: the paper compares checkpoints, and does not separate flatness from KL"
+PREMISES = (
+    premise_of_loss(
+        "know-nearly-everything",
+        sentence="The polished models are within 1e-5 nats of the distribution.",
+        paper="0.008 to 0.012 nats (losses 3.204 to 3.208 over an entropy of 3.196; Figures 1 and 2)",
+        measure="mean over starts of the largest KL(distribution || model) among its polished models",
+        unit="× 1e-5 nats",
+        bound=1.0,
+        statistic=most_divergent,
+        reason="a thousandth of the KL of the paper's models: there is nothing left to learn",
+    ),
+    premise_of_loss(
+        "know-the-same",
+        sentence="The polished models of one start have the same KL to within a fifth.",
+        paper=SET_APART,
+        measure="mean over starts of log2 of the largest KL over the smallest among its polished models",
+        unit="doublings of KL",
+        bound=math.log2(1.2),
+        statistic=DoublingsApart("kl", polished, within="start"),
+        reason="log2 of 1.2, a fifth more",
+    ),
+    Claim(
+        name="differ-in-flatness",
+        sentence="The traces of the polished models of one start lie a factor of four apart.",
+        paper=SET_APART,
+        measure="mean over starts of log2 of the largest trace over the smallest among its polished models",
+        unit="doublings of the trace",
+        claimed=above(2.0),
+        statistic=DoublingsApart("trace", polished, within="start"),
+        kind="premise",
+        lowest=0.0,
+        reason="at least twice as far as the trace falls along the paper's runs",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -141,20 +180,14 @@ class EqualKnowledge:
         All have `followed` measured at their ends, and the polished ones `downstream` too.
         """
         found: list[PlannedRun] = []
-        for architecture, seed in self._sizes_and_seeds(seeds):
+        sizes = self.architectures
+        for architecture, seed in sizes_in_turn(sizes, seeds) if self.in_turn else product(sizes, seeds):
             start = self._start(architecture, seed, followed)
             branches = self._branches(start, followed)
             ends = (*followed, *downstream)
             polished = [each for each in branches if dict(each.labels)["branch"] in self.polished_branches]
             found += [start, *branches, *(self._polished(branch, ends) for branch in polished)]
         return tuple(found)
-
-    def _sizes_and_seeds(
-        self, seeds: Sequence[int]
-    ) -> list[tuple[PreLayerNormTransformer | GPT2Transformer, int]]:
-        if self.in_turn:
-            return sizes_in_turn(self.architectures, seeds)
-        return list(product(self.architectures, seeds))
 
     def _start(
         self, architecture: PreLayerNormTransformer | GPT2Transformer, seed: int, followed: Sequence[Quantity]
@@ -206,6 +239,24 @@ class EqualKnowledge:
             averaging_horizon=None,
             objective=SoftLabels(self.predicted),
         )
+
+
+def in_seconds(
+    models: EqualKnowledge, architecture: PreLayerNormTransformer | GPT2Transformer
+) -> EqualKnowledge:
+    """The same with one small model and a few steps, down to a quarter of a nat: for the scale smoke."""
+    rule, kl = AdamW(8e-3, warm_up_steps=5, weight_decay=0.0), 0.25
+    return replace(
+        models,
+        architectures=(architecture,),
+        start=Polished(1.2 * kl, rule),
+        start_steps=30,
+        flattened=tuple(replace(branch, steps=10) for branch in models.flattened),
+        sharpened_steps=4,
+        polished=Polished(kl, rule, held_out=64),
+        polished_steps=20,
+        batch_size=64,
+    )
 
 
 def _on(

@@ -15,15 +15,15 @@ from torch import nn
 
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.drawn_panels import refuse_what_is_no_panel
 from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun
+from isoloss.languages.language import Facts
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.measurements.references import UNTRAINED, WORDS, ControlQuantity, Untrained, Words
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.panels import Panel
+from isoloss.panels import Chart, Panel
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
 from isoloss.results.measurement_store import REFERENCES_FOLDER, Measurements
@@ -97,10 +97,6 @@ def control_references(
     return tuple(PlannedReference(name, language, each) for name, each in ((WORDS, words), *untrained))
 
 
-Facts = tuple[tuple[str, str], ...]
-"""Names and values, in words."""
-
-
 @dataclass(frozen=True)
 class Experiment:
     """Everything that a figure or table depends on, and how its table of numbers becomes panels.
@@ -166,6 +162,31 @@ class Experiment:
             replace(panel, shows=tuple(name for name in panel.shows if name not in withdrawn))
             for panel in panels
         )
+
+
+def refuse_what_is_no_panel(panels: object, experiment: str) -> None:
+    """Raise BadInput for what is no tuple of panels, each with a tuple of charts and a table."""
+    if not isinstance(panels, tuple):
+        raise BadInput(f"panels of {experiment} returned {panels!r:.40}; let it return a tuple of panels")
+    for panel in panels:
+        if not isinstance(panel, Panel):
+            raise BadInput(
+                f"panels of {experiment} returned a {type(panel).__name__} in its tuple; make it a Panel"
+            )
+        _refuse_no_charts(f"the panel {panel.name} of {experiment}", panel.charts, panel.data)
+
+
+def _refuse_no_charts(asker: str, charts: object, data: object) -> None:
+    if not isinstance(charts, tuple):
+        kind = type(charts).__name__
+        raise BadInput(f"{asker} has charts={kind}, which are a tuple; of one: charts=(...,), with a comma")
+    for each in charts:
+        if not isinstance(each, Chart):
+            kind = type(each).__name__
+            raise BadInput(f"{asker} has a {kind} among its charts; give Lines, Dots or another chart")
+    if not isinstance(data, pl.DataFrame):
+        kind = type(data).__name__
+        raise BadInput(f"{asker} has data of another kind, {kind}; give it the table, or some of its rows")
 
 
 def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]:

@@ -1,4 +1,4 @@
-"""The jobs of experiments in order of dependency: languages, references, shared runs, and descriptions."""
+"""The jobs of experiments in order of dependency, and what they do: a run is trained, then measured once."""
 
 import hashlib
 import json
@@ -6,19 +6,53 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from transformers import PreTrainedModel
+
+from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.device import denormals_flushed
+from isoloss.errors import BadInput, Damaged, IsolossError
 from isoloss.executors.job import Job
-from isoloss.experiments.carry_out import carry_out, is_complete
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.languages import LanguagePlan
-from isoloss.experiments.planned_run import CorpusPlan, PlannedRun, drawn, quantity_digest
-from isoloss.measurements.quantity import Quantity
+from isoloss.experiments.planned_folder import (
+    Wanted,
+    drawn,
+    drop_records_of_other_weights,
+    is_complete,
+    is_unpacked,
+    measurement_of,
+    measurements_of,
+    missing,
+    store_plan,
+)
+from isoloss.experiments.planned_run import CorpusPlan, PlannedRun, Weights, quantity_digest, weights_setting
+from isoloss.files import only_process_in
+from isoloss.languages.language import Language
+from isoloss.measurements.quantity import Quantity, Subject
+from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.batch import PretrainingObjective
+from isoloss.objectives.next_word import NextWordObjective
+from isoloss.objectives.soft_labels import SoftLabels
+from isoloss.pretraining.loop import pretrain
 from isoloss.progress import Progress
+from isoloss.results.checkpoint import (
+    RAW_FOLDER,
+    SPECIFICATION_FILE,
+    STEPS_FOLDER,
+    checkpoint_folders,
+    holds_another,
+    read_checkpoint,
+)
+from isoloss.results.record import Setting
 
 PREPARING_COST = 0.01
 """A language's or reference's cost as a share of a run's; only order and progress bar depend on it."""
+
+TRAINING_SHARE = 0.7
+"""About how much of a run's time its pre-training takes; only the progress bar depends on it."""
 
 Drawing = tuple[Quantity, PretrainingObjective]
 
@@ -123,17 +157,6 @@ def jobs_of(experiment: Experiment, names: Mapping[str, str]) -> set[str]:
     }
 
 
-def prepare(
-    plan: LanguagePlan | CorpusPlan, drawings: Sequence[Drawing], output: Path, progress: Progress
-) -> tuple[str, ...]:
-    """Prepare the language and all measurement data in `output`; returns what was damaged."""
-    language = plan.language(output, progress)
-    messages: list[str] = []
-    for quantity, objective in drawings:
-        drawn(quantity, language, plan.digest, objective, output, progress, messages.append)
-    return tuple(messages)
-
-
 def _reference_name(reference: PlannedReference) -> str:
     # Several experiments may have one of that name.
     return f"{reference.name} {reference.digest[:8]}"
@@ -152,3 +175,120 @@ def planned_languages(experiments: Iterable[Experiment]) -> list[LanguagePlan]:
         planned += [reference.language for reference in experiment.references]
         plans |= {plan.digest: plan for plan in planned if not isinstance(plan, CorpusPlan)}
     return list(plans.values())
+
+
+def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) -> tuple[str, ...]:
+    """Pre-train and measure one run into its folder; existing results are not recomputed.
+
+    Returns a sentence for each damaged checkpoint, which is skipped. Raises Damaged if the folder holds
+    another run.
+    """
+    folder = run.folder(output)
+    if what := holds_another(folder):
+        raise Damaged(f"{folder} {what}")
+    language = run.language.language(output, progress)
+    with only_process_in(folder):
+        store_plan(run, language, output)
+        if is_unpacked(folder) and not checkpoint_folders(folder):
+            # Its start may have come to other last bits here, and with them to another specification.
+            (folder / SPECIFICATION_FILE).unlink(missing_ok=True)
+
+    def while_training(task: str, completed: float, total: float, message: str = "") -> None:
+        progress(task, TRAINING_SHARE * completed, total, message)
+
+    report = pretrain(
+        run.specification(language, output),
+        language,
+        folder,
+        start_from=run.start_from(output),
+        device=device,
+        progress=while_training,
+    )
+    with only_process_in(folder), denormals_flushed():
+        if is_unpacked(folder):
+            drop_records_of_other_weights(folder)
+        damaged = _measure_missing(run, language, output, device, progress)
+    progress("done", 1.0, 1.0)
+    return (*report.damaged, *damaged)
+
+
+def prepare(
+    plan: LanguagePlan | CorpusPlan, drawings: Sequence[Drawing], output: Path, progress: Progress
+) -> tuple[str, ...]:
+    """Prepare the language and all measurement data in `output`; returns what was damaged."""
+    language = plan.language(output, progress)
+    messages: list[str] = []
+    for quantity, objective in drawings:
+        drawn(quantity, language, plan.digest, objective, output, progress, messages.append)
+    return tuple(messages)
+
+
+def _measure_missing(
+    run: PlannedRun, language: Language | PackedCorpus, output: Path, device: str, progress: Progress
+) -> list[str]:
+    """Make the missing measurements; returns a sentence for each damaged checkpoint."""
+    damaged: list[str] = []
+    to_make = list(missing(run, output))
+    sets: dict[Quantity, Any] = {}
+    model: PreTrainedModel | None = None
+    loaded: tuple[int, Weights] | None = None
+    unusable = 0
+    for done, wanted in enumerate(to_make):
+        step, quantity = wanted.step, wanted.quantity
+        share = TRAINING_SHARE + (1 - TRAINING_SHARE) * done / len(to_make)
+        progress("measuring", share, 1.0, f"step {step:,}")
+        if step == unusable:
+            continue
+        if model is None or loaded != (step, wanted.weights):
+            try:
+                folder, digest = _weights_of(run, wanted, output)
+            except IsolossError as error:
+                damaged.append(str(error))
+                unusable = step
+                continue
+            model, loaded = _load(folder, run.objective).to(device), (step, wanted.weights)
+        if quantity not in sets:
+            sets[quantity] = drawn(
+                quantity, language, run.language.digest, run.objective, output, tell=damaged.append
+            )
+        subject = Subject(digest[:16], run.objective, _settings(run, wanted), language, folder, seed=run.seed)
+        found = quantity.measure(model, sets[quantity], subject, _within(progress, share, step))
+        if not found.records or any(each.settings.get("step") != step for each in found.records):
+            raise BadInput(
+                f"{type(quantity).__name__} gives no records of step {step:,} of {run.name}; let measure "
+                "return what subject.record makes"
+            )
+        measurements_of(run, step, output).write(measurement_of(run, wanted), found.records, found.arrays)
+    return damaged
+
+
+def _weights_of(run: PlannedRun, wanted: Wanted, output: Path) -> tuple[Path, str]:
+    """The verified folder of the weights to be measured, and the digest of their file."""
+    folder = run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}"
+    checkpoint = read_checkpoint(folder)
+    if wanted.weights == "kept":
+        return folder, checkpoint.digest
+    assert checkpoint.raw_digest is not None  # the run keeps an average, or else its plan is refused
+    return folder / RAW_FOLDER, checkpoint.raw_digest
+
+
+def _settings(run: PlannedRun, wanted: Wanted) -> dict[str, Setting]:
+    measured_on = quantity_digest(wanted.quantity, run.language.digest, run.objective)
+    return {"step": wanted.step, "measured_on": measured_on, **weights_setting(wanted.weights)}
+
+
+def _load(folder: Path, objective: PretrainingObjective) -> PreTrainedModel:
+    if isinstance(objective, SoftLabels):
+        objective = objective.of
+    if isinstance(objective, NextWordObjective):
+        return load_causal_language_model(str(folder))
+    return load_masked_language_model(folder)
+
+
+def _within(progress: Progress, share: float, step: int) -> Progress:
+    """A measurement's progress: it names its stage, while the run's bar stays where it is."""
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:  # noqa: ARG001
+        progress("measuring", share, 1.0, f"step {step:,}, {task}")
+
+    return report

@@ -11,12 +11,11 @@ import polars as pl
 
 from isoloss.errors import BadInput, IsolossError, place_in_users_code
 from isoloss.executors.job import Job, Notice, Outcome, last_line
-from isoloss.experiments.carry_out import damaged_files, is_complete, measured_records
 from isoloss.experiments.claims import Judgement, judge
-from isoloss.experiments.drawn_panels import refuse_text_on_axes
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
-from isoloss.experiments.misspelt_names import refuse_misspelt_names
+from isoloss.experiments.misspelt_names import refuse_misspelt_names, refuse_text_on_axes
+from isoloss.experiments.planned_folder import damaged_files, is_complete, measured_records
 from isoloss.experiments.planned_run import PlannedRun, named_as_planned
 from isoloss.files import alone_in, remove_unfinished
 from isoloss.progress import Progress, part_of, silent

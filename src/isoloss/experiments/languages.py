@@ -121,17 +121,7 @@ def decided_grammar() -> PCFG:
     >>> round(task.sample(100, torch.Generator().manual_seed(0)).posterior.amax(1).min().item(), 9)
     1.0
     """
-    return pcfg(
-        random_hierarchy_grammar(
-            symbols_per_level=3,
-            words_per_preterminal=2,
-            levels=3,
-            rules_per_symbol=3,
-            roots=3,
-            concentration=2.0,
-            seed=49,
-        )
-    )
+    return _of_one_tree(levels=3, concentration=2.0, seed=49)
 
 
 @cache
@@ -141,17 +131,20 @@ def short_grammar() -> PCFG:
     >>> [task.name for task in short_grammar().tasks()]
     ['prefix-4', 'prefix-2']
     """
-    return pcfg(
-        random_hierarchy_grammar(
-            symbols_per_level=3,
-            words_per_preterminal=2,
-            levels=2,
-            rules_per_symbol=3,
-            roots=3,
-            concentration=8.0,
-            seed=106,
-        )
+    return _of_one_tree(levels=2, concentration=8.0, seed=106)
+
+
+def _of_one_tree(levels: int, concentration: float, seed: int) -> PCFG:
+    grammar = random_hierarchy_grammar(
+        symbols_per_level=3,
+        words_per_preterminal=2,
+        levels=levels,
+        rules_per_symbol=3,
+        roots=3,
+        concentration=concentration,
+        seed=seed,
     )
+    return pcfg(grammar)
 
 
 @cache

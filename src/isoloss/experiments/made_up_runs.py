@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.misspelt_names import COUNTS, TEXTS
-from isoloss.experiments.planned_run import Continued, MeasuredAt, PlannedRun, quantity_digest
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun, quantity_digest
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.references import ControlQuantity
@@ -108,7 +108,7 @@ class _Planned:
     @cached_property
     def variant(self) -> str:
         """What it is apart from its seed."""
-        return _variant(_RunKey(self.run))
+        return _variant(self.run)
 
     @cached_property
     def start(self) -> str:
@@ -116,7 +116,7 @@ class _Planned:
         run = self.run
         while run.continues:
             run = run.continues.run
-        return _variant(_RunKey(run))
+        return _variant(run)
 
     @cached_property
     def columns(self) -> dict[str, MeasuredAt]:
@@ -233,7 +233,7 @@ class _MadeUp:
         return polished
 
     def _neither(self, name: str, measured: MeasuredAt) -> Float[np.ndarray, " n"]:
-        digest = _quantity(measured.quantity, _RunKey(self.planned.run))  # type: ignore[arg-type]
+        digest = _quantity(measured.quantity, self.planned.run)  # type: ignore[arg-type]
         examples = name.rpartition("_")[2]  # one quantity may be of several numbers of examples
         # The branches that are polished to one KL differ in nothing else that accuracy could follow.
         variant = self.planned.start if isinstance(self.planned.run.update_rule, Polished) else None
@@ -270,34 +270,15 @@ def _generator(*of: object) -> np.random.Generator:
     return np.random.default_rng(int.from_bytes(digest[:8], "big"))
 
 
-@dataclass(frozen=True, eq=False)
-class _RunKey:
-    """A run as a cache's key, by its digest: to hash all of its settings takes longer than what is cached."""
-
-    run: PlannedRun
-
-    def __hash__(self) -> int:
-        return hash(self.run.digest)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _RunKey) and self.run.digest == other.run.digest
-
-
 @lru_cache(maxsize=8192)
-def _variant(key: _RunKey) -> str:
+def _variant(run: PlannedRun) -> str:
     """What a run is apart from its seed, and the seed of the run that it continues."""
-    return _without_seed(key.run).digest
-
-
-def _without_seed(run: PlannedRun) -> PlannedRun:
-    before = run.continues
-    origin = Continued(_without_seed(before.run), before.step) if before else None
-    return replace(run, seed=0, continues=origin)
+    return run.changed(lambda run: replace(run, seed=0)).digest
 
 
 @lru_cache(maxsize=8192)
-def _quantity(quantity: Quantity, key: _RunKey) -> str:
-    return quantity_digest(quantity, key.run.language.digest, key.run.objective)
+def _quantity(quantity: Quantity, run: PlannedRun) -> str:
+    return quantity_digest(quantity, run.language.digest, run.objective)
 
 
 @lru_cache(maxsize=1024)

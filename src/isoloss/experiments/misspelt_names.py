@@ -1,6 +1,6 @@
 """Names in an experiment's claims and panels: of columns, runs and claims that nothing planned has.
 
-They are looked for in a table with all of its columns, before anything is measured.
+They, and text on an axis, are looked for in a table with all of its columns, before anything is measured.
 """
 
 import math
@@ -15,10 +15,9 @@ from typing import Any
 import polars as pl
 
 from isoloss.errors import BadInput, did_you_mean, place_in_users_code
-from isoloss.experiments.drawn_panels import refuse_text_on_axes, refuse_what_is_no_panel
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, refuse_what_is_no_panel
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.panels import Panel, columns_of
+from isoloss.panels import Axis, Bars, Categories, Chart, Dots, Landscape, Lines, Panel, columns_of
 from isoloss.results.record import Setting
 
 TEXTS = ("checkpoint", "sentence_")
@@ -89,6 +88,31 @@ def _refuse_what_it_lacks(panel: Panel, experiment: Experiment) -> None:
         if name not in claims:
             near = did_you_mean(name, claims) or f"; its claims are {', '.join(claims)}"
             raise BadInput(f"{asker} shows a claim {name!r}, which the experiment does not have{near}")
+
+
+def refuse_text_on_axes(panel: Panel, experiment: str) -> None:
+    """Raise BadInput for a panel with an axis of a column whose cells are no numbers."""
+    for axis in (axis for chart in panel.charts for axis in _axes(chart)):
+        for name in {axis.column, axis.error} & set(panel.data.columns):
+            try:
+                panel.data[name].cast(pl.Float64)
+            except pl.exceptions.PolarsError as error:
+                raise BadInput(
+                    f"the panel {panel.name} of {experiment} has the column {name!r} on an axis, whose cells "
+                    "are no numbers"
+                ) from error
+
+
+def _axes(chart: Chart) -> tuple[Axis, ...]:
+    match chart:
+        case Lines() | Dots():
+            return chart.x, chart.y
+        case Categories() | Bars():
+            return (chart.y,)
+        case Landscape():
+            return chart.x, chart.y, chart.height
+        case _:
+            return ()
 
 
 def _named(statistic: object, by: Collection[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.planned_run import Continued, CorpusPlan, PlannedRun
+from isoloss.experiments.planned_run import CorpusPlan, PlannedRun
 from isoloss.measurements.references import ControlQuantity, Untrained
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import (
@@ -31,7 +31,14 @@ def with_tokens(experiment: Experiment, tokens: int) -> Experiment:
         else reference
         for reference in experiment.references
     )
-    runs = tuple(_run_with_tokens(run, tokens) for run in experiment.runs)
+
+    def enlarged(run: PlannedRun) -> PlannedRun:
+        if isinstance(run.language, CorpusPlan):
+            return run
+        vocabulary_settings(run.language.words, tokens)
+        return replace(run, architecture=_with_tokens(run.architecture, tokens))
+
+    runs = tuple(run.changed(enlarged) for run in experiment.runs)
     return replace(experiment, runs=runs, references=references)
 
 
@@ -40,18 +47,6 @@ def _control_with_tokens(quantity: ControlQuantity, tokens: int) -> ControlQuant
         return quantity
     architecture = _with_tokens(quantity.control.architecture, tokens)
     return replace(quantity, control=replace(quantity.control, architecture=architecture))
-
-
-def _run_with_tokens(run: PlannedRun, tokens: int) -> PlannedRun:
-    if isinstance(run.language, CorpusPlan):
-        return run
-    vocabulary_settings(run.language.words, tokens)
-    before = run.continues
-    return replace(
-        run,
-        architecture=_with_tokens(run.architecture, tokens),
-        continues=Continued(_run_with_tokens(before.run, tokens), before.step) if before else None,
-    )
 
 
 def _with_tokens(architecture: Architecture, tokens: int) -> Architecture:

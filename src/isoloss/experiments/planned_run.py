@@ -22,16 +22,14 @@ from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.specification import Compute, PretrainingSpecification, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRuleSettings
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress
 from isoloss.results.checkpoint import STEPS_FOLDER, origin_digest, read_checkpoint
-from isoloss.results.measurement_store import drawn_once
 from isoloss.results.record import Record, Setting
 
 
 @dataclass(frozen=True)
 class CorpusPlan:
-    """What a `LanguagePlan` is to a language, for text whose distribution nobody knows: prepared once, in the
-    cache.
+    """What a `LanguagePlan` is to a language, for text of unknown distribution: prepared once, in the cache.
 
     `words` is how many the tokenizer has; an objective that puts random words in needs to know before.
     """
@@ -114,32 +112,8 @@ def quantity_digest(quantity: Quantity, language_digest: str, objective: Pretrai
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def drawn(
-    quantity: Quantity,
-    source: Language | PackedCorpus,
-    source_digest: str,
-    objective: PretrainingObjective,
-    output: Path,
-    progress: Progress = silent,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Any:
-    """The quantity's data, of its type `drawn_as`, drawn once; see `drawn_once`.
-
-    Raises BadInput, too, if the quantity does not apply to such models.
-    """
-    if not isinstance(source, quantity.sources):
-        raise BadInput(
-            f"{type(quantity).__name__} cannot be measured on a {type(source).__name__}; choose another"
-        )
-    name = quantity_digest(quantity, source_digest, objective)
-    return drawn_once(
-        output, name, quantity.drawn_as, lambda: quantity.draw(source, objective, progress), tell
-    )
-
-
 Labels = tuple[tuple[str, Setting], ...]
 """What distinguishes a run in its experiment's table and pictures: a width, a rule, a language."""
-
 
 OWN_COLUMNS = frozenset({"run", "seed", "step", "saturated", "complete", "folder"})
 """Columns of every table, which no label may have the name of."""
@@ -203,6 +177,9 @@ class PlannedRun:
                     f"the run {self.name} keeps no average, so that its checkpoints hold the raw weights: "
                     'measure those that it keeps (weights="kept"), or give it an averaging_horizon'
                 )
+
+    def __hash__(self) -> int:
+        return hash(self.digest)  # all of its settings would take longer
 
     def refuse_one_column_of_two(self) -> None:
         """Raise BadInput if two quantities give one column at a step, of which a table would have the last.
@@ -282,10 +259,17 @@ class PlannedRun:
 
         Micro-batches stay those planned, unless `compute` names their size.
         """
-        micro_batch = compute.micro_batch or self.compute.micro_batch
+        return self.changed(
+            lambda run: replace(
+                run, compute=replace(compute, micro_batch=compute.micro_batch or run.compute.micro_batch)
+            )
+        )
+
+    def changed(self, change: "Callable[[PlannedRun], PlannedRun]") -> "PlannedRun":
+        """The run with the `change` made, to all that it continues too."""
         before = self.continues
-        origin = Continued(before.run.carried_out_by(compute), before.step) if before else None
-        return replace(self, compute=replace(compute, micro_batch=micro_batch), continues=origin)
+        origin = Continued(before.run.changed(change), before.step) if before else None
+        return replace(change(self), continues=origin)
 
     def folder(self, output: Path) -> Path:
         """Where the run lives: named for its specification, so that experiments share what is equal."""
@@ -304,3 +288,13 @@ class PlannedRun:
         start = self.start_from(output)
         weights = read_checkpoint(start).digest if start else None
         return replace(self.planned_specification, language_digest=language.digest, start_from=weights)
+
+
+OTHER_SENTENCES = 10_000
+"""What a branch's seed is above that of the run it continues, whose sentences it must not see again."""
+
+
+def continued(origin: PlannedRun, step: int, **changes: Any) -> PlannedRun:
+    """A run from another's checkpoint at `step`, on sentences that it has not seen; else changed as said."""
+    seed = origin.seed + OTHER_SENTENCES
+    return replace(origin, seed=seed, continues=Continued(origin, step), **changes)

@@ -1,28 +1,23 @@
-"""What is measured and claimed of models of equal knowledge, whichever language they know."""
+"""What is measured, claimed and shown of models of equal knowledge, whichever language they know."""
 
-import math
 from dataclasses import replace
+
+import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.equal_knowledge import (
+    POLISHED,
+    PREMISES,
+    SET_APART,
+    STAGE,
     EqualKnowledge,
-    most_divergent,
     per_doubling,
-    polished,
     share_of_fall,
 )
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.polished_panels import (
-    ACCURACY_100,
-    ACCURACY_300,
-    OTHER_TASK,
-    STANDARDISED_300,
-    panels_of_polished,
-)
-from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.claims import premise_of_loss
+from isoloss.experiments.figures import ACCURACY, LOG_KL, TRACE, trace_bars
+from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
 from isoloss.experiments.statistics.along_runs import Scaled, in_doublings, in_points
-from isoloss.experiments.statistics.within_groups import DoublingsApart
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.robustness import (
     SecondLanguageQuantity,
@@ -30,14 +25,42 @@ from isoloss.measurements.robustness import (
     bits_column,
     noise_column,
 )
-from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
+from isoloss.panels import Axis, Chart, Colour, Dots, Panel, Table
 from isoloss.pretraining.descent import AdamW
-from isoloss.pretraining.polishing import Polished
 from isoloss.results.verdict import Region, above, below, within
+
+ACCURACY_100, ACCURACY_300, STANDARDISED_300 = "accuracy_100", "accuracy_300", f"{STANDARDISED}_300"
+CENTRED, LONGER = "centred_accuracy", "longer_centred_accuracy"
+CENTRED_300, LONGER_300 = f"{CENTRED}_300", f"{LONGER}_300"
+FEATURE_MEAN = "feature_mean_square"
+OTHER_TASK = "other_task_accuracy"
+BY_BRANCH = Colour("branch", "branch")
+START = "start"
+
+PROBES = (
+    Axis(ACCURACY_300, "accuracy from 300 examples", f"{ACCURACY_300}_error"),
+    Axis(ACCURACY_100, "accuracy from 100 examples", f"{ACCURACY_100}_error"),
+    replace(ACCURACY, error="accuracy_error"),
+    Axis(STANDARDISED_300, "accuracy from 300, features standardised", f"{STANDARDISED_300}_error"),
+    Axis(CENTRED_300, "accuracy from 300, features centred", f"{CENTRED_300}_error"),
+    Axis(LONGER_300, "accuracy from 300, centred, trained ten times as long", f"{LONGER_300}_error"),
+    Axis(FEATURE_MEAN, "squared length of the features' mean", f"{FEATURE_MEAN}_error", logarithmic=True),
+    Axis(OTHER_TASK, "accuracy on the second task", f"{OTHER_TASK}_error"),
+)
+DAMAGE = tuple(
+    Axis(column, title, f"{column}_error", logarithmic=True)
+    for column, title in (
+        (noise_column(0.01), "KL under weight noise of 0.01 (nats)"),
+        (bits_column(6), "KL at 6 bits (nats)"),
+        (bits_column(4), "KL at 4 bits (nats)"),
+        ("forgotten_kl", "KL after learning a second language (nats)"),
+    )
+)
+BARS = "One dot per start and branch, polished to equal KL; bars are one standard error. "
+PLACES = (Axis("branch", "branch"), Axis("width", "width"), Axis("seed", "seed"))
 
 MARGIN = 0.5
 """Percentage points per doubling of the trace: a quarter of what the paper's models gain as theirs halves."""
-SET_APART = "none: the paper compares checkpoints, and does not separate flatness from KL"
 BETTER = "+1.6 and +4.0 percentage points as the trace falls (Section 4)"
 A_QUARTER = "a quarter of the paper's gain as the trace halves"
 
@@ -71,41 +94,6 @@ def _flatter_is_no_better(name: str, what: str, column: str) -> Claim:
     sentence = f"At equal KL, {what} does not fall by half a point as the trace doubles."
     return as_the_trace_doubles(name, sentence, what, in_points(column), above(-MARGIN), A_QUARTER, BETTER)
 
-
-PREMISES = (
-    premise_of_loss(
-        "know-nearly-everything",
-        sentence="The polished models are within 1e-5 nats of the distribution.",
-        paper="0.008 to 0.012 nats (losses 3.204 to 3.208 over an entropy of 3.196; Figures 1 and 2)",
-        measure="mean over starts of the largest KL(distribution || model) among its polished models",
-        unit="× 1e-5 nats",
-        bound=1.0,
-        statistic=most_divergent,
-        reason="a thousandth of the KL of the paper's models: there is nothing left to learn",
-    ),
-    premise_of_loss(
-        "know-the-same",
-        sentence="The polished models of one start have the same KL to within a fifth.",
-        paper=SET_APART,
-        measure="mean over starts of log2 of the largest KL over the smallest among its polished models",
-        unit="doublings of KL",
-        bound=math.log2(1.2),
-        statistic=DoublingsApart("kl", polished, within="start"),
-        reason="log2 of 1.2, a fifth more",
-    ),
-    Claim(
-        name="differ-in-flatness",
-        sentence="The traces of the polished models of one start lie a factor of four apart.",
-        paper=SET_APART,
-        measure="mean over starts of log2 of the largest trace over the smallest among its polished models",
-        unit="doublings of the trace",
-        claimed=above(2.0),
-        statistic=DoublingsApart("trace", polished, within="start"),
-        kind="premise",
-        lowest=0.0,
-        reason="at least twice as far as the trace falls along the paper's runs",
-    ),
-)
 
 CLAIMS = (
     *PREMISES,
@@ -186,24 +174,6 @@ SECOND = SecondLanguageQuantity(
 """At this rate a pilot model with seed 900 came from 0.1 nats and more to 0.03 of the second language."""
 
 
-def in_seconds(
-    models: EqualKnowledge, architecture: PreLayerNormTransformer | GPT2Transformer
-) -> EqualKnowledge:
-    """The same with one small model and a few steps, down to a quarter of a nat: for the scale smoke."""
-    rule, kl = AdamW(8e-3, warm_up_steps=5, weight_decay=0.0), 0.25
-    return replace(
-        models,
-        architectures=(architecture,),
-        start=Polished(1.2 * kl, rule),
-        start_steps=30,
-        flattened=tuple(replace(branch, steps=10) for branch in models.flattened),
-        sharpened_steps=4,
-        polished=Polished(kl, rule, held_out=64),
-        polished_steps=20,
-        batch_size=64,
-    )
-
-
 def polished_models(
     models: EqualKnowledge,
     scale: Scale,
@@ -243,3 +213,62 @@ def _downstream(scale: Scale, models: EqualKnowledge, tasks: tuple[str, str]) ->
     second = replace(SECOND, sentences=min(500, sizes.loss_sentences), objective=models.predicted)
     whole = (sizes.probe_of(task), *sizes.probes_beside(task), sizes.probe_of(other, OTHER_TASK))
     return (*whole, damage, second)
+
+
+def polished_rows(table: pl.DataFrame) -> pl.DataFrame:
+    """Those of polished models, with what each was polished from, but for its branch, as `start`."""
+    start = pl.format("seed {}, width {}, {}", "seed", "width", "language")
+    return table.filter(pl.col(STAGE) == POLISHED).with_columns(start.alias(START))
+
+
+def _against_the_trace(axes: tuple[Axis, ...]) -> tuple[Dots, ...]:
+    return tuple(Dots(TRACE, axis, BY_BRANCH, START) for axis in axes)
+
+
+def polished_panel(
+    table: pl.DataFrame,
+    sizes: MeasurementSizes,
+    name: str,
+    title: str,
+    axes: tuple[Axis, ...],
+    shows: tuple[str, ...],
+) -> tuple[Panel, ...]:
+    """What has been measured of `axes` against the trace, and as a table; none before there are any."""
+    if STAGE not in table.columns:
+        return ()
+    rows = polished_rows(table)
+    shown = tuple(axis for axis in axes if axis.column in rows.columns)
+    charts: tuple[Chart, ...] = (*_against_the_trace(shown), Table((*PLACES, LOG_KL, TRACE, *shown)))
+    return (Panel(name, title, f"{BARS}{trace_bars(sizes)}", charts, rows, shows=shows),)
+
+
+def panels_of_polished(table: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
+    """Those of `polished_models`: the claims' quantities, every other one, and the way to them."""
+    if STAGE not in table.columns:
+        return ()
+    rows = polished_rows(table)
+    probes, damage = (tuple(axis for axis in of if axis.column in rows.columns) for of in (PROBES, DAMAGE))
+    return (
+        Panel(
+            "equal-knowledge",
+            "What changes with flatness at equal KL, and what does not",
+            f"{BARS}{trace_bars(sizes)}First downstream accuracy, then what damage to the weights costs.",
+            _against_the_trace((*probes[:1], *damage[:2])),
+            rows,
+            shows=("flatter-is-no-better", "noise-harms-the-sharper", "rounding-harms-the-sharper"),
+        ),
+        Panel(
+            "everything",
+            "Every probe, and every damage",
+            BARS,
+            (*_against_the_trace((*probes[1:], *damage[2:])), Table((*PLACES, LOG_KL, TRACE, *probes))),
+            rows,
+        ),
+        Panel(
+            "way",
+            "Starts and branches, before and after polishing",
+            f"One dot per model. {trace_bars(sizes)}",
+            (Dots(LOG_KL, TRACE, Colour(STAGE, "stage")), Dots(LOG_KL, TRACE, BY_BRANCH)),
+            table,
+        ),
+    )

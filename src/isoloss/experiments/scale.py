@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
 from isoloss.experiments.languages import LanguagePlan
+from isoloss.experiments.planned_run import MeasuredAt, PlannedRun
 from isoloss.experiments.shared.causal_language import CAUSAL_LANGUAGE, CausalLanguageRuns
 from isoloss.experiments.shared.grammar_and_hmm import (
     COMPARED,
@@ -14,7 +15,7 @@ from isoloss.experiments.shared.grammar_and_hmm import (
     GrammarRuns,
     HiddenMarkovRuns,
 )
-from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
+from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName, runs_of_sizes
 from isoloss.experiments.shared.real_text import RealTextRuns
 from isoloss.experiments.shared.real_text_settings import REAL_TEXT
 from isoloss.languages.language import Language
@@ -180,6 +181,11 @@ def scale_named(name: ScaleName) -> Scale:
         real_text=REAL_TEXT[name],
         compute=Compute("bfloat16", compiled=True) if name == "gpu" else Compute(),
     )
+
+
+def grammar_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[PlannedRun, ...]:
+    """One run for each size and seed, smallest models first."""
+    return runs_of_sizes(scale.grammar, scale.seeds, measured)
 
 
 MOST_EXAMPLES = 3000

@@ -7,8 +7,9 @@ from functools import cache
 from math import prod
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import saved_tensors_hooks
@@ -53,51 +54,9 @@ SENTENCES = (1009, 1013, 1019, 1021)
 multiple. Counts that are multiples of it therefore grow with the batch, and all others do not."""
 
 
-@dataclass(frozen=True)
-class _Amount:
-    """What a step takes whatever its batch, and for each of its sentences."""
-
-    always: int
-    a_sentence: int
-
-    @classmethod
-    def of(cls, counts: Iterable[int], sentences: int) -> "_Amount":
-        """The sum of what was counted in a step of a number of `SENTENCES`."""
-        always, growing = 0, 0
-        for count in counts:
-            if count % sentences:
-                always += count
-            else:
-                growing += count // sentences
-        return cls(always, growing)
-
-    def in_a_step_of(self, sentences: int) -> int:
-        return self.always + sentences * self.a_sentence
-
-    def with_further_layers(self, of_one_less: "_Amount", number: int) -> "_Amount":
-        return _Amount(
-            self.always + number * (self.always - of_one_less.always),
-            self.a_sentence + number * (self.a_sentence - of_one_less.a_sentence),
-        )
-
-
-@dataclass(frozen=True)
-class _AnyStep:
-    """`StepCost` of a batch of any size."""
-
-    parameters: int
-    operations: _Amount
-    state_bytes: int
-    activation_bytes: _Amount
-
-    def with_further_layers(self, of_one_less: "_AnyStep", number: int) -> "_AnyStep":
-        """With so many more layers, each of which adds as much as the last one does."""
-        return _AnyStep(
-            self.parameters + number * (self.parameters - of_one_less.parameters),
-            self.operations.with_further_layers(of_one_less.operations, number),
-            self.state_bytes + number * (self.state_bytes - of_one_less.state_bytes),
-            self.activation_bytes.with_further_layers(of_one_less.activation_bytes, number),
-        )
+_Counts = Int[np.ndarray, "4 2"]
+"""Parameters, operations, and bytes of state and of activations: what a step takes whatever its batch, and
+for each of its sentences."""
 
 
 def step_cost(
@@ -129,15 +88,12 @@ def step_cost(
     predicted: Any = objective
     step = _of_all_layers(architecture, lambda model: _counted(model, rule, predicted, words, maximum_length))
     at_once = batch_size if micro_batch is None else min(micro_batch, batch_size)
-    return StepCost(
-        parameters=step.parameters,
-        operations=float(step.operations.in_a_step_of(batch_size)),
-        state_bytes=step.state_bytes,
-        activation_bytes=step.activation_bytes.in_a_step_of(at_once),
-    )
+    parameters, operations, state_bytes, _ = (step @ (1, batch_size)).tolist()
+    *_, activation_bytes = (step @ (1, at_once)).tolist()
+    return StepCost(parameters, float(operations), state_bytes, activation_bytes)
 
 
-def _of_all_layers(architecture: Architecture, counted: Callable[[Any], _AnyStep]) -> _AnyStep:
+def _of_all_layers(architecture: Architecture, counted: Callable[[Any], _Counts]) -> _Counts:
     """From one and two layers: each further layer adds as much as the second."""
     shape = getattr(architecture, "shape", None)
     if isinstance(architecture, LSTM):
@@ -151,7 +107,8 @@ def _of_all_layers(architecture: Architecture, counted: Callable[[Any], _AnyStep
     if layers <= 2:
         return counted(architecture)
     one, two = map(counted, few)
-    return two.with_further_layers(one, layers - 2)
+    counts: _Counts = two + (layers - 2) * (two - one)
+    return counts
 
 
 def _plain(update_rule: UpdateRuleSettings) -> Any:
@@ -173,7 +130,7 @@ def _counted(
     objective: PretrainingObjective,
     words: int,
     maximum_length: int,
-) -> _AnyStep:
+) -> _Counts:
     with torch.device("meta"):
         model = architecture.build(words, maximum_length, seed=0)
     sizes = {maximum_length, *(size for weight in model.parameters() for size in weight.shape)}
@@ -200,7 +157,7 @@ def _drawn(objective: PretrainingObjective, number: int, maximum_length: int) ->
 
 def _of_step(
     model: PreTrainedModel, settings: UpdateRuleSettings, batch: Batch, words: int, maximum_length: int
-) -> _AnyStep:
+) -> _Counts:
     model.train()
     model.config.use_cache = False
     source = _NoSentences(words, maximum_length)
@@ -223,12 +180,21 @@ def _of_step(
     weights = {weight.untyped_storage()._cdata: weight for weight in model.parameters()}
     stored = [size for storage, size in saved.items() if storage not in weights]
     stored += [batch.input_ids.numel() * each for each in _gates_and_cells(model)]
-    return _AnyStep(
-        parameters=sum(weight.numel() for weight in weights.values()),
-        operations=_Amount.of(counting.of_products, len(batch)),
-        state_bytes=sum(tensor.nbytes for tensor in _tensors(rule.state_dict())),
-        activation_bytes=_Amount.of(stored, len(batch)),
-    )
+    parameters = sum(weight.numel() for weight in weights.values())
+    state_bytes = sum(tensor.nbytes for tensor in _tensors(rule.state_dict()))
+    products, activations = (_by_growth(each, len(batch)) for each in (counting.of_products, stored))
+    return np.array([(parameters, 0), products, (state_bytes, 0), activations])
+
+
+def _by_growth(counts: Iterable[int], sentences: int) -> tuple[int, int]:
+    """The sum of what was counted in a step of a number of `SENTENCES`, and for each of them what grows."""
+    always, growing = 0, 0
+    for count in counts:
+        if count % sentences:
+            always += count
+        else:
+            growing += count // sentences
+    return always, growing
 
 
 def _gates_and_cells(model: nn.Module) -> Iterator[int]:

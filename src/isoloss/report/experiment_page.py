@@ -7,13 +7,13 @@ from pathlib import Path
 import polars as pl
 from markupsafe import Markup
 
-from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.checks import Range, claim_ranges
 from isoloss.experiments.claims import Claim, Judgement
 from isoloss.experiments.experiment import Experiment, facts_of
 from isoloss.experiments.experiment_jobs import planned_languages
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.made_up_runs import World
+from isoloss.experiments.planned_folder import is_complete, is_records_alone
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped

@@ -6,8 +6,8 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.experiments.claims import Judgement
-from isoloss.experiments.experiment import Facts
 from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.languages.language import Facts
 from isoloss.report.page import Page, Section, spoken
 from isoloss.report.table import html_table, in_numbers, interval_picture
 

@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from isoloss.device import machine, versions
 from isoloss.executors.job import Notice, Outcome
-from isoloss.experiments.carry_out import is_complete
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import planned_languages, shared
@@ -22,6 +21,7 @@ from isoloss.experiments.experiment_result import (
     was_planned,
 )
 from isoloss.experiments.language_description import LanguageDescription, cached_description, description_jobs
+from isoloss.experiments.planned_folder import is_complete
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import by_name, result_as_json

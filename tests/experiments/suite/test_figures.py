@@ -12,7 +12,7 @@ from isoloss.experiments.descents import DescentRuns
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.grammar_runs import OTHER_SENTENCES
+from isoloss.experiments.planned_run import OTHER_SENTENCES
 from isoloss.experiments.scale import FRESH_SEEDS, scale_named
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.figure_3 import figure_3

@@ -5,8 +5,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import Claim, judge
-from isoloss.experiments.compared_algorithms import ADVERSARIAL, adversary_is_worse, algorithm_panels
-from isoloss.experiments.grammar_runs import SMALL
+from isoloss.experiments.compared_algorithms import ADVERSARIAL, SMALL, adversary_is_worse, algorithm_panels
 from isoloss.experiments.suite.table_1 import (
     ADVERSARY_AT_WORK,
     CLAIMS_1,

@@ -12,9 +12,8 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import BY_SEED, KL
-from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import PlannedRun, measured_at
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scale import Scale, grammar_runs
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic

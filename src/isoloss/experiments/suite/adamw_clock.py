@@ -9,7 +9,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import LOSS, MEAN, RAW_LOSS, TRACE, over_seeds, with_beginning
-from isoloss.experiments.drift_runs import plain
+from isoloss.experiments.drift_runs import DRIFT, PART, START, Branch, branched_runs, plain
 from isoloss.experiments.drift_statistics import (
     adamw_excess_loss,
     change_of_loss,
@@ -19,7 +19,6 @@ from isoloss.experiments.drift_statistics import (
     root_before_trace,
 )
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.grammar_runs import DRIFT, PART, START, Branch, branched_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import AdamWSchedule, Schedule, checkpoint_steps, first_step
 from isoloss.experiments.shared.claims import premise_of_loss

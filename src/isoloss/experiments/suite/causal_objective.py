@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.compared_algorithms import adamw_runs, compared_model, compared_runs
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, KL, TRACE, over_steps
-from isoloss.experiments.grammar_runs import adamw_runs, compared_model, compared_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import later_is_better, later_is_flatter

@@ -15,10 +15,9 @@ from isoloss.experiments.drift_exponents import (
     divergence_at_the_starts,
 )
 from isoloss.experiments.drift_panels import leaving_panels
-from isoloss.experiments.drift_runs import plain
+from isoloss.experiments.drift_runs import branched_runs, plain
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
-from isoloss.experiments.grammar_runs import branched_runs
 from isoloss.experiments.languages import ReadyLanguage, unchosen_grammar
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import RelativeSchedule, checkpoint_steps

@@ -11,10 +11,18 @@ import polars as pl
 from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import LOSS, TIME, TRACE, over_seeds
-from isoloss.experiments.drift_runs import DriftRuns, plain
+from isoloss.experiments.drift_runs import (
+    DRIFT,
+    PART,
+    VARIANT,
+    VARIED,
+    Branch,
+    DriftRuns,
+    branched_runs,
+    plain,
+)
 from isoloss.experiments.drift_statistics import MODEL, AnyClock, with_start
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.grammar_runs import DRIFT, PART, VARIANT, VARIED, Branch, branched_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Clock, Schedule, checkpoint_steps
 from isoloss.experiments.shared.language_runs import ScaleName

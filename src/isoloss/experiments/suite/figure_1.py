@@ -19,9 +19,8 @@ from isoloss.experiments.figures import (
     probe_bars,
     trace_bars,
 )
-from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt, measured_at
-from isoloss.experiments.scale import FRESH_SEEDS, STANDARDISED, MeasurementSizes, Scale
+from isoloss.experiments.scale import FRESH_SEEDS, STANDARDISED, MeasurementSizes, Scale, grammar_runs
 from isoloss.experiments.shared.figure_1_claims import FIGURE_1, FIGURE_1_WITH_FEW_SEEDS
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.measurements.references import TaskReference

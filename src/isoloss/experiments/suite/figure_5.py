@@ -8,9 +8,8 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, BY_WIDTH, KL, TRACE, grammar_task
-from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt
-from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.scale import FRESH_SEEDS, Scale, grammar_runs
 from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, NIGHT_WIDTHS
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers

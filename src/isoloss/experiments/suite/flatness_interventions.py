@@ -12,9 +12,8 @@ from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import ACCURACY, LOSS, TRACE
-from isoloss.experiments.drift_runs import plain
+from isoloss.experiments.drift_runs import PART, VARIANT, Branch, branched_runs, plain
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.grammar_runs import PART, VARIANT, Branch, branched_runs
 from isoloss.experiments.languages import GRAMMAR_ENTROPY, LanguagePlan
 from isoloss.experiments.scale import STANDARDISED, Scale
 from isoloss.experiments.schedules import Schedule, first_step

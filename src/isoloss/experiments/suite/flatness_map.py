@@ -7,13 +7,12 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import STAGE, EqualKnowledge, per_doubling
+from isoloss.experiments.equal_knowledge import PREMISES, STAGE, EqualKnowledge, per_doubling
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, TRACE, trace_bars
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES
-from isoloss.experiments.polished_panels import START, polished_rows
+from isoloss.experiments.polished_models import BETTER, MARGIN, START, polished_rows
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import Among, in_points

@@ -7,13 +7,13 @@ import polars as pl
 
 from isoloss.curvature.loss_rise import RADII
 from isoloss.experiments.claims import CONFIDENCE, Claim, Question
+from isoloss.experiments.compared_algorithms import ADAMW, rule_runs
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.figures import ACCURACY, TRACE, probe_bars
-from isoloss.experiments.grammar_runs import ADAMW, grammar_runs, rule_runs
 from isoloss.experiments.planned_run import PlannedRun, measured_at
-from isoloss.experiments.scale import FRESH_SEEDS, Scale
+from isoloss.experiments.scale import FRESH_SEEDS, Scale, grammar_runs
 from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.rank_correlation import (

@@ -11,11 +11,12 @@ from isoloss.experiments.equal_knowledge import (
     SHARPENED,
     EqualKnowledge,
     by_label_noise,
+    in_seconds,
     per_doubling,
 )
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
-from isoloss.experiments.polished_models import CLAIMS, in_seconds, polished_models
+from isoloss.experiments.polished_models import CLAIMS, polished_models
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers

@@ -3,18 +3,20 @@
 from dataclasses import replace
 
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import EqualKnowledge, by_label_noise
+from isoloss.experiments.equal_knowledge import EqualKnowledge, by_label_noise, in_seconds
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, short_grammar
 from isoloss.experiments.polished_models import (
     A_QUARTER,
     BETTER,
+    CENTRED,
+    FEATURE_MEAN,
+    LONGER,
+    LONGER_300,
     MARGIN,
     as_the_trace_doubles,
-    in_seconds,
     polished_models,
 )
-from isoloss.experiments.polished_panels import CENTRED, FEATURE_MEAN, LONGER, LONGER_300
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import ScaleName

@@ -5,11 +5,10 @@ from dataclasses import replace
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.dyck_continuations import COMPARED
-from isoloss.experiments.equal_knowledge import SHARPENED, Branch, EqualKnowledge
+from isoloss.experiments.equal_knowledge import PREMISES, SHARPENED, Branch, EqualKnowledge, in_seconds
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage
-from isoloss.experiments.polished_models import CLAIMS, PREMISES, as_the_trace_doubles, in_seconds
-from isoloss.experiments.polished_panels import DAMAGE, polished_panel
+from isoloss.experiments.polished_models import CLAIMS, DAMAGE, as_the_trace_doubles, polished_panel
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName, laptop_transformers
 from isoloss.experiments.statistics.along_runs import in_doublings

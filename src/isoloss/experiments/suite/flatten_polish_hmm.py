@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import by_label_noise
+from isoloss.experiments.equal_knowledge import by_label_noise, in_seconds
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, short_hmm
-from isoloss.experiments.polished_models import in_seconds, polished_models
+from isoloss.experiments.polished_models import polished_models
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers

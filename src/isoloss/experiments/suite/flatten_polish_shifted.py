@@ -7,15 +7,9 @@ import numpy as np
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import polished
+from isoloss.experiments.equal_knowledge import PREMISES, polished
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.polished_models import (
-    A_QUARTER,
-    MARGIN,
-    PREMISES,
-    as_the_trace_doubles,
-)
-from isoloss.experiments.polished_panels import polished_panel
+from isoloss.experiments.polished_models import A_QUARTER, MARGIN, as_the_trace_doubles, polished_panel
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
 from isoloss.experiments.statistics.along_runs import in_points

@@ -6,16 +6,17 @@ import numpy as np
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import EqualKnowledge, polished
+from isoloss.experiments.equal_knowledge import PREMISES, EqualKnowledge, polished
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.polished_models import (
     A_QUARTER,
+    ACCURACY_100,
+    ACCURACY_300,
     BETTER,
     MARGIN,
-    PREMISES,
     as_the_trace_doubles,
+    polished_panel,
 )
-from isoloss.experiments.polished_panels import ACCURACY_100, ACCURACY_300, polished_panel
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
 from isoloss.experiments.statistics.along_runs import in_points

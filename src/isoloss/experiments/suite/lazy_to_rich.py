@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.compared_algorithms import compared_model, varied_runs
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, KL, TRACE, loss_bars, over_steps, probe_bars, trace_bars
-from isoloss.experiments.grammar_runs import compared_model, varied_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import final_kl_is_small, final_losses_are_equal
 from isoloss.experiments.shared.language_runs import ScaleName

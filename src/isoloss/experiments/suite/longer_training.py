@@ -6,10 +6,10 @@ import polars as pl
 
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.compared_algorithms import compared_model
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, BY_SEED, KL, STEP, TRACE
-from isoloss.experiments.grammar_runs import compared_model
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName, runs_of_sizes

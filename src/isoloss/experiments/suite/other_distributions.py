@@ -10,10 +10,9 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import ACCURACY, BY_WIDTH, TRACE, probe_bars, trace_bars
-from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.planned_run import measured_at
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scale import Scale, grammar_runs
 from isoloss.experiments.shared.claims import (
     ASSOCIATION,
     UNDECIDABLE,

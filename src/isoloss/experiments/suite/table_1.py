@@ -7,16 +7,20 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.compared_algorithms import (
+    ADAMW,
     ADVERSARIAL,
     REAL_TEXT,
+    SMALL,
     TEXT,
+    adamw_runs,
     adversary_is_worse,
     algorithm_panels,
+    rule_runs,
+    small_runs,
 )
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment, PlannedReference
 from isoloss.experiments.figures import of_the_stand_in
-from isoloss.experiments.grammar_runs import ADAMW, SMALL, adamw_runs, rule_runs, small_runs
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WINDOW
 from isoloss.experiments.statistics.same_loss import (

@@ -4,15 +4,17 @@ from dataclasses import replace
 
 from isoloss.experiments.claims import Question
 from isoloss.experiments.compared_algorithms import (
+    ADAMW,
     ADVERSARIAL,
     REAL_TEXT,
     TEXT,
+    adamw_runs,
     adversary_is_worse,
     algorithm_panels,
     at_one_step_and_one_kl,
+    rule_runs,
 )
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl
 from isoloss.experiments.statistics.rank_correlation import PartialSlope

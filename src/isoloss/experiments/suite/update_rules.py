@@ -8,15 +8,17 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.compared_algorithms import (
+    ADAMW,
     AT_ONE_STEP,
     EXACT_LOSS,
+    adamw_runs,
     at_one_step_and_one_kl,
     pairs_panel,
+    rule_runs,
 )
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, TRACE, over_steps
-from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import ASSOCIATION, WHY_ASSOCIATION, flatter_is_better_at_one_kl
 from isoloss.experiments.statistics.rank_correlation import PartialSlope, rank_correlation

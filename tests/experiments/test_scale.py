@@ -1,3 +1,5 @@
+"""A task of a scale that a user names, or that stands by default."""
+
 from collections.abc import Iterator
 
 import pytest
