@@ -1,9 +1,8 @@
 import pytest
 import torch
-from small_problems import factor_problem
+from small_problems import factor_problem, matrices_of
 
 from isoloss.errors import IsolossError
-from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.minimisers import BiasedCoin, Minimisers, coin_logits, least_change, trace_flow
 
 
@@ -13,7 +12,7 @@ def test_newton_reaches_the_distribution_and_the_hessian_has_the_codimension_as_
     assert torch.allclose(
         minimisers.logits(reached).softmax(1), minimisers.distributions.distribution, atol=1e-11
     )
-    hessian = bartlett_matrices(minimisers, reached).hessian
+    hessian = matrices_of(minimisers, reached).hessian
     assert minimisers.codimension(reached) == minimisers.distributions.codimension == 12
     assert torch.linalg.matrix_rank(hessian, rtol=1e-10) == 12
     values = torch.linalg.eigvalsh(hessian).flip(0)[:12]
@@ -44,7 +43,7 @@ def test_the_gradient_along_the_minimisers_is_the_change_of_the_hessians_own_tra
 
     def hessian_trace(displaced):
         on_manifold = minimisers.reach(displaced)
-        return float(bartlett_matrices(minimisers, on_manifold).hessian.trace())
+        return float(matrices_of(minimisers, on_manifold).hessian.trace())
 
     slope = (hessian_trace(at + step * gradient) - hessian_trace(at - step * gradient)) / (2 * step)
     assert slope == pytest.approx(float(gradient.square().sum()), rel=1e-6)

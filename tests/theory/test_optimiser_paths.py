@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 import torch
 from scipy import optimize
-from small_problems import factor_problem
+from small_problems import factor_problem, matrices_of
 
 from isoloss.errors import BadInput
 from isoloss.results.estimate import Estimate
-from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.minimisers import BiasedCoin, Minimisers, coin_logits
 from isoloss.theory.optimiser_paths import (
     SGDSettings,
@@ -35,7 +34,7 @@ def test_one_step_has_the_losss_gradient_as_its_mean_and_its_covariance_over_the
     (gradient,) = torch.autograd.grad(minimisers.distributions.kl(minimisers.logits(leaf)), leaf)
     deviation = moves.std(0) / 40_000**0.5
     assert ((moves.mean(0) - gradient).abs() < 4.5 * deviation + 1e-12).all()
-    covariance = bartlett_matrices(minimisers, start).covariance / batch_size
+    covariance = matrices_of(minimisers, start).covariance / batch_size
     assert float((moves.T.cov() - covariance).norm() / covariance.norm()) < 0.03
 
 
