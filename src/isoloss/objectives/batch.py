@@ -41,6 +41,11 @@ class Batch:
     def __len__(self) -> int:
         return self.input_ids.shape[0]
 
+    def lengths(self) -> list[Int[Tensor, " n"]]:
+        """How many tokens each sentence has, and what a decoder reads for it."""
+        of_sentences = self.attention_mask.sum(dim=1)
+        return [of_sentences] if self.decoder_ids is None else [of_sentences, torch.bincount(self.rows)]
+
     def per_sentence(self, change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
         """`change` of every array with a row for each sentence, by name."""
         named = ("input_ids", "attention_mask", "decoder_ids", "token_types")
