@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from small_problems import factor_problem, matrices_of
+from whole_statement import verdicts
 
 from isoloss.errors import BadInput
 from isoloss.results.verdict import Verdict
@@ -22,11 +23,7 @@ def exact():
 
 @pytest.fixture(scope="module")
 def near(exact):
-    return approaches(*exact, (1e-2, 1e-3, 1e-4), 3, 900)
-
-
-def verdicts(findings):
-    return {finding.name: finding.verdict for finding in findings}
+    return approaches(*exact, replace(SETTINGS, distances=(1e-2, 1e-3, 1e-4), directions=3))
 
 
 def test_the_statement_at_smoke_size():

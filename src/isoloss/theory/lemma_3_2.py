@@ -100,7 +100,7 @@ def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statem
     exact = exact_matrices(settings)
     progress("Lemma 3.2 at an exact fit", 1, 1)
     minimisers, start = exact_transformer(settings.width, 0.3, settings.seed, settings.words)
-    near = approaches(minimisers, start, settings.distances, settings.directions, settings.seed, progress)
+    near = approaches(minimisers, start, settings, progress)
     trained = checkpoint_matrices(settings.training, progress)
     runs = [[each for each in run if each.kl <= NEAR_THE_DISTRIBUTION] for run in trained.values()]
     return Statement(
@@ -144,23 +144,20 @@ def exact_matrices(settings: BartlettSettings) -> dict[str, BartlettMatrices]:
 def approaches(
     minimisers: Minimisers,
     minimiser: Float[Tensor, " P"],
-    distances: Sequence[float],
-    directions: int,
-    seed: int,
+    settings: BartlettSettings,
     progress: Progress = silent,
 ) -> list[list[BartlettMatrices]]:
     """The three matrices at `minimiser` + distance · direction: one row per random unit direction.
 
     For short distances, KL is quadratic and both gaps are linear in the distance (`BartlettMatrices`).
     """
-    drawn = torch.randn(
-        directions, len(minimiser), generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
+    generator, count = torch.Generator().manual_seed(settings.seed), settings.directions
+    drawn = torch.randn(count, len(minimiser), generator=generator, dtype=torch.float64)
     found: list[list[BartlettMatrices]] = []
     for number, direction in enumerate(torch.nn.functional.normalize(drawn), start=1):
-        points = [minimiser + distance * direction for distance in distances]
+        points = [minimiser + distance * direction for distance in settings.distances]
         found.append([bartlett_matrices(minimisers.logits, minimisers.distributions, at) for at in points])
-        progress("Lemma 3.2 near the distribution", number, directions)
+        progress("Lemma 3.2 near the distribution", number, count)
     return found
 
 

@@ -180,15 +180,15 @@ def weighted_line(x: Sequence[float], y: Sequence[Estimate]) -> Line:
     return Line(intercept, slope)
 
 
-def fitted_order(step_sizes: Sequence[float], errors: Sequence[Estimate]) -> Line:
-    """log error against log step size: `slope` is the order of convergence.
+def fitted_order(step_sizes: Sequence[float], errors: Sequence[Estimate]) -> Estimate:
+    """The order of convergence: the slope of log error against log step size.
 
     >>> errors = [Estimate(error, 0.1, 10) for error in (1.0, 2.0, 4.0)]
-    >>> round(fitted_order([0.1, 0.2, 0.4], errors).slope.value, 6)
+    >>> round(fitted_order([0.1, 0.2, 0.4], errors).value, 6)
     1.0
     """
     logarithms = [Estimate(float(np.log(e.value)), e.standard_error / e.value, e.n) for e in errors]
-    return weighted_line(np.log(step_sizes).tolist(), logarithms)
+    return weighted_line(np.log(step_sizes).tolist(), logarithms).slope
 
 
 def gap_exponent(paths: Sequence[Sequence[tuple[float, float]]]) -> Estimate:
