@@ -49,7 +49,8 @@ from isoloss.errors import BadInput
 from isoloss.measurements.models_on_text import load_predicting
 from isoloss.measurements.task_heads import TextClasses, class_numbers, first_of_decoder
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.pretrained import kept_apart, refuse_reading_ahead
+from isoloss.objectives.evaluation import refuse_reading_ahead
+from isoloss.objectives.pretrained import kept_apart
 from isoloss.objectives.task_heads import (
     SequenceClass,
     SequenceLabels,

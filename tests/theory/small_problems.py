@@ -2,6 +2,7 @@
 
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.theory.minimisers import factor_table
+from isoloss.theory.softmax_model import bartlett_matrices
 
 
 def small_language(words=3, length=2):
@@ -11,3 +12,8 @@ def small_language(words=3, length=2):
 def factor_problem(words=3, rank=3, seed=900):
     """A table in two factors that has not seen the distribution, and where it starts."""
     return factor_table(words, rank, language_seed=900, start_seed=seed)
+
+
+def matrices_of(minimisers, parameters):
+    """Covariance, Hessian and Fisher information, dense."""
+    return bartlett_matrices(minimisers.logits, minimisers.distributions, parameters)

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_problems import factor_problem
+from small_problems import factor_problem, matrices_of
 from torch.func import grad
 
 from isoloss.errors import BadInput
@@ -11,7 +11,6 @@ from isoloss.results.verdict import Verdict
 from isoloss.theory import adamw_coin, adamw_factors
 from isoloss.theory.adamw_coin import CopiedCoin
 from isoloss.theory.adamw_factors import adamw_drift
-from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.minimisers import BiasedCoin, Minimisers
 from isoloss.theory.optimiser_paths import SGDSettings, adamw_paths, sampled_gradient
 
@@ -37,7 +36,7 @@ def test_a_slow_moments_drift_is_sgds_in_fixed_coordinates():
     """The limit of Theorem 3.3 for θ = D^½ φ, D held at the point, by the dense Hessian."""
     minimisers, start = factor_problem(words=2, rank=2)
     at = minimisers.reach(start)
-    hessian = bartlett_matrices(minimisers, at).hessian
+    hessian = matrices_of(minimisers, at).hessian
     assert torch.allclose(minimisers.fisher_diagonal(at), hessian.diagonal())
     for batch_size in (1, 9):
         scale = (batch_size / hessian.diagonal()).sqrt()

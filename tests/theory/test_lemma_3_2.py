@@ -3,12 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_problems import factor_problem
+from small_problems import factor_problem, matrices_of
+from whole_statement import verdicts
 
 from isoloss.errors import BadInput
 from isoloss.results.verdict import Verdict
-from isoloss.theory.bartlett_matrices import approaches, bartlett_matrices, gap_exponent
-from isoloss.theory.lemma_3_2 import SMOKE, exponent_findings, identity_findings, lemma_3_2
+from isoloss.theory.lemma_3_2 import SMOKE, approaches, exponent_findings, identity_findings, lemma_3_2
+from isoloss.theory.optimiser_paths import gap_exponent
 
 TRAINING = replace(SMOKE.training, learning_rate=1.6e-2, checkpoint_steps=(70, 80, 90), seeds=(901, 903))
 SETTINGS = replace(SMOKE, seed=900, training=TRAINING)
@@ -22,11 +23,7 @@ def exact():
 
 @pytest.fixture(scope="module")
 def near(exact):
-    return approaches(*exact, (1e-2, 1e-3, 1e-4), 3, 900)
-
-
-def verdicts(findings):
-    return {finding.name: finding.verdict for finding in findings}
+    return approaches(*exact, replace(SETTINGS, distances=(1e-2, 1e-3, 1e-4), directions=3))
 
 
 def test_the_statement_at_smoke_size():
@@ -57,13 +54,13 @@ def test_a_wrong_distribution_is_found_out(exact):
     minimisers, parameters = exact
     flipped = replace(minimisers.distributions, distribution=minimisers.distributions.distribution.flip(1))
     other = replace(minimisers, distributions=flipped)
-    findings = identity_findings({"factors": bartlett_matrices(other, parameters)}, 1e-5)
+    findings = identity_findings({"factors": matrices_of(other, parameters)}, 1e-5)
     assert set(verdicts(findings).values()) == {Verdict.NOT_SUPPORTED}
 
 
 def test_a_covariance_of_two_samples_is_found_out(exact):
     minimisers, parameters = exact
-    right = bartlett_matrices(minimisers, parameters)
+    right = matrices_of(minimisers, parameters)
     wrong = replace(right, covariance=right.covariance / 2)
     findings = verdicts(identity_findings({"factors": wrong}, 1e-5))
     assert findings["Σ - ∇²L, factors"] == findings["largest entry, factors"] == Verdict.NOT_SUPPORTED

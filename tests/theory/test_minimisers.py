@@ -1,10 +1,9 @@
 import pytest
 import torch
-from small_problems import factor_problem
+from small_problems import factor_problem, matrices_of
 
 from isoloss.errors import IsolossError
-from isoloss.theory.bartlett_matrices import bartlett_matrices
-from isoloss.theory.minimisers import BiasedCoin, Minimisers, coin_logits, least_change, trace_flow
+from isoloss.theory.minimisers import BiasedCoin, least_change, trace_flow
 
 
 def test_newton_reaches_the_distribution_and_the_hessian_has_the_codimension_as_its_rank():
@@ -13,7 +12,7 @@ def test_newton_reaches_the_distribution_and_the_hessian_has_the_codimension_as_
     assert torch.allclose(
         minimisers.logits(reached).softmax(1), minimisers.distributions.distribution, atol=1e-11
     )
-    hessian = bartlett_matrices(minimisers, reached).hessian
+    hessian = matrices_of(minimisers, reached).hessian
     assert minimisers.codimension(reached) == minimisers.distributions.codimension == 12
     assert torch.linalg.matrix_rank(hessian, rtol=1e-10) == 12
     values = torch.linalg.eigvalsh(hessian).flip(0)[:12]
@@ -44,7 +43,7 @@ def test_the_gradient_along_the_minimisers_is_the_change_of_the_hessians_own_tra
 
     def hessian_trace(displaced):
         on_manifold = minimisers.reach(displaced)
-        return float(bartlett_matrices(minimisers, on_manifold).hessian.trace())
+        return float(matrices_of(minimisers, on_manifold).hessian.trace())
 
     slope = (hessian_trace(at + step * gradient) - hessian_trace(at - step * gradient)) / (2 * step)
     assert slope == pytest.approx(float(gradient.square().sum()), rel=1e-6)
@@ -55,9 +54,8 @@ def test_the_gradient_along_the_minimisers_is_the_change_of_the_hessians_own_tra
 @pytest.mark.parametrize("batch_size", [pytest.param(1, marks=pytest.mark.thorough), 4])
 def test_the_integrated_flow_is_the_coins_closed_form(batch_size):
     coin = BiasedCoin(0.7)
-    minimisers = Minimisers(coin_logits, coin.distributions)
     times = [0.0, 1.0, 6.0]
-    flow = trace_flow(minimisers, coin.minimiser(3.0), times, batch_size=batch_size)
+    flow = trace_flow(coin.minimisers, coin.minimiser(3.0), times, batch_size=batch_size)
     exact = torch.stack([coin.flow(3.0, time, batch_size) for time in times])
     assert torch.allclose(flow, exact, atol=1e-7)
     wrong = torch.stack([coin.flow(3.0, 2 * time, batch_size) for time in times])

@@ -7,7 +7,7 @@ from whole_statement import smoke_statement
 
 from isoloss.errors import BadInput
 from isoloss.results.verdict import Verdict
-from isoloss.theory.minimisers import BiasedCoin, Minimisers, coin_logits
+from isoloss.theory.minimisers import BiasedCoin, coin_logits
 from isoloss.theory.nested_minimisers import SMOKE, nested_minimisers
 from isoloss.theory.suite import named
 
@@ -15,7 +15,7 @@ COIN = BiasedCoin(0.7)
 
 
 def test_the_trace_is_that_of_the_dense_hessian():
-    minimisers = Minimisers(coin_logits, COIN.distributions)
+    minimisers = COIN.minimisers
     at = minimisers.reach(torch.tensor([1.0, 0.5, -0.2, 0.7, 0.3, 0.9], dtype=torch.float64))
     hessian = torch.func.hessian(lambda x: COIN.distributions.kl(coin_logits(x)))(at)
     assert minimisers.trace(at) == pytest.approx(float(hessian.trace()), rel=1e-9)

@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import optimize
-from small_problems import factor_problem
+from small_problems import factor_problem, matrices_of
 
 from isoloss.errors import BadInput
 from isoloss.results.estimate import Estimate
-from isoloss.theory.bartlett_matrices import bartlett_matrices
-from isoloss.theory.minimisers import BiasedCoin, Minimisers, coin_logits
+from isoloss.theory.minimisers import BiasedCoin
 from isoloss.theory.optimiser_paths import (
     SGDSettings,
     fitted_order,
@@ -35,14 +34,14 @@ def test_one_step_has_the_losss_gradient_as_its_mean_and_its_covariance_over_the
     (gradient,) = torch.autograd.grad(minimisers.distributions.kl(minimisers.logits(leaf)), leaf)
     deviation = moves.std(0) / 40_000**0.5
     assert ((moves.mean(0) - gradient).abs() < 4.5 * deviation + 1e-12).all()
-    covariance = bartlett_matrices(minimisers, start).covariance / batch_size
+    covariance = matrices_of(minimisers, start).covariance / batch_size
     assert float((moves.T.cov() - covariance).norm() / covariance.norm()) < 0.03
 
 
 def test_a_coins_step_multiplies_the_difference_of_squares_exactly():
     coin, rate = BiasedCoin(0.7), 0.2
-    minimisers, settings = Minimisers(coin_logits, coin.distributions), SGDSettings(rate, 1, 50, seed=900)
-    (ends,) = sgd_paths(minimisers, coin.minimiser(3.0), settings, [rate**2])
+    settings = SGDSettings(rate, 1, 50, seed=900)
+    (ends,) = sgd_paths(coin.minimisers, coin.minimiser(3.0), settings, [rate**2])
     differences = ends[:, 0] ** 2 - ends[:, 1] ** 2
     possible = torch.tensor([3 * (1 - rate**2 * g**2) for g in (0.7, 0.3)], dtype=torch.float64)
     distance = (differences[:, None] - possible).abs()
@@ -85,6 +84,6 @@ def test_errors_of_logarithms_and_roots_are_those_of_the_delta_method():
     assert (decay.value, decay.standard_error) == pytest.approx((math.log(2) / 2, 1 / 2 / 2))
     root = root_mean_square(torch.tensor([1.0, 7.0**0.5], dtype=torch.float64))
     assert (root.value, root.standard_error) == pytest.approx((2.0, 3 / (2 * 2)))
-    slope = fitted_order([0.1, 0.2], [Estimate(1.0, 0.1, 10), Estimate(2.0, 0.4, 10)]).slope
+    slope = fitted_order([0.1, 0.2], [Estimate(1.0, 0.1, 10), Estimate(2.0, 0.4, 10)])
     expected = (1.0, math.hypot(0.1, 0.2) / math.log(2))
     assert (slope.value, slope.standard_error) == pytest.approx(expected)

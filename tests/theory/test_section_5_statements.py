@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 import torch
-from whole_statement import smoke_statement
+from whole_statement import smoke_statement, verdicts
 
 from isoloss.errors import BadInput
 from isoloss.models.enlarging import Enlargement, Recipe, enlarged, exact_form
@@ -21,16 +21,16 @@ from isoloss.theory.enlarged_identities import (
     score_change,
     widened,
 )
-from isoloss.theory.fact_g_2 import cancelling_finding, firing_finding, in_pairs, least_reach, mean_inputs
+from isoloss.theory.fact_g_2 import firing_findings, in_pairs, least_reach, mean_inputs
 from isoloss.theory.flattest_solution import descent_findings
-from isoloss.theory.lemma_g_1 import bound_finding, equality_finding, flattest_findings
+from isoloss.theory.lemma_g_1 import bound_findings
 from isoloss.theory.lemma_g_3 import counterexample_findings, nudged_findings
-from isoloss.theory.lemma_g_4 import closed_form_finding, dense_trace, factor, identity_finding
+from isoloss.theory.lemma_g_4 import dense_trace, factor, identity_findings
 from isoloss.theory.one_layer_transformer import hessian_trace, masked_strings
 from isoloss.theory.suite import SUITE, named
 from isoloss.theory.theorem_5_1 import SMOKE as FAILURE_SMOKE
 from isoloss.theory.theorem_5_1 import counted_failure, failure_findings, paper_failure, simulated_failure
-from isoloss.theory.theorem_g_6 import growth_finding, limit_finding, trace_finding
+from isoloss.theory.theorem_g_6 import feature_findings
 from isoloss.theory.zero_loss_solutions import (
     EqualityGaps,
     corrected_bound,
@@ -61,26 +61,24 @@ def test_the_smoke_size_supports_what_holds_and_contradicts_what_does_not(entry)
         assert finding.verdict == expected, finding
 
 
-def verdicts(findings):
-    return {finding.name: finding.verdict for finding in findings}
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [(corrected_bound(8, 4), Verdict.SUPPORTED), (paper_bound(4), Verdict.NOT_SUPPORTED)],
+)
+def test_a_bound_of_another_constant_fails(bound, expected):
+    trace = float(hessian_trace(two_neurons(4, 8), masked_strings(4)))
+    found = pl.DataFrame({"ratio": [trace / bound]})
+    row = {"neurons": 8, "trace": trace, "corrected": bound, "paper": paper_bound(4)}
+    verdict = verdicts(bound_findings(found, pl.DataFrame([row]), EqualityGaps(0, 0, 0), 1e-8))
+    assert verdict["least_trace_over_bound"] == verdict["flattest_trace_off_bound"] == expected
+    assert verdict["equality_conditions_gap"] == Verdict.SUPPORTED
 
 
-def test_a_bound_of_another_constant_fails():
-    strings, model = masked_strings(4), two_neurons(4, 8)
-    trace = float(hessian_trace(model, strings))
-    for bound, expected in (
-        (corrected_bound(8, 4), Verdict.SUPPORTED),
-        (paper_bound(4), Verdict.NOT_SUPPORTED),
-    ):
-        assert bound_finding(pl.DataFrame({"ratio": [trace / bound]}), 1e-8).verdict == expected
-        row = {"neurons": 8, "trace": trace, "corrected": bound, "paper": paper_bound(4)}
-        assert flattest_findings(pl.DataFrame([row]), 1e-8)[0].verdict == expected
-
-
-def test_conditions_that_do_not_hold_fail():
-    assert equality_finding(EqualityGaps(0, 0, 0)).verdict == Verdict.SUPPORTED
-    for gaps in (EqualityGaps(1e-3, 0, 0), EqualityGaps(0, 1e-3, 0), EqualityGaps(0, 0, 1e-3)):
-        assert equality_finding(gaps).verdict == Verdict.NOT_SUPPORTED
+@pytest.mark.parametrize("gaps", [(1e-3, 0, 0), (0, 1e-3, 0), (0, 0, 1e-3)])
+def test_conditions_that_do_not_hold_fail(gaps):
+    row = {"neurons": 8, "trace": 1.0, "corrected": 1.0, "paper": 1.0}
+    findings = bound_findings(pl.DataFrame({"ratio": [1.0]}), pl.DataFrame([row]), EqualityGaps(*gaps), 1e-8)
+    assert findings[-1].verdict == Verdict.NOT_SUPPORTED
 
 
 def test_a_counterexample_that_is_none_fails():
@@ -105,19 +103,13 @@ def test_traces_beside_kinks_of_another_size_fail():
         assert found == {Verdict.NOT_SUPPORTED if off else Verdict.SUPPORTED}
 
 
-def test_the_papers_half_of_the_second_derivative_fails():
-    strings = masked_strings(4)
-    factors = [factor(two_neurons(4), strings)]
-    assert identity_finding(factors, 1e-7).verdict == Verdict.SUPPORTED
-    assert identity_finding([found / 2 for found in factors], 1e-7).verdict == Verdict.NOT_SUPPORTED
-
-
-def test_a_wrong_closed_form_fails():
-    strings, model = masked_strings(4), two_neurons(4, 3)
-    for factor_off, expected in ((1, Verdict.SUPPORTED), (1 / 2, Verdict.NOT_SUPPORTED)):
-        closed = factor_off * float(hessian_trace(model, strings))
-        table = pl.DataFrame({"dense": [dense_trace(model, strings)], "closed_form": [closed]})
-        assert closed_form_finding(table, 1e-7).verdict == expected
+def test_the_papers_half_of_the_second_derivative_and_a_wrong_closed_form_fail():
+    strings, two, three = masked_strings(4), two_neurons(4), two_neurons(4, 3)
+    for off, expected in ((1, Verdict.SUPPORTED), (1 / 2, Verdict.NOT_SUPPORTED)):
+        closed = off * float(hessian_trace(three, strings))
+        table = pl.DataFrame({"dense": [dense_trace(three, strings)], "closed_form": [closed]})
+        found = identity_findings([off * factor(two, strings)], table, 1e-7)
+        assert [finding.verdict for finding in found] == [expected] * 2
 
 
 def test_descents_that_end_elsewhere_fail():
@@ -151,12 +143,10 @@ def test_the_papers_failure_in_place_of_the_corrected_one_fails():
 
 
 def test_random_features_of_another_size_fail():
-    assert limit_finding(6, 1.0).verdict == Verdict.NOT_SUPPORTED
-    table = pl.DataFrame(
-        {"length": [4, 4], "neurons": [100, 400], "norm": [7.0, 7.0], "balanced": [0.9, 3.0]}
-    )
-    assert growth_finding(table, 0.15).verdict == Verdict.NOT_SUPPORTED
-    assert trace_finding(table).verdict == Verdict.NOT_SUPPORTED
+    sizes = {"length": [4, 4], "neurons": [100, 400], "norm": [7.0, 7.0]}
+    table = pl.DataFrame(sizes | {"balanced": [0.9, 3.0], "miss": [0.1, 0.0]})
+    found = feature_findings(table, {6: 1.0}, 0.15)
+    assert [finding.verdict for finding in found] == [Verdict.NOT_SUPPORTED] * 4
 
 
 def test_errors_that_are_not_the_expected_ones_fail():
@@ -248,8 +238,8 @@ def test_a_name_that_is_none_is_refused():
 def test_a_solution_that_cancels_contradicts_fact_g_2_and_one_that_does_not_its_opposite():
     strings = masked_strings(4)
     random = random_features(strings, 96, torch.Generator().manual_seed(901))
-    assert firing_finding((random,), strings).verdict == Verdict.NOT_SUPPORTED
-    assert cancelling_finding(two_neurons(4), strings).verdict == Verdict.NOT_SUPPORTED
+    found = firing_findings((random,), two_neurons(4), strings)
+    assert [finding.verdict for finding in found] == [Verdict.NOT_SUPPORTED] * 2
 
 
 def test_the_least_reach_is_what_descent_over_directions_finds():
@@ -286,7 +276,5 @@ def test_inputs_that_leave_a_direction_out_are_told():
 def test_another_output_weight_is_not_lemma_g_7s(changed, share, difference, monkeypatch):
     settings, right = lemma_g_7.ENTRY.smoke, lemma_g_7.output_weight
     monkeypatch.setattr(lemma_g_7, "output_weight", lambda neurons: changed(right(neurons), neurons))
-    means, target = lemma_g_7.means_of_neurons(settings, 4)
-    assert lemma_g_7.share_finding(4, lemma_g_7.share_of_target(means, target), 0.05).verdict == share
-    found = lemma_g_7.squared_difference(means, target)
-    assert lemma_g_7.difference_finding(4, found, 0.05).verdict == difference
+    found = lemma_g_7.mean_findings(4, *lemma_g_7.means_of_neurons(settings, 4), 0.05)
+    assert [finding.verdict for finding in found] == [share, difference]

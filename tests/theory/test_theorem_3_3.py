@@ -120,13 +120,13 @@ def race(problem):
 
 
 def both_falls(race):
-    in_the_limit = fall_finding(IN_THE_LIMIT, race.fall_in_the_limit.intercept, 0.05)
+    in_the_limit = fall_finding(IN_THE_LIMIT, race.fall_in_the_limit, 0.05)
     return in_the_limit, fall_finding(theorem_3_3_transformer.AT_LAST_RATE, race.fall(race.runs[-1]), 0.1)
 
 
 def test_sgd_on_factors_follows_the_flow(race):
     assert verdicts((codimension_finding(race, 4), *both_falls(race))) == [Verdict.SUPPORTED] * 3
-    assert race.order_of_distance.slope.value == pytest.approx(0.5, abs=0.1)
+    assert race.order_of_distance.value == pytest.approx(0.5, abs=0.1)
     assert codimension_finding(race, 5).verdict == Verdict.NOT_SUPPORTED
 
 

@@ -1,6 +1,14 @@
 """What holds for every statement at its smoke size, whatever it says."""
 
-from isoloss.theory.finding import Entry, Statement
+from collections.abc import Iterable
+
+from isoloss.results.verdict import Verdict
+from isoloss.theory.finding import Entry, Finding, Statement
+
+
+def verdicts(findings: Iterable[Finding]) -> dict[str, Verdict]:
+    """By name, in order."""
+    return {finding.name: finding.verdict for finding in findings}
 
 
 def smoke_statement(entry: Entry) -> Statement:

@@ -27,7 +27,7 @@ from isoloss.models.fused_blocks import (
     last_block_backward,
     layer_norm_backward,
 )
-from isoloss.objectives.chosen_positions import states_at
+from isoloss.objectives.predicted_logits import states_at
 from isoloss.objectives.tokens import PAD
 
 AddGradient = Callable[[Float[Tensor, "n v"]], None]

@@ -41,22 +41,34 @@ class Batch:
     def __len__(self) -> int:
         return self.input_ids.shape[0]
 
+    def lengths(self) -> list[Int[Tensor, " n"]]:
+        """How many tokens each sentence has, and what a decoder reads for it."""
+        of_sentences = self.attention_mask.sum(dim=1)
+        return [of_sentences] if self.decoder_ids is None else [of_sentences, torch.bincount(self.rows)]
+
     def per_sentence(self, change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
         """`change` of every array with a row for each sentence, by name."""
         named = ("input_ids", "attention_mask", "decoder_ids", "token_types")
         return {name: change(array) for name in named if (array := getattr(self, name)) is not None}
 
+    def changed(
+        self, of_sentences: Callable[[Tensor], Tensor], of_predictions: Callable[[Tensor], Tensor]
+    ) -> "Batch":
+        """One change of every array with a row for each sentence, another of those of the predictions."""
+        return Batch(
+            **self.per_sentence(of_sentences),
+            rows=of_predictions(self.rows),
+            positions=of_predictions(self.positions),
+            targets=of_predictions(self.targets),
+            soft_targets=None if self.soft_targets is None else of_predictions(self.soft_targets),
+        )
+
     def part(self, start: int, stop: int) -> "Batch":
         """Sentences `start` to `stop - 1` and their predictions."""
         bounds = torch.tensor([start, stop], device=self.rows.device)
         first, after = torch.searchsorted(self.rows.contiguous(), bounds).tolist()
-        return Batch(
-            **self.per_sentence(lambda array: array[start:stop]),
-            rows=self.rows[first:after] - start,
-            positions=self.positions[first:after],
-            targets=self.targets[first:after],
-            soft_targets=None if self.soft_targets is None else self.soft_targets[first:after],
-        )
+        part = self.changed(lambda array: array[start:stop], lambda array: array[first:after])
+        return replace(part, rows=part.rows - start)
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on `device`; returned as is if it is there already.
@@ -72,13 +84,7 @@ class Batch:
             # From memory that is not pinned, a copy waits for all the work that the GPU was given before.
             return array.pin_memory().to(device, non_blocking=True)
 
-        return Batch(
-            **self.per_sentence(copied),
-            rows=copied(self.rows),
-            positions=copied(self.positions),
-            targets=copied(self.targets),
-            soft_targets=None if self.soft_targets is None else copied(self.soft_targets),
-        )
+        return self.changed(copied, copied)
 
     def narrowed(self) -> "Batch":
         """Without positions that are padding in all sentences; views if possible.
@@ -205,15 +211,8 @@ def sentences_of(batch: Batch, sentences: Int[Tensor, " k"]) -> Batch:
     number = torch.full((len(batch),), -1, device=batch.rows.device)
     number[sentences] = torch.arange(len(sentences), device=batch.rows.device)
     kept = number[batch.rows] >= 0
-    chosen = replace(
-        batch,
-        **batch.per_sentence(lambda array: array[sentences]),
-        rows=number[batch.rows[kept]],
-        positions=batch.positions[kept],
-        targets=batch.targets[kept],
-        soft_targets=None if batch.soft_targets is None else batch.soft_targets[kept],
-    )
-    return chosen.narrowed()
+    chosen = batch.changed(lambda array: array[sentences], lambda array: array[kept])
+    return replace(chosen, rows=number[chosen.rows]).narrowed()
 
 
 @runtime_checkable

@@ -1,15 +1,24 @@
-"""A language model's scores at the predicted positions alone."""
+"""A language model's scores at the predicted positions alone.
 
-from contextlib import nullcontext
+Its head runs at these positions only. Where each sentence has a single one, so does the last block of the
+layouts that are trained here.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from torch.nn.functional import dropout, scaled_dot_product_attention, softmax
+from transformers import BertForMaskedLM, PreTrainedModel, RobertaPreLayerNormForMaskedLM
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+from transformers.models.bert import modeling_bert
+from transformers.models.roberta_prelayernorm import modeling_roberta_prelayernorm
 
 from isoloss.errors import BadInput, first_line
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.chosen_positions import last_block_at, states_at
 
 
 def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> Float[Tensor, "m v"]:
@@ -29,7 +38,7 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
 
     def keep_predictions(states: Tensor) -> Tensor:
         of_positions = states.ndim == 3 and states.shape[:2] == (n, width)  # FSMT's embeddings take words
-        return _at_predictions(states, batch)[:, None] if of_positions else states
+        return at_positions(states, batch.rows, batch.positions)[:, None] if of_positions else states
 
     def after_backbone(_module: nn.Module, _inputs: Any, output: Any) -> None:
         if getattr(output, "last_hidden_state", None) is not None:
@@ -61,21 +70,25 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
     if logits is not None and logits.shape[:-1] == (len(batch.rows), 1):
         return logits.flatten(0, 1).to(batch.rows.device)
     # Perceiver answers for all its positions, however many were requested.
-    if logits is not None and logits.shape[:-1] in ((n, width), (n, _most_positions(model))):
-        return _at_predictions(logits, batch).to(batch.rows.device)
+    most = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    if logits is not None and logits.shape[:-1] in ((n, width), (n, most)):
+        return at_positions(logits, batch.rows, batch.positions).to(batch.rows.device)
     raise BadInput(
         f"{type(model).__name__} gives no scores of words, which are a language model's `logits` of every "
         "position; load it with its language head"
     )
 
 
-def _most_positions(model: nn.Module) -> int | None:
-    return getattr(getattr(model, "config", None), "max_position_embeddings", None)
+def at_positions(
+    everywhere: Float[Tensor, "n S d"], rows: Int[Tensor, " m"], positions: Int[Tensor, " m"]
+) -> Float[Tensor, "m d"]:
+    """The entries at `positions` of these rows.
 
-
-def _at_predictions(everywhere: Float[Tensor, "n S d"], batch: Batch) -> Float[Tensor, "m d"]:
+    >>> at_positions(torch.arange(6.0).view(2, 3, 1), torch.tensor([0, 1]), torch.tensor([2, 0])).tolist()
+    [[2.0], [3.0]]
+    """
     # Unlike indexing with two tensors, `index_select` accumulates gradients row by row, which is fast.
-    chosen = batch.rows * everywhere.shape[1] + batch.positions
+    chosen = rows * everywhere.shape[1] + positions
     return everywhere.flatten(0, 1).index_select(0, chosen.to(everywhere.device))
 
 
@@ -111,3 +124,163 @@ def masked_logits(model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
     if mask is not None and isinstance(model, PreTrainedModel) and states_at(model) is None:
         mask = mask.long()  # as tokenizers give it: XLNet subtracts it
     return logits_at_predictions(model, batch, attention_mask=mask)
+
+
+StatesAt = Callable[[Any, Int[Tensor, "n S"], Bool[Tensor, "n S"] | None, Int[Tensor, " n"]], Tensor]
+"""Of a backbone, token numbers, what is not padding, and a position of each sentence: states [n, 1, d]."""
+
+BERT: tuple[type, ...] = (
+    modeling_bert.BertModel,
+    modeling_bert.BertEncoder,
+    modeling_bert.BertLayer,
+    modeling_bert.BertAttention,
+    modeling_bert.BertSelfAttention,
+)
+ROBERTA_PRE_LAYER_NORM: tuple[type, ...] = (
+    modeling_roberta_prelayernorm.RobertaPreLayerNormModel,
+    modeling_roberta_prelayernorm.RobertaPreLayerNormEncoder,
+    modeling_roberta_prelayernorm.RobertaPreLayerNormLayer,
+    modeling_roberta_prelayernorm.RobertaPreLayerNormAttention,
+    modeling_roberta_prelayernorm.RobertaPreLayerNormSelfAttention,
+)
+"""The modules of each layout that are passed over, from the backbone down into the last block."""
+
+
+def states_at(model: nn.Module) -> StatesAt | None:
+    """The function for the last states of `model` at one position per sentence; None if it must run in full.
+
+    At other positions only the last block's keys and values are needed: its queries, attention, feed-forward
+    part and norms are computed at the chosen positions alone, with the same results. Supported are exactly
+    the bidirectional layouts trained here, with attention "eager" or "sdpa"; a model with hooks or another
+    `forward` on a module that would be bypassed runs in full, as does any other model.
+
+    >>> from isoloss.models.transformers import laptop_shape
+    >>> from isoloss.models.transformers import PostLayerNormTransformer
+    >>> model = PostLayerNormTransformer(laptop_shape(16)).build(words=12, maximum_length=8, seed=0)
+    >>> states_at(model).__name__, states_at(model.bert)
+    ('post_layer_norm_states', None)
+    """
+    known: Any = model
+    if type(model) is BertForMaskedLM:
+        layout, states = BERT, post_layer_norm_states
+    elif type(model) is RobertaPreLayerNormForMaskedLM:
+        layout, states = ROBERTA_PRE_LAYER_NORM, pre_layer_norm_states
+    else:
+        return None
+    if known.config.is_decoder or known.config._attn_implementation not in ("eager", "sdpa"):
+        return None
+    last = known.base_model.encoder.layer[-1]
+    parts = (known.base_model, known.base_model.encoder, last, last.attention, last.attention.self)
+    return states if all(map(_is_as_it_came, parts, layout)) else None
+
+
+@contextmanager
+def last_block_at(model: nn.Module, positions: Int[Tensor, " n"], states: StatesAt) -> Iterator[None]:
+    """Make the backbone of `model` return `states` at `positions`, one per sentence.
+
+    The head, which acts position by position, then scores only these: `logits` are [n, 1, v]. The backbone is
+    left as found, even after an exception.
+    """
+    backbone: Any = getattr(model, "base_model", model)
+
+    # The remaining arguments that a backbone is passed are None, or turn the cache off.
+    def forward(
+        input_ids: Int[Tensor, "n S"], attention_mask: Tensor | None = None, **_nothing: Any
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        visible = None if attention_mask is None else attention_mask.bool()
+        chosen = states(backbone, input_ids, visible, positions)
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=chosen)
+
+    backbone.forward = forward
+    try:
+        yield
+    finally:
+        del backbone.forward  # the class's method is visible again
+
+
+def _is_as_it_came(module: nn.Module, own_class: type) -> bool:
+    hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
+    return type(module) is own_class and not hooked
+
+
+def post_layer_norm_states(
+    backbone: Any,
+    input_ids: Int[Tensor, "n S"],
+    attention_mask: Bool[Tensor, "n S"] | None,
+    positions: Int[Tensor, " n"],
+) -> Float[Tensor, "n 1 d"]:
+    """The last states of a `BertModel` at one position of each sentence."""
+    states = _before_last_block(backbone, input_ids, attention_mask)
+    last = backbone.encoder.layer[-1]
+    chosen = _of_each(states, positions)
+    seen = _attended(last.attention.self, chosen, states, attention_mask)
+    return _fed_forward(last, last.attention.output(seen, chosen))
+
+
+def pre_layer_norm_states(
+    backbone: Any,
+    input_ids: Int[Tensor, "n S"],
+    attention_mask: Bool[Tensor, "n S"] | None,
+    positions: Int[Tensor, " n"],
+) -> Float[Tensor, "n 1 d"]:
+    """The last states of a `RobertaPreLayerNormModel` at one position of each sentence."""
+    states = _before_last_block(backbone, input_ids, attention_mask)
+    last = backbone.encoder.layer[-1]
+    normed = last.attention.LayerNorm(states)
+    seen = _attended(last.attention.self, _of_each(normed, positions), normed, attention_mask)
+    summed = last.attention.output(seen, _of_each(states, positions))
+    normed_last: Tensor = backbone.LayerNorm(_fed_forward(last, summed))
+    return normed_last
+
+
+def _before_last_block(
+    backbone: Any, input_ids: Int[Tensor, "n S"], attention_mask: Bool[Tensor, "n S"] | None
+) -> Float[Tensor, "n S d"]:
+    states: Tensor = backbone.embeddings(input_ids=input_ids)
+    mask = None
+    if attention_mask is not None:
+        mask = attention_mask[:, None, None]
+        if backbone.config._attn_implementation == "eager":
+            mask = torch.zeros_like(mask, dtype=states.dtype).masked_fill(
+                ~mask, torch.finfo(states.dtype).min
+            )
+    for block in backbone.encoder.layer[:-1]:
+        states = block(states, mask)
+    return states
+
+
+def _of_each(everywhere: Float[Tensor, "n S d"], positions: Int[Tensor, " n"]) -> Float[Tensor, "n 1 d"]:
+    rows = torch.arange(len(everywhere), device=positions.device)
+    return at_positions(everywhere, rows, positions)[:, None]
+
+
+def _attended(
+    attention: Any,
+    chosen: Float[Tensor, "n 1 d"],
+    everywhere: Float[Tensor, "n S d"],
+    visible: Bool[Tensor, "n S"] | None,
+) -> Float[Tensor, "n 1 d"]:
+    """softmax(q kᵀ `attention.scaling`) v of each head, with heads concatenated (Vaswani et al. 2017).
+
+    `visible` says what each sentence's query attends to; None means everything. Computed by torch's fused
+    kernel or in plain operations, according to `attention.config`.
+    """
+    n, width, _ = everywhere.shape
+    heads, dropped = attention.num_attention_heads, attention.dropout.p if attention.training else 0.0
+    query = attention.query(chosen).view(n, 1, heads, -1).transpose(1, 2)
+    key = attention.key(everywhere).view(n, width, heads, -1).transpose(1, 2)
+    value = attention.value(everywhere).view(n, width, heads, -1).transpose(1, 2)
+    seen = None if visible is None else visible[:, None, None]
+    if attention.config._attn_implementation == "sdpa":
+        of_heads = scaled_dot_product_attention(query, key, value, seen, dropped, scale=attention.scaling)
+    else:
+        scores = query @ key.mT * attention.scaling
+        if seen is not None:
+            scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+        of_heads = dropout(softmax(scores, dim=-1), dropped) @ value
+    return of_heads.transpose(1, 2).reshape(n, 1, -1)
+
+
+def _fed_forward(block: Any, states: Float[Tensor, "n 1 d"]) -> Float[Tensor, "n 1 d"]:
+    after: Tensor = block.output(block.intermediate(states), states)
+    return after

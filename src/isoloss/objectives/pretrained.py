@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, sentences_of
-from isoloss.objectives.evaluation import device_of, evaluation_mode
+from isoloss.objectives.evaluation import device_of, differ, evaluation_mode
 from isoloss.objectives.predicted_logits import causal_logits, masked_logits
 
 IGNORED = -100
@@ -172,7 +172,6 @@ class EqualLengths:
     def groups(self, batch: Batch) -> list[Int[Tensor, " k"]]:
         """The indices of the sentences that share a pass.
 
-        >>> from isoloss.objectives.pretrained import PretrainedMasked
         >>> ids = torch.tensor([[5, 6], [7, 0], [8, 9]])
         >>> every = torch.arange(3)
         >>> batch = Batch(ids, ids > 0, every, 0 * every, every)
@@ -201,7 +200,7 @@ class SentencesApart:
         decoder reads, differ in length. Where nothing has to be kept apart, it is decided again at each that
         is longer than all before: positions may be scaled by how wide a batch is (Phi-3's beyond 4,096).
         """
-        lengths = _lengths(batch)
+        lengths = batch.lengths()
         mixed, longest = any(bool(each.min() < each.max()) for each in lengths), int(lengths[0].max())
         is_longer = longest > self._longest and not isinstance(self._found, EqualLengths)
         known = (self._met_two_lengths and not is_longer) or (self._met_a_pair and not mixed)
@@ -242,7 +241,7 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
     beginning of the longest sentence, which needs no padding, or if padding what a decoder reads makes them
     differ, one at a time. Left padding is not supported by this test.
     """
-    of_sentences, *of_targets = _lengths(batch)
+    of_sentences, *of_targets = batch.lengths()
     with evaluation_mode(model), torch.no_grad():
         for lengths in of_targets:
             alone, pair, of_shortest = _beside_the_longest(model, objective, batch, lengths)
@@ -262,12 +261,6 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
     return EqualLengths(objective, 1 if differ(alone, beside_equal) else None)
 
 
-def _lengths(batch: Batch) -> list[Int[Tensor, " n"]]:
-    """How many tokens each sentence has, and what a decoder reads for it."""
-    of_sentences = batch.attention_mask.sum(dim=1)
-    return [of_sentences] if batch.decoder_ids is None else [of_sentences, torch.bincount(batch.rows)]
-
-
 def _beside_the_longest(
     model: nn.Module, objective: Objective, batch: Batch, lengths: Int[Tensor, " n"]
 ) -> tuple[Float[Tensor, "k v"], Batch, Bool[Tensor, " m"]]:
@@ -278,40 +271,3 @@ def _beside_the_longest(
     pair = sentences_of(batch, numbers)
     alone = objective.logits(model, sentences_of(batch, numbers[numbers == shortest]))
     return alone, pair, pair.rows == int(shortest > longest)
-
-
-def differ(scores: Float[Tensor, "m v"], others: Float[Tensor, "m v"]) -> bool:
-    """Whether they differ by more than rounding: the root of the precision, as parts of models have less.
-
-    >>> scores = torch.tensor([[1.0, 2.0]])
-    >>> differ(scores, scores + 1e-6), differ(scores, scores + 1e-3)
-    (False, True)
-    """
-    precision = max(torch.finfo(scores.dtype).eps, torch.finfo(torch.float32).eps)
-    spread = (scores - scores.mean(dim=1, keepdim=True)).abs().max()
-    return bool((scores - others).abs().max() > precision**0.5 * spread)
-
-
-def refuse_reading_ahead(model: nn.Module, objective: Objective, batch: Batch) -> None:
-    """Raise BadInput if the scores of a sentence's tokens depend on its last token, which they predict.
-
-    Checked on the batch's longest sentence, with another last token; of a model with a decoder, on the
-    longest that it reads. The class does not tell: XLNet and XLM are called language models with a head
-    whether they are causal or bidirectional.
-    """
-    sentence = sentences_of(batch, _lengths(batch)[-1].argmax()[None])
-    read = "input_ids" if sentence.decoder_ids is None else "decoder_ids"
-    other = getattr(sentence, read).clone()
-    last = int(sentence.positions.max()) + (sentence.decoder_ids is None)
-    other[0, last] = (other[0, last] + 1) % (other.max() + 1)
-    before = sentence.positions < last
-    if not before.any():  # targets of one token, before which nothing is predicted
-        return
-    with evaluation_mode(model), torch.no_grad():
-        scores = objective.logits(model, sentence)
-        after_another = objective.logits(model, replace(sentence, **{read: other}))
-    if differ(scores[before], after_another[before]):
-        raise BadInput(
-            f"{type(model).__name__} sees the token that it is to predict: its scores change with what "
-            "follows; measure it as masked, or save it with a configuration that looks back only"
-        )

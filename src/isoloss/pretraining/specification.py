@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from isoloss.errors import BadInput, Damaged
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import Batch, Objective, PretrainingObjective
-from isoloss.objectives.chosen_positions import last_block_at, states_at
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.predicted_logits import last_block_at, states_at
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.results.checkpoint import SPECIFICATION_FILE, planned_digest, specification_digests
 from isoloss.results.store import ONLY_WHEN_CHANGED, json_digest, read_sealed, write_sealed

@@ -165,18 +165,14 @@ def coin_findings(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float)
         rates, time = [run.samples.learning_rate for run in alike], alike[0].times[-1]
         slow = time * model.copies / (2 * model.coin.logit)
         decays = [log_decay(start, run.differences[-1], slow) for run in alike]
+        name, unit = f"decay, memory {memory:g}, B = {batch}", "of a slow second moment's"
+        sentence = (
+            f"Batch size {batch}, 1 - β2 = {memory:g} α: as α falls to 0, log(n u - V) falls at the "
+            "predicted rate."
+        )
+        limit, rate = weighted_line(rates, decays).intercept, model.decay(time, memory, batch) / slow
         findings.append(
-            estimated(
-                f"decay, memory {memory:g}, B = {batch}",
-                f"Batch size {batch}, 1 - β2 = {memory:g} α: as α falls to 0, log(n u - V) falls at the "
-                "predicted rate.",
-                SOURCE,
-                weighted_line(rates, decays).intercept,
-                "equal to",
-                model.decay(time, memory, batch) / slow,
-                unit="of a slow second moment's",
-                tolerance=tolerance,
-            )
+            estimated(name, sentence, SOURCE, limit, "equal to", rate, unit=unit, tolerance=tolerance)
         )
     return (*findings, _rise_of_trace(model, runs, tolerance))
 

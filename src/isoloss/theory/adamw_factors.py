@@ -235,7 +235,6 @@ def factor_findings(
             "at least",
             2 * from_flow / moved,
             unit="of the way from the start",
-            tolerance=0.0,
         ),
     )
 

@@ -144,17 +144,9 @@ def epsilon_finding(epsilons: pl.DataFrame) -> Finding:
     sentence = (
         "Divided embeddings change the scores in proportion to the norm's epsilon (exponent farthest from 1)."
     )
-    return Finding(
-        "divided_embeddings_epsilon_exponent",
-        sentence,
-        "B.4.2",
-        max(slopes, key=lambda slope: abs(slope - 1)),
-        "equal to",
-        1.0,
-        n=len(paper),
-        tolerance=0.05,
-        paper="no change at any epsilon",
-    )
+    name, n, said = "divided_embeddings_epsilon_exponent", len(paper), "no change at any epsilon"
+    farthest = max(slopes, key=lambda slope: abs(slope - 1))
+    return Finding(name, sentence, "B.4.2", farthest, "equal to", 1.0, n=n, tolerance=0.05, paper=said)
 
 
 def trace_findings(traces: pl.DataFrame) -> tuple[Finding, Finding]:
@@ -167,18 +159,13 @@ def trace_findings(traces: pl.DataFrame) -> tuple[Finding, Finding]:
         documented=(pl.col("measured") / pl.col("predicted") - 1).abs(),
     )
     matrices = off.filter(pl.col("kind") == MATRICES)["unchanged"].to_list()
+    all_kinds = off["documented"].to_list()
     same = "Enlarged matrices keep their trace"
     documented = "The trace of every kind of parameter changes by its factor in docs/enlarging.md"
+    name, said = "trace_factors_off_documented", "unchanged with respect to most parameters"
     return (
         _unchanged("trace_of_matrices_change", same, "Section 4", matrices, 1e-6),
-        _unchanged(
-            "trace_factors_off_documented",
-            documented,
-            "Section 4, B.4",
-            off["documented"].to_list(),
-            1e-6,
-            paper="unchanged with respect to most parameters",
-        ),
+        _unchanged(name, documented, "Section 4, B.4", all_kinds, 1e-6, paper=said),
     )
 
 

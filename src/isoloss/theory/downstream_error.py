@@ -77,27 +77,12 @@ def error_findings(settings: DownstreamErrorSettings, losses: Losses) -> tuple[F
     expected = expected_flattest_error(settings.length, n)
     flattest = f"After {n} strings, the flattest solution's mean squared error is T ((1 + P0)/2)^n."
     larger = f"After {n} strings, the squared error of random features is larger (mean difference)."
+    errors, more = sample_mean(losses[FLATTEST, n]), paired_difference(losses[RANDOM, n], losses[FLATTEST, n])
+    name, tolerance = "flattest_downstream_error", settings.tolerance * expected
+    other = "random_features_less_flattest_error"
     return (
-        estimated(
-            "flattest_downstream_error",
-            flattest,
-            SOURCE,
-            sample_mean(losses[FLATTEST, n]),
-            "equal to",
-            expected,
-            unit=unit,
-            tolerance=settings.tolerance * expected,
-        ),
-        estimated(
-            "random_features_less_flattest_error",
-            larger,
-            SOURCE,
-            paired_difference(losses[RANDOM, n], losses[FLATTEST, n]),
-            "at least",
-            0.0,
-            unit=unit,
-            tolerance=0.0,
-        ),
+        estimated(name, flattest, SOURCE, errors, "equal to", expected, unit=unit, tolerance=tolerance),
+        estimated(other, larger, SOURCE, more, "at least", 0.0, unit=unit),
     )
 
 

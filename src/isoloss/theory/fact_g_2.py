@@ -59,10 +59,8 @@ def fact_g_2(settings: FactG2Settings, progress: Progress = silent) -> Statement
             "direction were left on which nothing fires."
         ),
         findings=(
-            firing_finding(solutions, strings),
-            cancelling_finding(cancelling, strings),
-            *(span_finding(length) for length in lengths),
-            reach_finding(settings.hull_length),
+            *firing_findings(solutions, cancelling, strings),
+            *input_findings(lengths, settings.hull_length),
         ),
         panels=(_panel(lengths),),
         settings=stated(settings),
@@ -76,64 +74,39 @@ def fired_on_the_wrong_target(model: OneLayerTransformer, strings: BracketString
     return float(strings.probability @ (fires & wrong).any(1).double())
 
 
-def firing_finding(solutions: Sequence[OneLayerTransformer], strings: BracketStrings) -> Finding:
-    """Part (1): no string does, in solutions that meet the conditions."""
-    return Finding(
-        "fired_on_the_wrong_target",
-        "(1) Where the bound is attained, no neuron fires on an input of the other sign (share that does).",
-        SOURCE,
-        max(fired_on_the_wrong_target(model, strings) for model in solutions),
-        "equal to",
-        0.0,
-        n=len(solutions) * len(strings),
-        tolerance=0.0,
+def firing_findings(
+    solutions: Sequence[OneLayerTransformer], cancelling: OneLayerTransformer, strings: BracketStrings
+) -> tuple[Finding, Finding]:
+    """Part (1): none fires in solutions that meet the conditions; zero loss alone does not give that."""
+    name, n = "fired_on_the_wrong_target", len(strings)
+    none = "(1) Where the bound is attained, no neuron fires on an input of the other sign (share that does)."
+    some = "(1) needs equation (4): in a solution of random neurons, inputs do fire others (share that does)."
+    most = max(fired_on_the_wrong_target(model, strings) for model in solutions)
+    other = fired_on_the_wrong_target(cancelling, strings)
+    return (
+        Finding(name, none, SOURCE, most, "equal to", 0.0, n=len(solutions) * n),
+        Finding(f"{name}_if_neurons_cancel", some, SOURCE, other, "at least", 0.5, n=n),
     )
 
 
-def cancelling_finding(model: OneLayerTransformer, strings: BracketStrings) -> Finding:
-    """The condition is needed: zero loss alone does not give part (1)."""
-    return Finding(
-        "fired_on_the_wrong_target_if_neurons_cancel",
-        "(1) needs equation (4): in a solution of random neurons, inputs do fire others (share that does).",
-        SOURCE,
-        fired_on_the_wrong_target(model, strings),
-        "at least",
-        0.5,
-        n=len(strings),
-        tolerance=0.0,
+def input_findings(lengths: Sequence[int], hull_length: int) -> tuple[Finding, ...]:
+    """Part (2): the rank of the inputs, whose symmetry is the distribution's, and every direction at once."""
+    findings = []
+    for length in lengths:
+        name, inputs = f"dimensions_of_the_inputs_{length}", mean_inputs(length)
+        sentence = (
+            f"(2) The inputs h come in pairs ±h and span all 2T dimensions, T = {length} "
+            "(rank; 0 if not in pairs)."
+        )
+        rank = float(torch.linalg.matrix_rank(inputs)) if in_pairs(inputs) else 0.0
+        findings.append(Finding(name, sentence, SOURCE, rank, "equal to", 2.0 * length, n=len(inputs)))
+    name, inputs = "least_largest_input", mean_inputs(hull_length)
+    sentence = (
+        f"(2) Every neuron fires on some input, T = {hull_length} (largest vᵀh, for the unit vector v "
+        "where it is least)."
     )
-
-
-def span_finding(length: int) -> Finding:
-    """Part (2): the rank of the inputs; their symmetry is the distribution's."""
-    inputs = mean_inputs(length)
-    return Finding(
-        f"dimensions_of_the_inputs_{length}",
-        f"(2) The inputs h come in pairs ±h and span all 2T dimensions, T = {length} "
-        "(rank; 0 if not in pairs).",
-        SOURCE,
-        float(torch.linalg.matrix_rank(inputs)) if in_pairs(inputs) else 0.0,
-        "equal to",
-        2.0 * length,
-        n=len(inputs),
-        tolerance=0.0,
-    )
-
-
-def reach_finding(length: int) -> Finding:
-    """Part (2), of every direction at once."""
-    inputs = mean_inputs(length)
-    return Finding(
-        "least_largest_input",
-        f"(2) Every neuron fires on some input, T = {length} (largest vᵀh, for the unit vector v "
-        "where it is least).",
-        SOURCE,
-        least_reach(inputs),
-        "at least",
-        SMALLEST_REACH,
-        n=len(inputs),
-        tolerance=0.0,
-    )
+    reach, n = least_reach(inputs), len(inputs)
+    return *findings, Finding(name, sentence, SOURCE, reach, "at least", SMALLEST_REACH, n=n)
 
 
 def mean_inputs(length: int) -> Float[Tensor, "n d"]:

@@ -26,7 +26,7 @@ class Finding:
 
     `standard_error` is None for a number without sampling error; `n` is the sample size behind the error bar,
     or the number of cases computed. `paper` gives the number in the paper's text where the arithmetic
-    corrects it. Tolerances are fixed before the computation.
+    corrects it. Tolerances are fixed before the computation; by default the relation is exact.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Finding:
     standard_error: float | None = None
     n: int
     unit: str = ""
-    tolerance: float
+    tolerance: float = 0.0
     paper: str = ""
 
     @property
@@ -67,8 +67,7 @@ class Finding:
         >>> str(replace(near, n=1).verdict)
         'inconclusive'
         """
-        error = self.standard_error
-        excess = self._excess
+        error, excess = self.standard_error, self._excess
         reach = Estimate(0.0, error, self.n).interval(CONFIDENCE)[1] if error else 0.0
         if excess + reach <= self.tolerance:
             return Verdict.SUPPORTED
@@ -80,15 +79,10 @@ class Finding:
     def _excess(self) -> float:
         """The distance of the number from the prediction; infinite for nan."""
         difference = self.measured - self.predicted
-        if difference != difference:
-            return float("inf")
-        match self.relation:
-            case "equal to":
-                return abs(difference)
-            case "at least":
-                return -difference
-            case "at most":
-                return difference
+        if math.isnan(difference):
+            return math.inf
+        excess = {"equal to": abs(difference), "at least": -difference, "at most": difference}
+        return excess[self.relation]
 
 
 def estimated(
@@ -100,7 +94,7 @@ def estimated(
     predicted: float,
     *,
     unit: str = "",
-    tolerance: float,
+    tolerance: float = 0.0,
     paper: str = "",
 ) -> Finding:
     """The finding on a number that has a sampling error, and as many units as the estimate."""

@@ -192,9 +192,7 @@ def descent_findings(table: pl.DataFrame, reached: float, uneven: float) -> tupl
         Finding(
             "least_descended_trace_over_bound", at_end, SOURCE, least, "equal to", 1.0, n=n, tolerance=reached
         ),
-        Finding(
-            "share_of_descents_at_bound", most, SOURCE, n_at_bound / n, "at least", 0.5, n=n, tolerance=0.0
-        ),
+        Finding("share_of_descents_at_bound", most, SOURCE, n_at_bound / n, "at least", 0.5, n=n),
         Finding(
             "unevenness_at_bound", even, SOURCE, farthest, "equal to", 0.0, n=n_at_bound, tolerance=uneven
         ),

@@ -123,9 +123,7 @@ def solution_findings(
     return (
         *(_fit_finding(name, model, strings) for name, model in solutions.items()),
         Finding(name, flattest, SOURCE, counting, "equal to", least, n=1, tolerance=tolerance),
-        Finding(
-            "ratio of the traces", flatter, SOURCE, ratio, "at least", settings.flatter, n=1, tolerance=0.0
-        ),
+        Finding("ratio of the traces", flatter, SOURCE, ratio, "at least", settings.flatter, n=1),
     )
 
 
@@ -139,19 +137,13 @@ def unit_findings(
     length: int, of_counting: Float[Tensor, " j"], of_sampled: Float[Tensor, " k"]
 ) -> tuple[Finding, Finding]:
     """What single units explain of g*, where a random direction explains 1/T on average."""
-    chance, name, least = 1 / length, "told by a unit of solution (1)", float(of_counting.min())
+    chance, name, least = 1 / length, "told by a unit of", float(of_counting.min())
     active = "An active unit of solution (1) determines g* on unmasked strings (squared correlation)."
+    random = "A sampled unit tells as much of g* as a random direction, 1/T (squared correlation)."
+    shared, n, off = sample_mean(of_sampled), len(of_counting), SHARE_OF_CHANCE * chance
     return (
-        Finding(name, active, SOURCE, least, "equal to", 1.0, n=len(of_counting), tolerance=1e-9),
-        estimated(
-            "told by a unit of solution (2)",
-            "A sampled unit tells as much of g* as a random direction, 1/T (squared correlation).",
-            SOURCE,
-            sample_mean(of_sampled),
-            "equal to",
-            chance,
-            tolerance=SHARE_OF_CHANCE * chance,
-        ),
+        Finding(f"{name} {COUNTING}", active, SOURCE, least, "equal to", 1.0, n=n, tolerance=1e-9),
+        estimated(f"{name} {SAMPLED}", random, SOURCE, shared, "equal to", chance, tolerance=off),
     )
 
 

@@ -1,22 +1,35 @@
 """Lemma 3.2, Bartlett's identity: at an exact fit, gradient covariance, Hessian and Fisher are equal."""
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from transformers import PreTrainedModel
 
+from isoloss.models.transformers import PostLayerNormTransformer, Shape
 from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.pretraining.descent import AdamW
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import Progress, silent
-from isoloss.theory.bartlett_matrices import (
-    BartlettMatrices,
-    TrainingRuns,
-    approaches,
-    bartlett_matrices,
-    checkpoint_matrices,
-    gap_exponent,
-)
+from isoloss.results.checkpoint import Checkpoint
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import Minimisers, exact_transformer, factor_table
+from isoloss.theory.optimiser_paths import gap_exponent
+from isoloss.theory.softmax_model import (
+    BartlettMatrices,
+    Logits,
+    alike_pairs,
+    bartlett_matrices,
+    enumerated_contexts,
+    enumerated_transformer,
+    parameter_vector,
+)
 
 SOURCE = "Lemma 3.2"
 EXACT = 1e-10
@@ -25,6 +38,21 @@ NEAR_THE_DISTRIBUTION = 0.02
 """Where KL <= 0.02 nats, distribution and model are at most a tenth apart in total variation (Pinsker's
 inequality): what is said of first order is put to the test on checkpoints of runs no farther away."""
 KL = Axis("kl", "KL(distribution || model) (nats)", logarithmic=True)
+
+
+@dataclass(frozen=True)
+class TrainingRuns:
+    """Tiny transformers trained with AdamW on fresh sentences of `alike_pairs`; one run per seed.
+
+    Checkpoints start when the model begins to distinguish contexts; before that, KL hardly moves.
+    """
+
+    words: int
+    width: int
+    learning_rate: float
+    batch_size: int
+    checkpoint_steps: tuple[int, ...]
+    seeds: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -72,7 +100,7 @@ def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statem
     exact = exact_matrices(settings)
     progress("Lemma 3.2 at an exact fit", 1, 1)
     minimisers, start = exact_transformer(settings.width, 0.3, settings.seed, settings.words)
-    near = approaches(minimisers, start, settings.distances, settings.directions, settings.seed, progress)
+    near = approaches(minimisers, start, settings, progress)
     trained = checkpoint_matrices(settings.training, progress)
     runs = [[each for each in run if each.kl <= NEAR_THE_DISTRIBUTION] for run in trained.values()]
     return Statement(
@@ -101,59 +129,88 @@ def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statem
 
 def exact_matrices(settings: BartlettSettings) -> dict[str, BartlettMatrices]:
     """For a table of logits, one in two factors, and a transformer taken there by Newton's method."""
-    factors, start = factor_table(
-        settings.words, settings.rank, language_seed=settings.seed, start_seed=settings.seed
-    )
-    table = Minimisers(lambda at: at.view(-1, settings.words), factors.distributions)
-    logits = factors.distributions.distribution.log().flatten()
-    transformer, exact = exact_transformer(settings.width, 0.3, settings.seed, settings.words)
+    words, seed = settings.words, settings.seed
+    factors, start = factor_table(words, settings.rank, language_seed=seed, start_seed=seed)
+    distributions = factors.distributions
+    table = distributions.distribution.log().flatten()
+    transformer, exact = exact_transformer(settings.width, 0.3, seed, words)
     return {
-        "table of logits": bartlett_matrices(table, logits),
-        "table in two factors": bartlett_matrices(factors, factors.reach(start)),
-        "transformer": bartlett_matrices(transformer, exact),
+        "table of logits": bartlett_matrices(lambda at: at.view(-1, words), distributions, table),
+        "table in two factors": bartlett_matrices(factors.logits, distributions, factors.reach(start)),
+        "transformer": bartlett_matrices(transformer.logits, transformer.distributions, exact),
     }
 
 
-def identity_findings(exact: dict[str, BartlettMatrices], tolerance: float) -> tuple[Finding, ...]:
+def approaches(
+    minimisers: Minimisers,
+    minimiser: Float[Tensor, " P"],
+    settings: BartlettSettings,
+    progress: Progress = silent,
+) -> list[list[BartlettMatrices]]:
+    """The three matrices at `minimiser` + distance · direction: one row per random unit direction.
+
+    For short distances, KL is quadratic and both gaps are linear in the distance (`BartlettMatrices`).
+    """
+    generator, count = torch.Generator().manual_seed(settings.seed), settings.directions
+    drawn = torch.randn(count, len(minimiser), generator=generator, dtype=torch.float64)
+    found: list[list[BartlettMatrices]] = []
+    for number, direction in enumerate(torch.nn.functional.normalize(drawn), start=1):
+        points = [minimiser + distance * direction for distance in settings.distances]
+        found.append([bartlett_matrices(minimisers.logits, minimisers.distributions, at) for at in points])
+        progress("Lemma 3.2 near the distribution", number, count)
+    return found
+
+
+def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> dict[int, list[BartlettMatrices]]:
+    """Train the run of each seed and compute Σ, ∇²L and F at each of its checkpoints, in float64.
+
+    The three are those of the loss over the words; see `enumerated_transformer`.
+    """
+    language = alike_pairs(runs.words)
+    contexts = enumerated_contexts(language)
+    architecture = PostLayerNormTransformer(Shape(runs.width, 2, 1, 2 * runs.width), 0.0, "eager")
+    found: dict[int, list[BartlettMatrices]] = {seed: [] for seed in runs.seeds}
+    for seed in runs.seeds:
+        specification = PretrainingSpecification(
+            architecture,
+            AdamW(learning_rate=runs.learning_rate, warm_up_steps=10, weight_decay=0.0),
+            language.digest,
+            steps=runs.checkpoint_steps[-1],
+            batch_size=runs.batch_size,
+            seed=seed,
+            checkpoint_steps=runs.checkpoint_steps,
+        )
+        # A copy in float64, since the training model must be left unchanged.
+        double = architecture.build(runs.words, language.maximum_length, seed).double().eval()
+        small = enumerated_transformer(double, contexts)
+
+        def measure(_: Checkpoint, model: PreTrainedModel, seed: int = seed, small: Logits = small) -> None:
+            at = parameter_vector(model)
+            found[seed].append(bartlett_matrices(small, contexts.distributions, at))
+            done, every = sum(map(len, found.values())), len(found) * len(runs.checkpoint_steps)
+            progress("Lemma 3.2 along runs", done, every)
+
+        with tempfile.TemporaryDirectory() as folder:
+            pretrain(specification, language, Path(folder), at_checkpoint=measure)
+    return found
+
+
+def identity_findings(exact: Mapping[str, BartlettMatrices], tolerance: float) -> list[Finding]:
     """For each model, that it is at an exact fit, and the distances between its three matrices."""
-    return tuple(
-        Finding(
-            f"{what}, {model}",
-            f"{model.capitalize()}: {sentence}",
-            SOURCE,
-            measured,
-            "at most",
-            0.0,
-            n=len(matrices.fisher),
-            unit=unit,
-            tolerance=allowed,
-        )
-        for model, matrices in exact.items()
-        for what, sentence, measured, unit, allowed in (
-            ("KL", "KL is 0, an exact fit.", matrices.kl, "nats", EXACT),
-            (
-                "Σ - ∇²L",
-                "gradient covariance and Hessian are equal.",
-                matrices.lemma_gap,
-                "of ||∇²L||",
-                tolerance,
-            ),
-            (
-                "largest entry",
-                "they are equal in every entry.",
-                matrices.largest_gap,
-                "of the largest",
-                tolerance,
-            ),
-            (
-                "∇²L - F",
-                "Hessian and Fisher information are equal.",
-                matrices.hessian_gap,
-                "of ||F||",
-                tolerance,
-            ),
-        )
-    )
+    findings = []
+    for model, at in exact.items():
+        largest = float((at.covariance - at.hessian).abs().max() / at.hessian.abs().max())
+        for what, says, measured, unit, allowed in (
+            ("KL", "KL is 0, an exact fit.", at.kl, "nats", EXACT),
+            ("Σ - ∇²L", "gradient covariance and Hessian are equal.", at.lemma_gap, "of ||∇²L||", tolerance),
+            ("largest entry", "they are equal in every entry.", largest, "of the largest", tolerance),
+            ("∇²L - F", "Hessian and Fisher information are equal.", at.hessian_gap, "of ||F||", tolerance),
+        ):
+            name, sentence, n = f"{what}, {model}", f"{model.capitalize()}: {says}", len(at.fisher)
+            findings.append(
+                Finding(name, sentence, SOURCE, measured, "at most", 0.0, n=n, unit=unit, tolerance=allowed)
+            )
+    return findings
 
 
 def exponent_findings(

@@ -93,11 +93,7 @@ def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Stateme
             "and the endpoints of descents on the trace alone would reveal a bound that is too high; the "
             "two-neuron solution shows whether the bound is attained."
         ),
-        findings=(
-            bound_finding(found, settings.tolerance),
-            *flattest_findings(flattest, settings.tolerance),
-            equality_finding(equality_gaps(widest, strings)),
-        ),
+        findings=bound_findings(found, flattest, equality_gaps(widest, strings), settings.tolerance),
         panels=(_bound_panel(flattest), _solutions_panel(found)),
         settings=stated(settings),
         corrections=(
@@ -109,34 +105,29 @@ def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Stateme
     )
 
 
-def bound_finding(found: pl.DataFrame, tolerance: float) -> Finding:
-    """The least trace over its bound; columns `ratio` of solutions whose traces were divided by it."""
-    name, sentence = (
-        "least_trace_over_bound",
-        "No solution found has a smaller trace than the bound, 4/(m √T) (smallest trace over the bound).",
-    )
-    least = float(found["ratio"].to_numpy().min())
-    return Finding(name, sentence, SOURCE, least, "at least", 1.0, n=len(found), tolerance=tolerance)
+def bound_findings(
+    found: pl.DataFrame, flattest: pl.DataFrame, gaps: EqualityGaps, tolerance: float
+) -> tuple[Finding, ...]:
+    """That no solution in `found` (`ratio`: its trace over its bound) is flatter, and whether it is attained.
 
-
-def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding, ...]:
-    """Whether the two-neuron solution attains the bound, for each m; one row each, with both bounds."""
+    `flattest` has the two-neuron solution's trace and both bounds, one row for each m, `gaps` what it leaves
+    of the three conditions; 1e-9 is a thousand times their rounding error.
+    """
+    least, n = float(found["ratio"].to_numpy().min()), len(found)
     last = flattest.row(-1, named=True)
     off = (flattest["trace"] / flattest["corrected"] - 1).abs().to_list()
     paper, m = last["paper"], last["neurons"]
     printed = f"√(4/T) = {paper:.4g}, {paper / last['corrected']:.3g} times as large for m = {m}"
+    none = "No solution found has a smaller trace than the bound, 4/(m √T) (smallest trace over the bound)."
     attained = "The two-neuron solution's trace is 4/(m √T) (largest relative difference over m)."
     too_high = f"For m = {m}, the two-neuron solution's trace is at least √(4/T), the bound as printed."
+    equal = "The two-neuron solution meets conditions (3), (4) and (5) (largest violation)."
     return (
+        Finding("least_trace_over_bound", none, SOURCE, least, "at least", 1.0, n=n, tolerance=tolerance),
         vanishing("flattest_trace_off_bound", attained, SOURCE, off, tolerance, paper=printed),
         Finding("paper_bound", too_high, SOURCE, last["trace"], "at least", paper, n=1, tolerance=tolerance),
+        vanishing("equality_conditions_gap", equal, SOURCE, gaps, 1e-9),
     )
-
-
-def equality_finding(gaps: EqualityGaps) -> Finding:
-    """The largest of the three conditions' gaps; 1e-9 is a thousand times their rounding error."""
-    sentence = "The two-neuron solution meets conditions (3), (4) and (5) (largest violation)."
-    return vanishing("equality_conditions_gap", sentence, SOURCE, gaps.sizes, 1e-9)
 
 
 def _solutions(

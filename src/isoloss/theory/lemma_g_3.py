@@ -91,26 +91,17 @@ def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings)
     1e-9 is a thousand times the rounding error; 1e-3 is the sine of an angle that no rounding produces.
     """
     ratio = float(hessian_trace(model, strings)) / corrected_bound(model.neurons, strings.length)
-    worst = float(np.max([abs(ratio - 1), *equality_gaps(model, strings).sizes]))
+    gaps = [abs(ratio - 1), *equality_gaps(model, strings)]
     attained = "With derivative 0 at kinks, split neurons attain the bound and meet (3) to (5) (largest gap)."
     even = (
         "As printed: weights that meet the conditions read all brackets evenly, even at kinks (unevenness)."
     )
-    apart, m = unevenness(model), model.neurons
+    apart, worst = unevenness(model), float(np.max(gaps))
+    name, n, source = "split_neurons_off_bound", len(strings), "Lemma G.1"
+    uneven = "unevenness_of_a_solution_at_the_bound"
     return (
-        Finding(
-            "split_neurons_off_bound",
-            attained,
-            "Lemma G.1",
-            worst,
-            "equal to",
-            0.0,
-            n=len(strings),
-            tolerance=1e-9,
-        ),
-        Finding(
-            "unevenness_of_a_solution_at_the_bound", even, SOURCE, apart, "equal to", 0.0, n=m, tolerance=1e-3
-        ),
+        Finding(name, attained, source, worst, "equal to", 0.0, n=n, tolerance=1e-9),
+        Finding(uneven, even, SOURCE, apart, "equal to", 0.0, n=model.neurons, tolerance=1e-3),
     )
 
 
@@ -130,7 +121,7 @@ def rank_finding(length: int) -> Finding:
         "(rank of the strings, which must be 2T)."
     )
     source = f"{SOURCE}, Lemma G.5"
-    return Finding(name, sentence, source, rank, "equal to", 2.0 * length, n=length, tolerance=0.0)
+    return Finding(name, sentence, source, rank, "equal to", 2.0 * length, n=length)
 
 
 def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, ...]:
@@ -138,27 +129,19 @@ def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, ..
 
     What is told of each is the ratio that is furthest from the one predicted.
     """
-    ratios = {
-        solution: nudged.filter("nudged", solution=solution)["ratio"].to_numpy()
-        for solution in ("two neurons", "split neurons")
-    }
     two = "Next to the two-neuron solution, which has no kinks, the trace equals the bound (ratio)."
     split = (
         "Next to the split solution, whose flatness comes from kinks, the trace is 3/2 of the bound (ratio)."
     )
-    return tuple(
-        Finding(
-            f"trace_beside_{solution.replace(' ', '_')}",
-            sentence,
-            SOURCE,
-            float(ratios[solution][np.abs(ratios[solution] - predicted).argmax()]),
-            "equal to",
-            predicted,
-            n=len(ratios[solution]),
-            tolerance=tolerance,
+    findings = []
+    for solution, sentence, predicted in (("two neurons", two, 1.0), ("split neurons", split, 1.5)):
+        ratios = nudged.filter("nudged", solution=solution)["ratio"].to_numpy()
+        farthest = float(ratios[np.abs(ratios - predicted).argmax()])
+        name, n = f"trace_beside_{solution.replace(' ', '_')}", len(ratios)
+        findings.append(
+            Finding(name, sentence, SOURCE, farthest, "equal to", predicted, n=n, tolerance=tolerance)
         )
-        for solution, sentence, predicted in (("two neurons", two, 1.0), ("split neurons", split, 1.5))
-    )
+    return tuple(findings)
 
 
 def _nudged(settings: LemmaG3Settings, strings: BracketStrings) -> Iterator[tuple[str, bool, float]]:

@@ -66,10 +66,7 @@ def lemma_g_4(settings: LemmaG4Settings, progress: Progress = silent) -> Stateme
             "random, and at those where a random search finds the largest deviation. Everywhere else along "
             "the way it is compared with the closed form, which holds at any loss."
         ),
-        findings=(
-            identity_finding(factors, settings.tolerance),
-            closed_form_finding(away, settings.tolerance),
-        ),
+        findings=identity_findings(factors, away, settings.tolerance),
         panels=(_panel(away),),
         settings=stated(settings),
         corrections=(
@@ -93,29 +90,23 @@ def factor(model: OneLayerTransformer, strings: BracketStrings) -> float:
     return dense_trace(model, strings) / float(strings.mean(squared_gradient_norms(model, strings.tokens)))
 
 
-def identity_finding(factors: Sequence[float], tolerance: float) -> Finding:
-    """The `factor` farthest from the constant, among solutions with zero loss."""
-    sentence = "At zero loss, the trace of the Hessian is twice E ‖∇f‖² (ratio, the one farthest from 2)."
-    return Finding(
-        "hessian_trace_over_gradient_norm",
-        sentence,
-        SOURCE,
-        max(factors, key=lambda found: abs(found - SECOND_DERIVATIVE)),
-        "equal to",
-        SECOND_DERIVATIVE,
-        n=len(factors),
-        tolerance=tolerance * SECOND_DERIVATIVE,
-        paper="1",
-    )
-
-
-def closed_form_finding(away: pl.DataFrame, tolerance: float) -> Finding:
-    """Columns `dense` and `closed_form` of traces at any loss."""
-    off = (away["closed_form"] / away["dense"] - 1).abs().to_list()
-    sentence = (
+def identity_findings(
+    factors: Sequence[float], away: pl.DataFrame, tolerance: float
+) -> tuple[Finding, Finding]:
+    """The `factor` farthest from the constant, and traces `dense` and in `closed_form` at any loss."""
+    ratio = "At zero loss, the trace of the Hessian is twice E ‖∇f‖² (ratio, the one farthest from 2)."
+    closed = (
         "At any loss, the closed form equals the trace of the dense Hessian (largest relative difference)."
     )
-    return vanishing("closed_form_off_dense_trace", sentence, "Section 5", off, tolerance)
+    farthest = max(factors, key=lambda found: abs(found - SECOND_DERIVATIVE))
+    off = (away["closed_form"] / away["dense"] - 1).abs().to_list()
+    name, n, allowed = "hessian_trace_over_gradient_norm", len(factors), tolerance * SECOND_DERIVATIVE
+    return (
+        Finding(
+            name, ratio, SOURCE, farthest, "equal to", SECOND_DERIVATIVE, n=n, tolerance=allowed, paper="1"
+        ),
+        vanishing("closed_form_off_dense_trace", closed, "Section 5", off, tolerance),
+    )
 
 
 def _searched_factors(settings: LemmaG4Settings, strings: BracketStrings, seed: int) -> list[float]:

@@ -37,11 +37,11 @@ class LemmaG7Settings:
 
 def lemma_g_7(settings: LemmaG7Settings, progress: Progress = silent) -> Statement:
     """Test by sampling that a(v) = -(2/√T) 1ᵀv does it, and how large a(v) has to be."""
-    found, unlike = [], []
+    shares, differences = [], []
     for done, length in enumerate(settings.lengths, start=1):
-        means, target = means_of_neurons(settings, length)
-        found.append(share_of_target(means, target))
-        unlike.append(squared_difference(means, target))
+        share, difference = mean_findings(length, *means_of_neurons(settings, length), settings.tolerance)
+        shares.append(share)
+        differences.append(difference)
         progress("drawing neurons", done, len(settings.lengths))
     least = {length: limiting_norm(masked_strings(length)) for length in settings.limit_lengths}
     return Statement(
@@ -54,18 +54,8 @@ def lemma_g_7(settings: LemmaG7Settings, progress: Progress = silent) -> Stateme
             "were not linear in h. The least E a² of any function that predicts every masked bracket follows "
             "from the kernel of Theorem G.6."
         ),
-        findings=(
-            *(
-                share_finding(length, share, settings.tolerance)
-                for length, share in zip(settings.lengths, found, strict=True)
-            ),
-            *(
-                difference_finding(length, square, settings.tolerance)
-                for length, square in zip(settings.lengths, unlike, strict=True)
-            ),
-            *(size_finding(length, size) for length, size in least.items()),
-        ),
-        panels=(_share_panel(settings.lengths, found),),
+        findings=(*shares, *differences, *(size_finding(length, size) for length, size in least.items())),
+        panels=(_share_panel(settings.lengths, shares),),
         settings=stated(settings),
         corrections=(
             "The function that predicts the masked bracket is y = -T 1ᵀh, √T times the lemma's -√T 1ᵀh. For "
@@ -109,41 +99,31 @@ def output_weight(neurons: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
     return neurons[:, :length].sum(1) * (-2 / math.sqrt(length))
 
 
-def share_finding(length: int, share: Estimate, tolerance: float) -> Finding:
-    """The mean is the lemma's function of h."""
-    sentence = f"E σ(vᵀh) a(v) = -√T 1ᵀh, T = {length} (mean over inputs, as a share of the right side)."
-    return estimated(
-        f"share_of_the_target_{length}", sentence, SOURCE, share, "equal to", 1.0, tolerance=tolerance
-    )
-
-
-def difference_finding(length: int, square: Estimate, tolerance: float) -> Finding:
-    """The mean differs from the lemma's function at no h, also where the difference is even in h."""
-    sentence = f"E σ(vᵀh) a(v) = -√T 1ᵀh at every input h, T = {length} (relative squared difference)."
-    return estimated(
-        f"squared_difference_{length}", sentence, SOURCE, square, "equal to", 0.0, tolerance=tolerance**2
+def mean_findings(
+    length: int, means: Float[Tensor, "b h"], target: Float[Tensor, " h"], tolerance: float
+) -> tuple[Finding, Finding]:
+    """The mean is the lemma's function of h, and differs from it at no h, also where that is even in h."""
+    share, square = share_of_target(means, target), squared_difference(means, target)
+    same = f"E σ(vᵀh) a(v) = -√T 1ᵀh, T = {length} (mean over inputs, as a share of the right side)."
+    at_every = f"E σ(vᵀh) a(v) = -√T 1ᵀh at every input h, T = {length} (relative squared difference)."
+    of_share, of_square = f"share_of_the_target_{length}", f"squared_difference_{length}"
+    return (
+        estimated(of_share, same, SOURCE, share, "equal to", 1.0, tolerance=tolerance),
+        estimated(of_square, at_every, SOURCE, square, "equal to", 0.0, tolerance=tolerance**2),
     )
 
 
 def size_finding(length: int, size: float) -> Finding:
     """`size` is the least E a² over T² for y = -T 1ᵀh."""
-    return Finding(
-        f"least_size_of_the_weight_{length}",
-        f"The least E a² that predicts every masked bracket is 4 T², T = {length} (over T²).",
-        SOURCE,
-        size,
-        "equal to",
-        4.0,
-        n=1,
-        tolerance=1e-6,
-        paper="O(T²)",
-    )
+    name = f"least_size_of_the_weight_{length}"
+    sentence = f"The least E a² that predicts every masked bracket is 4 T², T = {length} (over T²)."
+    return Finding(name, sentence, SOURCE, size, "equal to", 4.0, n=1, tolerance=1e-6, paper="O(T²)")
 
 
-def _share_panel(lengths: tuple[int, ...], found: list[Estimate]) -> Panel:
+def _share_panel(lengths: tuple[int, ...], shares: list[Finding]) -> Panel:
     rows = [
-        (length, each.value, each.standard_error, "drawn")
-        for length, each in zip(lengths, found, strict=True)
+        (length, each.measured, each.standard_error, "drawn")
+        for length, each in zip(lengths, shares, strict=True)
     ]
     rows += [(length, 1.0, 0.0, "Lemma G.7") for length in lengths]
     x, y = Axis("length", "brackets T"), Axis("share", "share of -√T 1ᵀh", error="error")

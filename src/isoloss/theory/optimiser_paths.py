@@ -14,7 +14,7 @@ from torch.func import vmap
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, sample_mean
+from isoloss.results.estimate import Estimate, jackknifed, sample_mean
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import ContextDistributions
 
@@ -180,15 +180,43 @@ def weighted_line(x: Sequence[float], y: Sequence[Estimate]) -> Line:
     return Line(intercept, slope)
 
 
-def fitted_order(step_sizes: Sequence[float], errors: Sequence[Estimate]) -> Line:
-    """log error against log step size: `slope` is the order of convergence.
+def fitted_order(step_sizes: Sequence[float], errors: Sequence[Estimate]) -> Estimate:
+    """The order of convergence: the slope of log error against log step size.
 
     >>> errors = [Estimate(error, 0.1, 10) for error in (1.0, 2.0, 4.0)]
-    >>> round(fitted_order([0.1, 0.2, 0.4], errors).slope.value, 6)
+    >>> round(fitted_order([0.1, 0.2, 0.4], errors).value, 6)
     1.0
     """
     logarithms = [Estimate(float(np.log(e.value)), e.standard_error / e.value, e.n) for e in errors]
-    return weighted_line(np.log(step_sizes).tolist(), logarithms)
+    return weighted_line(np.log(step_sizes).tolist(), logarithms).slope
+
+
+def gap_exponent(paths: Sequence[Sequence[tuple[float, float]]]) -> Estimate:
+    """The slope of log y against log x through all points (x, y) of all paths, by least squares.
+
+    The standard error is the jackknife's over paths, since points of a path are dependent: each path is left
+    out in turn. nan if a number is not positive. Raises BadInput for fewer than two paths, or fewer than two
+    points once one is left out.
+
+    >>> estimate = gap_exponent([[(1e-2, 1e-1), (1e-4, 1e-2)], [(1e-2, 3e-1), (1e-4, 3e-2)]])
+    >>> round(estimate.value, 6), estimate.n
+    (0.5, 2)
+    """
+    n = len(paths)
+    others = [[point for path in paths if path is not out for point in path] for out in paths]
+    if n < 2 or min(len({x for x, _ in points}) for points in others) < 2:
+        raise BadInput(
+            f"{n} paths of {[len(path) for path in paths]} points settle no exponent; take more of either"
+        )
+    without = torch.tensor([_slope(points) for points in others], dtype=torch.float64)
+    return jackknifed(_slope([point for path in paths for point in path]), without)
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    x, y = np.array(points).T
+    if min(x.min(), y.min()) <= 0:
+        return float("nan")
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 Row = tuple[float, float, float, str, str, bool]

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.func import functional_call, jacrev
+from torch.func import functional_call, grad, jacrev
 from torch.nn.utils import parameters_to_vector
 
 from isoloss.curvature.derivatives import trainable_parameters, unflattened
 from isoloss.errors import BadInput
+from isoloss.languages.hmm import HMM, hmm
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.masked import MaskedObjective
@@ -119,6 +120,69 @@ def scores(
     return (probabilities[..., None] * jacobian).sum(dim=1, keepdim=True) - jacobian, probabilities
 
 
+@dataclass(frozen=True)
+class BartlettMatrices:
+    """Σ, ∇²L and F at one point (Lemma 3.2), and that point's distance from the distribution (nats).
+
+    Off the exact fit, δ = f - distribution, both gaps are first order in δ and so in √KL (KL = ½ Σ w δ² /
+    distribution + O(δ³)): Σ - F = -E_c Σ_y δ_y s_y s_yᵀ - ∇L ∇Lᵀ, s the scores, and ∇²L - F = E_c Σ_k δ_k
+    ∇²z_k, z the logits, which is zero everywhere for logits that are linear in the parameters. Pinsker's
+    inequality makes √KL a bound on both, up to a constant.
+    """
+
+    covariance: Float[Tensor, "P P"]
+    hessian: Float[Tensor, "P P"]
+    fisher: Float[Tensor, "P P"]
+    kl: float
+
+    @property
+    def covariance_gap(self) -> float:
+        """||Σ - F|| / ||F||, Frobenius norms."""
+        return _gap(self.covariance, self.fisher)
+
+    @property
+    def hessian_gap(self) -> float:
+        """||∇²L - F|| / ||F||."""
+        return _gap(self.hessian, self.fisher)
+
+    @property
+    def lemma_gap(self) -> float:
+        """||Σ - ∇²L|| / ||∇²L||, which is zero on Γ by Lemma 3.2."""
+        return _gap(self.covariance, self.hessian)
+
+
+def _gap(matrix: Float[Tensor, "P P"], reference: Float[Tensor, "P P"]) -> float:
+    return float((matrix - reference).norm() / reference.norm())
+
+
+def bartlett_matrices(
+    logits: Logits, distributions: ContextDistributions, parameters: Float[Tensor, " P"]
+) -> BartlettMatrices:
+    """Expectations over all contexts and words; Σ and F from the scores, ∇²L by differentiating L twice.
+
+    Memory: 3 P² + 2 C V P numbers, and P backward passes at once for the Hessian.
+
+    >>> coin = ContextDistributions(torch.ones(1).double(), torch.full((1, 2), 0.5).double())
+    >>> logits = lambda at: torch.stack([0 * at[0], at[0] * at[1]])[None]
+    >>> exact = bartlett_matrices(logits, coin, torch.tensor([2.0, 0.0]).double())
+    >>> exact.hessian.tolist(), exact.covariance.tolist()
+    ([[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]])
+    """
+
+    def loss(at: Float[Tensor, " P"]) -> Float[Tensor, ""]:
+        return -(distributions.joint * logits(at).log_softmax(dim=1)).sum()
+
+    found, predicted = scores(logits, parameters)
+    rows = found.flatten(0, 1)
+    of_distribution = distributions.joint.flatten()
+    of_model = (distributions.weight[:, None] * predicted).flatten()
+    mean = of_distribution @ rows
+    covariance = (rows.T * of_distribution) @ rows - torch.outer(mean, mean)
+    hessian: Tensor = jacrev(grad(loss))(parameters)
+    kl = float(distributions.kl(logits(parameters)))
+    return BartlettMatrices(covariance, hessian, (rows.T * of_model) @ rows, kl)
+
+
 def enumerated_transformer(model: nn.Module, contexts: EnumeratedContexts) -> Logits:
     """A masked language model in evaluation mode, of its parameters (tied ones once) concatenated.
 
@@ -144,3 +208,20 @@ def parameter_vector(model: nn.Module) -> Float[Tensor, " P"]:
     torch.Size([9])
     """
     return parameters_to_vector(trainable_parameters(model).values()).detach().double()
+
+
+def alike_pairs(words: int, stay: float = 0.9) -> HMM:
+    """A hidden Markov model of sentences of two words, with one state per word.
+
+    A state stays, and emits its own word, with probability `stay`; the rest is spread over all words. Word w
+    starts a sentence with probability proportional to w, so that words differ in frequency. Small random
+    models hardly distinguish contexts, and a model of word frequencies alone is 0.002 nats from their
+    distribution.
+
+    >>> alike_pairs(2, stay=0.5).transition.tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
+    """
+    rows = stay * torch.eye(words, dtype=torch.float64) + (1 - stay) / words
+    initial = torch.arange(1, words + 1, dtype=torch.float64)
+    names = [f"w{number}" for number in range(1, words + 1)]
+    return hmm(names, initial / initial.sum(), rows, rows, 2, "pairs of words that tend to be alike")

@@ -51,16 +51,11 @@ def read_statement(path: Path) -> Statement:
     try:
         found: Statement = from_plain(Statement, read_sealed(path, path.name))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = str(error.__cause__ or error).partition(";")[0]  # without what to do about it
         raise Damaged(
-            f"{path} does not hold a statement's results ({_reason(error)}); delete it, and they are "
-            "computed again"
+            f"{path} does not hold a statement's results ({reason}); delete it, and they are computed again"
         ) from error
     return found
-
-
-def _reason(error: BaseException) -> str:
-    """What is wrong, without what to do about it."""
-    return str(error.__cause__ or error).partition(";")[0]
 
 
 def statement_content(statement: Statement) -> dict[str, Any]:

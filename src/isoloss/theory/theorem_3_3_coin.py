@@ -152,30 +152,19 @@ def coin_findings(
     for batch_size in sorted({run.settings.batch_size for run in runs}):
         alike = [run for run in runs if run.settings.batch_size == batch_size]
         rates = [run.settings.learning_rate for run in alike]
+        of_batch, batch = f"Batch size {batch_size}", f"B = {batch_size}"
         limit = weighted_line(rates, [run.rate for run in alike]).intercept
+        name, unit = f"decay rate, {batch}", "p(1-p)/B"
+        sentence = f"{of_batch}: as η falls to 0, E[u² - v²] decays at the rate {unit} per unit of t = kη²."
         findings.append(
-            estimated(
-                f"decay rate, B = {batch_size}",
-                f"Batch size {batch_size}: as η falls to 0, E[u² - v²] decays at the rate p(1-p)/B per "
-                "unit of t = kη².",
-                SOURCE,
-                limit,
-                "equal to",
-                1.0,
-                unit="p(1-p)/B",
-                tolerance=rate_tolerance,
-            )
+            estimated(name, sentence, SOURCE, limit, "equal to", 1.0, unit=unit, tolerance=rate_tolerance)
         )
         of_difference = [run.error_of_difference for run in alike]
         of_parameters = [run.error_of_parameters for run in alike]
         source = f"{SOURCE}: convergence as η → 0; the order is this coin's"
         for what, order, errors in (("u² - v²", 1.0, of_difference), ("(u, v)", 0.5, of_parameters)):
-            name = f"order of {what}, B = {batch_size}"
-            sentence = (
-                f"Batch size {batch_size}: the distance of {what} from its limit falls as η^{order:g} "
-                "(exponent)."
-            )
-            slope = fitted_order(rates, errors).slope
+            name, slope = f"order of {what}, {batch}", fitted_order(rates, errors)
+            sentence = f"{of_batch}: the distance of {what} from its limit falls as η^{order:g} (exponent)."
             findings.append(
                 estimated(name, sentence, source, slope, "equal to", order, tolerance=order_tolerance)
             )

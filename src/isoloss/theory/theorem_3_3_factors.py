@@ -19,7 +19,6 @@ from isoloss.seeds import derived_seed
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import COEFFICIENT, Minimisers, factor_table, trace_flow
 from isoloss.theory.optimiser_paths import (
-    Line,
     Row,
     SGDSettings,
     fitted_order,
@@ -84,13 +83,14 @@ class FlowAgainstSGD:
         return sample_mean((self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1]))
 
     @property
-    def fall_in_the_limit(self) -> Line:
-        """`fall` as a line in the learning rate: its intercept is the fall as η → 0."""
-        return weighted_line([each.learning_rate for each in self.runs], [*map(self.fall, self.runs)])
+    def fall_in_the_limit(self) -> Estimate:
+        """`fall` as η → 0, by a line in the learning rate."""
+        rates = [each.learning_rate for each in self.runs]
+        return weighted_line(rates, [*map(self.fall, self.runs)]).intercept
 
     @property
-    def order_of_distance(self) -> Line:
-        """`slope` is the order in η of the runs' root mean square distance from the flow."""
+    def order_of_distance(self) -> Estimate:
+        """The order in η of the runs' root mean square distance from the flow."""
         distances = [root_mean_square(each.distances) for each in self.runs]
         return fitted_order([each.learning_rate for each in self.runs], distances)
 
@@ -131,9 +131,7 @@ def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
     found = next((rank for rank in race.codimensions if rank != predicted), predicted)
     sentence = "Along the flow, the Hessian has rank C (V - 1), the number of independent probabilities."
     source, n, unit = "Assumption 3.1", len(race.codimensions), "dimensions"
-    return Finding(
-        "codimension", sentence, source, found, "equal to", predicted, n=n, unit=unit, tolerance=0.0
-    )
+    return Finding("codimension", sentence, source, found, "equal to", predicted, n=n, unit=unit)
 
 
 IN_THE_LIMIT = (
@@ -151,7 +149,7 @@ def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     """How SGD's distance from the flow falls with η."""
     sentence = "The root mean square distance of the runs from the flow falls as √η (exponent)."
     source = f"{SOURCE}: convergence as η → 0; across Γ runs have the variance η / 2B"
-    order = race.order_of_distance.slope
+    order = race.order_of_distance
     return estimated("order of the distance", sentence, source, order, "equal to", 0.5, tolerance=tolerance)
 
 
@@ -222,7 +220,7 @@ def theorem_3_3_factors(settings: FactorSettings, progress: Progress = silent) -
         ),
         findings=(
             codimension_finding(race, codimension),
-            fall_finding(IN_THE_LIMIT, race.fall_in_the_limit.intercept, settings.fall_tolerance),
+            fall_finding(IN_THE_LIMIT, race.fall_in_the_limit, settings.fall_tolerance),
             order_finding(race, settings.order_tolerance),
         ),
         panels=(trace_panel(race, "factors-trace", "a table of logits in two factors"),),

@@ -1,5 +1,6 @@
 """Theorem G.6: random features predict every masked bracket, and are far from flat."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +39,7 @@ def theorem_g_6(settings: TheoremG6Settings, progress: Progress = silent) -> Sta
             for done, length in enumerate(settings.lengths)
         ]
     )
-    limits = [limiting_norm(masked_strings(length)) for length in settings.limit_lengths]
+    limits = {length: limiting_norm(masked_strings(length)) for length in settings.limit_lengths}
     return Statement(
         name="theorem-g.6",
         title="Do random features fit pre-training without being flat?",
@@ -48,12 +49,7 @@ def theorem_g_6(settings: TheoremG6Settings, progress: Progress = silent) -> Sta
             "σ(vᵀh'), in closed form. The trace of each solution is compared with the flattest, also after "
             "every neuron has been rescaled to the least trace that its outputs allow."
         ),
-        findings=(
-            fit_finding(found),
-            *(limit_finding(n, limit) for n, limit in zip(settings.limit_lengths, limits, strict=True)),
-            growth_finding(found, settings.tolerance),
-            trace_finding(found),
-        ),
+        findings=feature_findings(found, limits, settings.tolerance),
         panels=(_panel(found),),
         settings=stated(settings),
         corrections=(
@@ -81,47 +77,42 @@ def limiting_norm(strings: BracketStrings) -> float:
     return float(strings.target @ pseudo_inverse(kernel) @ strings.target) / length**2
 
 
-def fit_finding(found: pl.DataFrame) -> Finding:
-    """1e-6 is the loss 1e-12: pseudo-inverses of eigenvalues down to 1e-9 of the largest are as exact."""
-    sentence = (
-        "With as many random neurons as strings or more, every masked bracket is predicted (largest error)."
-    )
-    return vanishing("random_features_miss", sentence, SOURCE, found["miss"].to_list(), 1e-6)
+def feature_findings(
+    found: pl.DataFrame, limits: Mapping[int, float], tolerance: float
+) -> tuple[Finding, ...]:
+    """How well the solutions fit, their size, and whether they are flat; `limits` are ‖u‖²/(m T²) by T.
 
-
-def limit_finding(length: int, limit: float) -> Finding:
-    """`limit` is ‖u‖²/(m T²) for many neurons."""
-    name = f"random_features_norm_{length}"
-    sentence = (
-        f"As the number m of random neurons grows, ‖u‖² tends to 4 T² m, T = {length} (limit over T² m)."
-    )
-    return Finding(name, sentence, SOURCE, limit, "equal to", 4.0, n=1, tolerance=1e-6)
-
-
-def growth_finding(found: pl.DataFrame, tolerance: float) -> Finding:
-    """The exponent of m in ‖u‖², fitted by least squares to the logarithms, for the longest strings."""
+    An error of 1e-6 is the loss 1e-12: pseudo-inverses of eigenvalues down to 1e-9 of the largest are as
+    exact. The exponent of m in ‖u‖² is fitted by least squares to the logarithms, for the longest strings.
+    """
     longest = found.filter(pl.col("length") == pl.col("length").max())
-    slope = np.polyfit(longest["neurons"].log().to_numpy(), longest["norm"].log().to_numpy(), 1)[0]
-    return Finding(
-        "random_features_norm_exponent",
-        "‖u‖² grows in proportion to the number m of neurons (exponent).",
-        SOURCE,
-        float(slope),
-        "equal to",
-        1.0,
-        n=len(longest),
-        tolerance=tolerance,
-        paper="0: ‖u'‖² = O(T²/δ)",
+    slope = float(np.polyfit(longest["neurons"].log().to_numpy(), longest["norm"].log().to_numpy(), 1)[0])
+    sizes, said = len(longest), "0: ‖u'‖² = O(T²/δ)"
+    least, n = float(found["balanced"].to_numpy().min()), len(found)
+    fit = "With as many random neurons as strings or more, every masked bracket is predicted (largest error)."
+    size = "As the number m of random neurons grows, ‖u‖² tends to 4 T² m, T = {} (limit over T² m)."
+    growth = "‖u‖² grows in proportion to the number m of neurons (exponent)."
+    flat = "Random features, even rescaled, are less flat than two neurons (smallest trace over 4/(m √T))."
+    name = "random_features_norm"
+    return (
+        vanishing("random_features_miss", fit, SOURCE, found["miss"].to_list(), 1e-6),
+        *(
+            Finding(f"{name}_{t}", size.format(t), SOURCE, limit, "equal to", 4.0, n=1, tolerance=1e-6)
+            for t, limit in limits.items()
+        ),
+        Finding(
+            f"{name}_exponent",
+            growth,
+            SOURCE,
+            slope,
+            "equal to",
+            1.0,
+            n=sizes,
+            tolerance=tolerance,
+            paper=said,
+        ),
+        Finding("random_features_trace_over_flattest", flat, "Section 5", least, "at least", 1.0, n=n),
     )
-
-
-def trace_finding(found: pl.DataFrame) -> Finding:
-    """Whether the flattest solution is flatter than random features, rescaled in their favour."""
-    name, least = "random_features_trace_over_flattest", float(found["balanced"].to_numpy().min())
-    sentence = (
-        "Random features, even rescaled, are less flat than two neurons (smallest trace over 4/(m √T))."
-    )
-    return Finding(name, sentence, "Section 5", least, "at least", 1.0, n=len(found), tolerance=0.0)
 
 
 def _solutions(settings: TheoremG6Settings, length: int, progress: Progress) -> pl.DataFrame:

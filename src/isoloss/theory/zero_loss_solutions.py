@@ -1,7 +1,7 @@
 """Weights of Section 5's model that predict every masked bracket: zero loss, and very different traces."""
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -66,17 +66,17 @@ def two_neurons(length: int, neurons: int = 2) -> OneLayerTransformer:
     return _balanced(torch.stack([ones]), neurons)
 
 
-def split_neurons(length: int, neurons: int = 4) -> OneLayerTransformer:
+def split_neurons(length: int) -> OneLayerTransformer:
     """Each of the two neurons split in two, one of which is silent, at V_i h = 0, whenever the other fires.
 
     V = c/2 (1_T + e_1; e_1) and c/2 (1_T - e_1; -e_1), and their negatives: on masked strings each gives
     either 0 or the value of the whole neuron, so that conditions (3) to (5) of Lemma G.1 hold to the letter,
-    and yet no neuron is a multiple of 1_T. Raises BadInput for fewer than four neurons.
+    and yet no neuron is a multiple of 1_T.
     """
     ones = torch.cat([torch.ones(length), torch.zeros(length)]).double()
     first = torch.zeros(2 * length, dtype=torch.float64)
     first[[0, length]] = 1.0
-    return _balanced(torch.stack([ones + first, ones - first]) / 2, neurons)
+    return _balanced(torch.stack([ones + first, ones - first]) / 2, neurons=4)
 
 
 def random_features(strings: BracketStrings, neurons: int, generator: torch.Generator) -> OneLayerTransformer:
@@ -190,8 +190,7 @@ def units_of_weights(model: OneLayerTransformer) -> Float[Tensor, " p"]:
     )
 
 
-@dataclass(frozen=True)
-class EqualityGaps:
+class EqualityGaps(NamedTuple):
     """Each is 0 if its condition holds; fractions, without unit.
 
     `balance` (3): 1 - Σ 2ab / Σ (a² + b²), over neurons that fire, a = V_i h and b = |u_i| ‖h‖.
@@ -203,22 +202,17 @@ class EqualityGaps:
     cancellation: float
     attention: float
 
-    @property
-    def sizes(self) -> tuple[float, float, float]:
-        """The three without their signs."""
-        return abs(self.balance), abs(self.cancellation), self.attention
-
 
 def equality_gaps(model: OneLayerTransformer, strings: BracketStrings) -> EqualityGaps:
-    """The gaps of conditions (3), (4) and (5) over all strings, equally weighted."""
+    """The sizes of the gaps of conditions (3), (4) and (5) over all strings, equally weighted."""
     attention, attended = model.attention(strings.tokens), model.attended(strings.tokens)
     features = model.preactivations(attended).relu()
     heights = (features > 0) * model.output.abs() * attended.norm(dim=1, keepdim=True)
     products, squares = 2 * features * heights, features.square() + heights.square()
     terms = features * model.output
     return EqualityGaps(
-        balance=float(1 - products.sum() / squares.sum()),
-        cancellation=float(1 - terms.sum(1).abs().sum() / terms.abs().sum()),
+        balance=abs(float(1 - products.sum() / squares.sum())),
+        cancellation=abs(float(1 - terms.sum(1).abs().sum() / terms.abs().sum())),
         attention=float((attention * strings.length - 1).abs().max()),
     )
 
@@ -230,7 +224,6 @@ def unevenness(model: OneLayerTransformer) -> float:
     neuron's share in the output: one that contributes almost nothing may point anywhere. (Coordinates that
     read the mask are not used by downstream strings.)
 
-    >>> from isoloss.theory.zero_loss_solutions import two_neurons, split_neurons
     >>> unevenness(two_neurons(6)) < 1e-7, round(unevenness(split_neurons(6)), 3)
     (True, 0.35)
     """

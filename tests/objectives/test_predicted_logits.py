@@ -1,12 +1,98 @@
-"""The last block at one position of each sentence, against the whole forward pass of `transformers`."""
+"""Scores at predictions alone, and the last block at one position of each sentence, against whole models."""
+
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertConfig, BertForMaskedLM, BertModel
 
-from isoloss.objectives.chosen_positions import last_block_at, states_at
-from tiny_language_models import BERT, PAD, TOKENS, tiny_language_model
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.predicted_logits import causal_logits, last_block_at, masked_logits, states_at
+from tiny_language_models import BERT, CAUSAL, MASKED, PAD, TOKENS, tiny_language_model
+
+LOGITS = dict.fromkeys(MASKED, masked_logits) | dict.fromkeys(CAUSAL, causal_logits)
+
+
+def ids_and_mask(lengths, left=False, width=5):
+    ids = torch.randint(2, TOKENS, (len(lengths), width), generator=torch.Generator().manual_seed(3))
+    present = torch.arange(width) < torch.tensor(lengths)[:, None]
+    present = present.flip(1) if left else present
+    return ids.masked_fill(~present, PAD), present
+
+
+def batch_of(lengths, left=False, width=5):
+    """The first word of each sentence and the last are predicted, even if they are the same."""
+    ids, present = ids_and_mask(lengths, left, width)
+    rows = torch.arange(len(lengths)).repeat_interleave(2)
+    first = present.long().argmax(1)
+    positions = torch.stack([first, first + torch.tensor(lengths) - 1], dim=1).flatten()
+    return Batch(ids, present, rows, positions, torch.zeros_like(rows))
+
+
+def last_of_each(batch):
+    return replace(batch, rows=batch.rows[1::2], positions=batch.positions[1::2], targets=batch.targets[1::2])
+
+
+TWO_EACH = [batch_of([5, 5]), batch_of([5, 1, 3]), batch_of([2, 5], left=True), batch_of([1, 1], width=1)]
+
+
+@pytest.mark.parametrize("name", LOGITS)
+def test_scores_are_the_whole_models_and_the_head_runs_at_predictions_alone(name):
+    model = tiny_language_model(name)
+    read = []
+    model.get_output_embeddings().register_forward_hook(lambda _, args, __: read.append(args[0]))
+    for batch in TWO_EACH + [last_of_each(batch) for batch in TWO_EACH]:
+        read.clear()
+        with torch.no_grad():
+            scores = LOGITS[name](model, batch)
+            assert read[0].shape[:-1].numel() == len(batch.rows)
+            whole = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+        torch.testing.assert_close(scores, whole[batch.rows, batch.positions], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "last_gain"),
+    [
+        ("bert", "bert.encoder.layer.1.output.LayerNorm"),
+        ("roberta-pre-layer-norm", "roberta_prelayernorm.encoder.layer.1.intermediate.LayerNorm"),
+    ],
+)
+def test_where_each_sentence_has_one_prediction_the_last_block_runs_there_alone(name, last_gain):
+    model = tiny_language_model(name)
+    read = []
+    model.get_submodule(last_gain).register_forward_hook(lambda _, args, __: read.append(args[0].shape[:2]))
+    two_each = batch_of([5, 3])
+    LOGITS[name](model, two_each)
+    LOGITS[name](model, last_of_each(two_each))
+    assert read == [(2, 5), (2, 1)]
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_no_hook_stays(name):
+    model = tiny_language_model(name)
+    batch = batch_of([5, 5])
+    outside = replace(batch, input_ids=batch.input_ids + TOKENS)
+    LOGITS[name](model, batch)
+    for each in (outside, last_of_each(outside)):
+        with pytest.raises(BadInput, match=r"cannot read sentences of \d+ tokens \(index out of range"):
+            LOGITS[name](model, each)
+    assert not any(module._forward_hooks for module in model.modules())
+    assert "forward" not in vars(model.base_model)
+
+
+def test_a_model_without_a_language_head_is_refused():
+    config = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    with pytest.raises(BadInput, match="BertModel gives no scores of words"):
+        masked_logits(BertModel(config), batch_of([5, 5]))
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_model_that_reads_both_ways_predicts_no_next_words(name):
+    with pytest.raises(BadInput, match="reads sentences both ways"):
+        causal_logits(tiny_language_model(name), batch_of([5, 5]))
+
 
 LAYOUTS = ("bert", "roberta-pre-layer-norm")
 SENTENCES = (
@@ -17,13 +103,6 @@ SENTENCES = (
     ([5, 2, 5, 4, 3], False),  # as many as there are positions
 )
 """Their lengths, and whether they are padded on the left."""
-
-
-def ids_and_mask(lengths, left, width=5):
-    ids = torch.randint(2, TOKENS, (len(lengths), width), generator=torch.Generator().manual_seed(3))
-    present = torch.arange(width) < torch.tensor(lengths)[:, None]
-    present = present.flip(1) if left else present
-    return ids.masked_fill(~present, PAD), present
 
 
 def positions_of(present, seed=4):
@@ -83,14 +162,14 @@ def test_scores_and_all_gradients_are_those_of_the_whole_model(name, tied, atten
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_in_single_precision_they_differ_by_rounding(name, attention):
     model = in_training_without_dropout(tiny_language_model(name, attention=attention)).float()
-    ids, present = ids_and_mask([5, 1, 3, 2], left=False)
+    ids, present = ids_and_mask([5, 1, 3, 2])
     assert_the_same(model, ids, present, positions_of(present), 1e-6)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_second_derivatives_are_those_of_the_whole_model(name):
     model = tiny_language_model(name, attention="eager")
-    ids, present = ids_and_mask([5, 2, 4], left=False)
+    ids, present = ids_and_mask([5, 2, 4])
     positions = positions_of(present)
     parameters = list(model.parameters())
     generator = torch.Generator().manual_seed(6)
@@ -112,7 +191,7 @@ def test_second_derivatives_are_those_of_the_whole_model(name):
 def test_dropout_gives_scores_of_the_same_distribution(name, attention):
     """Dropout draws other numbers; means and variances agree within five standard errors."""
     model = tiny_language_model(name, attention=attention).train()
-    ids, _ = ids_and_mask([5], left=False)
+    ids, _ = ids_and_mask([5])
     ids, positions = ids.expand(20_000, -1), torch.full((20_000,), 2)
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
