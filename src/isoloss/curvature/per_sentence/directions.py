@@ -1,12 +1,13 @@
 """Random directions whose squared gradient norms have the trace of the Fisher information as their mean."""
 
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
+
+from isoloss.curvature.derivatives import generator_of
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ def sign_bits(
     """
 
     def fill(of_sentence: Tensor, sentence: int) -> None:
-        digest = hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=8).digest()
-        of_sentence.random_(generator=torch.Generator().manual_seed(int.from_bytes(digest, "big")))
+        of_sentence.random_(generator=generator_of(f"{seed} {sentence}"))
 
     # In page-locked memory, if a GPU may be about to copy them.
     size, locked = (int(predictions.sum()), -(-vocabulary // 8)), torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
