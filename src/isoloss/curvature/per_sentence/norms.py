@@ -16,14 +16,13 @@ from isoloss.curvature.per_sentence.factors import GatheredGradient
 from isoloss.curvature.per_sentence.gradients import sentence_gradients, with_mean
 from isoloss.curvature.per_sentence.parameter_uses import (
     AutogradGraph,
-    Node,
     ParameterUses,
     Use,
     every_parameter_recorded,
     method_of,
     output_layer,
 )
-from isoloss.curvature.per_sentence.sentence_rows import SentenceRows
+from isoloss.curvature.per_sentence.sentence_rows import Node, SentenceRows
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
