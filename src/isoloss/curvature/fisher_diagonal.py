@@ -97,7 +97,9 @@ def fisher_diagonal(
     MeasuredParameters.of(model)  # refuses a model without any
     parameters = trainable_parameters(model)
     batch = batch.to(device_of(model))
-    apart = _predictions_apart(batch)
+    # One copy of the sentence for each of its predictions, with that prediction only.
+    copies, places = batch.per_sentence(lambda array: array[batch.rows]), torch.arange(len(batch.rows))
+    apart = replace(batch, **copies, rows=places.to(batch.rows.device))
     count = min(BLOCKS, len(batch))
     block_of_sentence = torch.arange(len(batch), device=batch.rows.device) * count // len(batch)
     block_of = block_of_sentence[batch.rows]
@@ -121,15 +123,6 @@ def fisher_diagonal(
                     squares = gradient.detach().reshape(len(gradient), -1).double().square()
                     blocks[name].index_add_(0, block_of[predictions].to(squares.device), squares)
     return FisherDiagonal(blocks, block_of_sentence.bincount())
-
-
-def _predictions_apart(batch: Batch) -> Batch:
-    """One copy of the sentence for each of its predictions, with that prediction only."""
-    return replace(
-        batch,
-        **batch.per_sentence(lambda array: array[batch.rows]),
-        rows=torch.arange(len(batch.rows), device=batch.rows.device),
-    )
 
 
 @dataclass(frozen=True)

@@ -57,14 +57,6 @@ class BatchLoss:
 
     Every sentence has equal weight. All methods raise NonFiniteScores where a logit is not finite, and name
     the sentence by its number; that of the batch's first sentence is `first_sentence`.
-
-    >>> class Uniform:
-    ...     def logits(self, model, batch):
-    ...         return torch.zeros(len(batch.targets), 4)
-    >>> ids, place = torch.tensor([[1, 3]]), torch.tensor([0])
-    >>> batch = Batch(ids, ids > 0, rows=place, positions=place, targets=ids[0, :1])
-    >>> round(float(BatchLoss(nn.Module(), Uniform(), batch).mean()), 4)  # log 4
-    1.3863
     """
 
     model: nn.Module
