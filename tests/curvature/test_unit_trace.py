@@ -32,8 +32,7 @@ from transformers import (
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_diagonal import unit_trace
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.output_rows import output_rows
-from isoloss.curvature.units import unit_products, units_of
+from isoloss.curvature.output_rows import output_rows, unit_products, units_of
 from isoloss.errors import BadInput
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

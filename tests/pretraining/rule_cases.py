@@ -5,12 +5,13 @@ from runs import TaskedLanguage
 from torch import nn
 
 from isoloss.models.transformers import PostLayerNormTransformer, Shape
-from isoloss.objectives.batch import Batch
+from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.descent import SGD, AdamW
 from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened
 from isoloss.pretraining.other_optimisers import Muon
+from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 from tiny_models import far_from_the_start
@@ -42,6 +43,29 @@ def training_of(model: nn.Module, steps: int = 2000, batch_size: int = 16) -> Tr
 
 def batch_of(step: int, batch_size: int = 16) -> Batch:
     return Stream(LANGUAGE, OBJECTIVE, batch_size, seed=0).batch(step - 1)
+
+
+def gradients_of(model: nn.Module, step: int) -> list[torch.Tensor]:
+    """Those of the loss of the step's batch."""
+    return list(torch.autograd.grad(training_of(model).loss(batch_of(step)), list(model.parameters())))
+
+
+def trained(
+    settings: UpdateRuleSettings,
+    objective: PretrainingObjective,
+    processes: Processes = ALONE,
+    micro_batch: int | None = None,
+) -> tuple[list[torch.Tensor], list[float], dict[str, float]]:
+    """Weights, losses and readings after two steps in float64.
+
+    Of an odd number of sentences, so that shares differ in size.
+    """
+    model, steps, sentences = tiny(), 2, 17
+    training = Training(model, objective, LANGUAGE, 0, steps, sentences, processes, micro_batch)
+    rule, stream = settings.build(training), Stream(LANGUAGE, objective, sentences, seed=0)
+    losses = [float(rule.step(stream.batch(step - 1), step)) for step in range(1, steps + 1)]
+    assert processes.hold_the_same(weights_of(model))
+    return weights_of(model), losses, rule.readings()
 
 
 def weights_of(model: nn.Module) -> list[torch.Tensor]:

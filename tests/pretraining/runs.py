@@ -46,7 +46,7 @@ def small(steps: int = 40, seed: int = 0, **changes: object) -> PretrainingSpeci
 
 
 def outcome(folder: Path) -> dict[str, tuple[str, str]]:
-    """Digests of every checkpoint's weights and of the record beside them."""
+    """Digests of every checkpoint's weights, and of the record beside them with those of all its files."""
 
     def sha256(path: Path) -> str:
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -55,6 +55,19 @@ def outcome(folder: Path) -> dict[str, tuple[str, str]]:
         checkpoint.name: (sha256(checkpoint / "model.safetensors"), sha256(checkpoint / "checkpoint.json"))
         for checkpoint in checkpoint_folders(folder)
     }
+
+
+def optimiser_state(folder: Path) -> list[torch.Tensor]:
+    """All tensors of the last checkpoint's training state."""
+    state = torch.load(checkpoint_folders(folder)[-1] / TRAINING_STATE, weights_only=True)
+
+    def tensors(nested: object) -> list[torch.Tensor]:
+        if isinstance(nested, torch.Tensor):
+            return [nested]
+        inner = nested.values() if isinstance(nested, dict) else nested if isinstance(nested, list) else ()
+        return [tensor for each in inner for tensor in tensors(each)]
+
+    return tensors(state)
 
 
 def interrupted_at(step: int) -> Callable[..., None]:

@@ -8,9 +8,9 @@ import pytest
 import pytorch_optimizer
 import torch
 from rule_cases import OBJECTIVE, batch_of, tiny, training_of, weights_of
-from torch.func import functional_call, grad, hessian, vmap
 
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
+from isoloss.objectives.evaluation import displaced
 from isoloss.pretraining.descent import SGD, AdamW, parameters_by_decay
 from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened, weight_noise
 
@@ -23,16 +23,12 @@ def test_a_pair_of_steps_has_opposite_noise_and_the_gradients_there() -> None:
     parameters, loss_of = list(oracle.parameters()), training_of(oracle).loss
     for step, pair, side in ((1, 1, 0.05), (2, 1, -0.05), (3, 2, 0.05)):
         loss = rule.step(batch_of(step), step)
-        noise = weight_noise(parameters, 0, pair)
-        origin = weights_of(oracle)
+        with displaced(parameters, weight_noise(parameters, 0, pair), side):
+            expected = loss_of(batch_of(step))
+            gradients = torch.autograd.grad(expected, parameters)
         with torch.no_grad():
-            for weight, direction in zip(parameters, noise, strict=True):
-                weight += side * direction
-        expected = loss_of(batch_of(step))
-        gradients = torch.autograd.grad(expected, parameters)
-        with torch.no_grad():
-            for weight, before, gradient in zip(parameters, origin, gradients, strict=True):
-                weight.copy_(before - 0.1 * gradient)
+            for weight, gradient in zip(parameters, gradients, strict=True):
+                weight -= 0.1 * gradient
         torch.testing.assert_close(loss, expected.detach(), rtol=1e-12, atol=0)
     torch.testing.assert_close(weights_of(model), weights_of(oracle), rtol=1e-10, atol=1e-12)
 
@@ -45,16 +41,6 @@ def test_sharpening_descends_the_loss_less_what_noise_adds_to_it() -> None:
     running = rule.build(training_of(model))
     parameters, loss_of = list(oracle.parameters()), training_of(oracle).loss
 
-    def displaced_gradients(side: float, noise: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        with torch.no_grad():
-            for weight, direction in zip(parameters, noise, strict=True):
-                weight += side * direction
-        gradients = torch.autograd.grad(loss_of(batch_of(step)), parameters)
-        with torch.no_grad():
-            for weight, direction in zip(parameters, noise, strict=True):
-                weight -= side * direction
-        return gradients
-
     for step in (1, 2):
         loss = running.step(batch_of(step), step)
         here = loss_of(batch_of(step))
@@ -63,7 +49,10 @@ def test_sharpening_descends_the_loss_less_what_noise_adds_to_it() -> None:
         assert running.readings()["lambda"] == pytest.approx(strength, rel=1e-12)
         noise = weight_noise(parameters, 0, step)
         own = torch.autograd.grad(here, parameters)
-        sides = displaced_gradients(0.05, noise), displaced_gradients(-0.05, noise)
+        sides = []
+        for side in (0.05, -0.05):
+            with displaced(parameters, noise, side):
+                sides.append(torch.autograd.grad(loss_of(batch_of(step)), parameters))
         with torch.no_grad():
             for weight, at, above, below in zip(parameters, own, *sides, strict=True):
                 weight -= 0.1 * ((1 + strength) * at - strength / 2 * (above + below))
@@ -81,50 +70,6 @@ def test_the_noise_is_standard_normal_and_another_for_each_pair_and_seed() -> No
         assert abs(draw.var() - 1) < 4 * (2 / 20_300) ** 0.5
     correlations = torch.corrcoef(torch.stack(draws)) - torch.eye(3)
     assert correlations.abs().max() < 4 / 20_300**0.5
-
-
-class Bilinear(torch.nn.Module):
-    """Five scores of a batch's tokens, curved in eight weights; small enough for dense third derivatives."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(0)
-        self.weight = torch.nn.Parameter(torch.randn(8, generator=generator, dtype=torch.float64))
-
-    def logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        hidden = torch.tanh(batch.input_ids.double().mean(dim=1)[:, None] * model.weight[:3])
-        return hidden @ torch.outer(model.weight[:3], model.weight[3:])
-
-
-@pytest.mark.thorough
-def test_the_mean_gradient_is_that_of_the_loss_and_half_the_hessians_trace() -> None:
-    """Over draws of ε, (g - ∇L) / (σ² / 2) has the mean ∇ Tr ∇²L, up to O(σ²) and within its error."""
-    model, batch, noise = Bilinear(), batch_of(1, batch_size=16), 0.02
-
-    def loss(weight: torch.Tensor) -> torch.Tensor:
-        logits = functional_call(_Scores(model), {"model.weight": weight}, (batch,))
-        return torch.nn.functional.cross_entropy(logits, batch.targets)
-
-    weight = model.weight.detach()
-    penalty = grad(lambda w: hessian(loss)(w).trace())(weight)
-    directions = torch.randn(20_000, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-
-    # What the rule does in pairs of steps, for many draws at once.
-    gradient = vmap(grad(loss))
-    both = (gradient(weight + noise * directions) + gradient(weight - noise * directions)) / 2
-    values = (both - grad(loss)(weight)) / (noise**2 / 2)
-    error = values.std(dim=0) / len(values) ** 0.5
-    assert (error < 0.1 * penalty.abs().max()).all()
-    assert ((values.mean(dim=0) - penalty).abs() < 4 * error + 0.01 * penalty.abs().max()).all()
-
-
-class _Scores(torch.nn.Module):
-    def __init__(self, model: Bilinear) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, batch: Batch) -> torch.Tensor:
-        return self.model.logits(self.model, batch)
 
 
 ADAMW = AdamW(learning_rate=0.01, warm_up_steps=0)
@@ -157,10 +102,8 @@ def test_the_second_half_alone_updates_from_where_the_first_half_ascends() -> No
     before = loss_on(oracle, first)
     ascent = torch.autograd.grad(before, parameters)
     norm = torch.cat([gradient.flatten() for gradient in ascent]).norm()
-    with torch.no_grad():
-        for weight, gradient in zip(parameters, ascent, strict=True):
-            weight += 0.3 * gradient / norm
-    update = torch.autograd.grad(loss_on(oracle, second), parameters)
+    with displaced(parameters, list(ascent), float(0.3 / norm)):
+        update = torch.autograd.grad(loss_on(oracle, second), parameters)
     assert loss.item() == before.item()
     for weight, origin, gradient in zip(weights_of(model), start, update, strict=True):
         torch.testing.assert_close(weight, origin - 0.1 * gradient, rtol=1e-10, atol=1e-12)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import FORK, LANGUAGE, DiesInAWorker, kill_at_random_moments, outcome, small
+from runs import FORK, LANGUAGE, DiesInAWorker, kill_at_random_moments, optimiser_state, outcome, small
 
 from isoloss.errors import IsolossError
 from isoloss.pretraining.loop import pretrain
@@ -16,19 +16,24 @@ from isoloss.pretraining.loop import pretrain
 LONG = small(steps=200)
 
 
-def _train_long(folder: Path, workers: int) -> None:
+def _train_long(folder: Path, workers: int, averaging_horizon: int | None) -> None:
     torch.set_num_threads(1)
-    pretrain(LONG, LANGUAGE, folder, workers=workers)
+    run = replace(LONG, averaging_horizon=averaging_horizon)
+    pretrain(run, LANGUAGE, folder, workers=workers)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 1])
-def test_killed_at_random_moments_a_run_ends_with_the_undisturbed_bits(workers: int, tmp_path: Path) -> None:
-    _train_long(tmp_path / "undisturbed", workers=0)
-    folder = tmp_path / "killed"
-    kill_at_random_moments(partial(_train_long, workers=workers), folder, 3, seed=workers)
-    assert outcome(folder) == outcome(tmp_path / "undisturbed")
-    assert all(path.name.isdigit() for path in (folder / "steps").iterdir())
+@pytest.mark.parametrize(("workers", "averaging_horizon"), [(0, None), (1, None), (0, 30)])
+def test_killed_at_random_moments_a_run_ends_with_the_undisturbed_bits(
+    workers: int, averaging_horizon: int | None, tmp_path: Path
+) -> None:
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    _train_long(undisturbed, 0, averaging_horizon)
+    train = partial(_train_long, workers=workers, averaging_horizon=averaging_horizon)
+    kill_at_random_moments(train, killed, 3, seed=workers)
+    assert outcome(killed) == outcome(undisturbed)
+    assert all(map(torch.equal, optimiser_state(killed), optimiser_state(undisturbed)))
+    assert all(path.name.isdigit() for path in (killed / "steps").iterdir())
 
 
 def _killed_while_writing(folder: Path, name: str) -> None:

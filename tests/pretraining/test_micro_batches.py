@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from processes_together import in_processes
-from rule_cases import RULES, tiny, weights_of
+from rule_cases import RULES, tiny, trained
 from runs import LANGUAGE, TaskedLanguage, assert_resumes_to_the_bit, small
 from torch import nn
 
@@ -16,29 +15,20 @@ from isoloss.objectives.batch import Batch, sentence_averaged_loss
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.other_optimisers import Sophia
-from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 
 # Sentences with different numbers of predictions, in a batch that no part size divides.
-MASKS, SENTENCES, STEPS = ManyMasksObjective(share=0.4), 17, 2
+MASKS, SENTENCES = ManyMasksObjective(share=0.4), 17
 
 
-def training_of(model: nn.Module, micro_batch: int | None, processes: Processes = ALONE) -> Training:
-    return Training(model, MASKS, TaskedLanguage(), 0, STEPS, SENTENCES, processes, micro_batch)
+def training_of(model: nn.Module, micro_batch: int) -> Training:
+    return Training(model, MASKS, TaskedLanguage(), 0, 2, SENTENCES, micro_batch=micro_batch)
 
 
 def batch_of(step: int) -> Batch:
     return Stream(LANGUAGE, MASKS, SENTENCES, seed=0).batch(step - 1)
-
-
-def trained(rule: UpdateRuleSettings, micro_batch: int | None, processes: Processes = ALONE) -> Any:
-    """Losses and weights after a few steps in float64."""
-    model = tiny()
-    built = rule.build(training_of(model, micro_batch, processes))
-    losses = [built.step(batch_of(step), step).item() for step in range(1, STEPS + 1)]
-    return losses, weights_of(model)
 
 
 @pytest.mark.parametrize("micro_batch", [1, 5, 16, 17, 100])
@@ -54,17 +44,17 @@ def test_the_gradient_is_that_of_the_whole_batch(micro_batch: int) -> None:
 
 @pytest.mark.parametrize("rule", ["AdamW", "SAM", "flatness-regularised", "sharpened"])
 def test_rules_train_as_on_whole_batches(rule: str) -> None:
-    losses, weights = trained(RULES[rule], None)
-    by_parts, weights_by_parts = trained(RULES[rule], 4)
+    weights, losses, _ = trained(RULES[rule], MASKS)
+    weights_by_parts, by_parts, _ = trained(RULES[rule], MASKS, micro_batch=4)
     assert by_parts == pytest.approx(losses, rel=1e-11)
     torch.testing.assert_close(weights_by_parts, weights, rtol=1e-9, atol=1e-11)
 
 
 def test_processes_pass_their_shares_in_parts(tmp_path: Path) -> None:
-    losses, weights = trained(RULES["SAM"], None)
-    for found in in_processes(2, lambda processes: trained(RULES["SAM"], 3, processes), tmp_path):
-        assert found[0] == pytest.approx(losses, rel=1e-11)
-        torch.testing.assert_close(found[1], weights, rtol=1e-9, atol=1e-11)
+    weights, losses, _ = trained(RULES["SAM"], MASKS)
+    for found in in_processes(2, lambda processes: trained(RULES["SAM"], MASKS, processes, 3), tmp_path):
+        assert found[1] == pytest.approx(losses, rel=1e-11)
+        torch.testing.assert_close(found[0], weights, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from rule_cases import LANGUAGE, batch_of, tiny, training_of, weights_of
+from rule_cases import LANGUAGE, batch_of, gradients_of, tiny, training_of, weights_of
 
 from isoloss.errors import BadInput
 from isoloss.models.transformers import PreLayerNormTransformer, Shape
@@ -22,10 +22,6 @@ from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.seeds import caller_randomness_kept
 
 CPU = torch.device("cpu")
-
-
-def gradients_of(model: torch.nn.Module, step: int) -> list[torch.Tensor]:
-    return list(torch.autograd.grad(training_of(model).loss(batch_of(step)), list(model.parameters())))
 
 
 def place_of_a_matrix(model: torch.nn.Module) -> int:

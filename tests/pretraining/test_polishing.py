@@ -2,6 +2,7 @@
 
 import copy
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining import polishing
 from isoloss.pretraining.descent import AdamW, scheduled_rate
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.polishing import Polished, mean_divergence
+from isoloss.pretraining.polishing import Polished, PolishingRule, mean_divergence
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
@@ -36,6 +37,16 @@ def training(objective: MaskedObjective | SoftLabels) -> Training:
     architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
     model = architecture.build(len(LANGUAGE.vocabulary), LANGUAGE.maximum_length, seed=0)
     return Training(model, objective, LANGUAGE, 0, 400, 64)
+
+
+def polished(rule: PolishingRule, steps: int) -> Iterator[int]:
+    """The number of each step that the rule takes, right after it, until it has come to rest."""
+    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, steps) as batches:
+        for step, batch in enumerate(batches, start=1):
+            rule.step(batch, step)
+            yield step
+            if rule.is_at_rest:
+                return
 
 
 def test_a_model_stands_still_once_it_has_come_to_the_divergence() -> None:
@@ -73,9 +84,7 @@ def test_a_run_at_rest_takes_no_steps_and_leaves_the_same_checkpoints(
         len(LANGUAGE.vocabulary), LANGUAGE.maximum_length, derived_seed(0, "initialisation")
     )
     rule = SETTINGS.build(replace(training(SoftLabels()), model=model, steps=70))
-    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 70) as batches:
-        for step, batch in enumerate(batches, 1):
-            rule.step(batch, step)
+    list(polished(rule, 70))
 
     drawn: list[int] = []
     block = Stream.block
@@ -129,9 +138,9 @@ def test_a_model_below_the_divergence_goes_on_for_the_least_number_of_steps() ->
     rule = Polished(10.0, AdamW(5e-3, warm_up_steps=1, weight_decay=0.0), least_steps=3).build(of)
     moved = []
     with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 5) as batches:
-        for step in range(1, 6):
+        for step, batch in enumerate(batches, start=1):
             before = [weight.detach().clone() for weight in of.model.parameters()]
-            rule.step(next(batches), step)
+            rule.step(batch, step)
             moved.append(not all(map(torch.equal, before, of.model.parameters())))
     assert moved == [True, True, False, False, False]
 
@@ -145,11 +154,7 @@ def test_held_out_sentences_stop_the_descent_at_the_divergence_which_the_average
         of = training(SoftLabels())
         settings = Polished(0.05, SETTINGS.optimiser, 0.95, held_out=held_out, asked_every=asked_every)
         rule = settings.build(of)
-        with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
-            for step in range(1, 401):
-                rule.step(next(batches), step)
-                if rule.is_at_rest:  # it stands still from then on
-                    break
+        list(polished(rule, 400))
         assert rule.is_at_rest
         reached.append(float(exact_loss(of.model, MaskedObjective(), evaluation).kl.mean()))
     for found in reached[1:]:
@@ -162,8 +167,7 @@ def test_weights_to_go_back_to_are_on_the_models_device_after_a_resumption(
 ) -> None:
     of = training(SoftLabels())
     rule = replace(SETTINGS, divergence=1e-3, held_out=64, asked_every=1, asked_below=1e6).build(of)
-    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 1) as batches:
-        rule.step(next(batches), 1)
+    list(polished(rule, 1))
     stored = copy.deepcopy(rule.state_dict())
     assert {weight.device.type for weight in stored["before"]} == {"cpu"}
     resumed = SETTINGS.build(training(SoftLabels()))
@@ -181,11 +185,7 @@ def test_a_model_whose_kl_falls_fast_stops_at_the_divergence_if_asked_sooner_or_
     for settings in (usual, replace(usual, asked_below=10.0), replace(usual, goes_back=True)):
         of = training(SoftLabels())
         rule = settings.build(of)
-        with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 400) as batches:
-            for step in range(1, 401):
-                rule.step(next(batches), step)
-                if rule.is_at_rest:
-                    break
+        list(polished(rule, 400))
         ends.append(mean_divergence(of, rule._held_out))
     assert ends[0] < 0.05
     assert ends[1:] == pytest.approx([0.1, 0.1], rel=0.05)
@@ -196,9 +196,7 @@ def test_a_model_goes_back_to_before_its_first_step() -> None:
     first = [weight.detach().clone() for weight in of.model.parameters()]
     settings = replace(SETTINGS, held_out=64, asked_every=400, goes_back=True)
     rule = settings.build(of)
-    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 2) as batches:
-        for step in (1, 2):
-            rule.step(next(batches), step)
+    list(polished(rule, 2))
     assert all(map(torch.equal, rule.before, first))
 
 
@@ -208,14 +206,9 @@ def test_every_cycle_warms_up_and_decays_and_a_late_model_arrives_in_another() -
     settings = Polished(0.03, optimiser, held_out=500, cycles=4)
     of = replace(training(SoftLabels()), steps=240)
     rule = settings.build(of)
-    rates = []
-    with Stream(LANGUAGE, SoftLabels(), 64, 0).batches(0, 240) as batches:
-        for step in range(1, 241):
-            rule.step(next(batches), step)
-            if rule.is_at_rest:
-                break
-            rates.append(float(rule.descent.optimisers[0].param_groups[0]["lr"]))
-    assert 60 < len(rates) < 240
+    rates = [float(rule.descent.optimisers[0].param_groups[0]["lr"]) for _ in polished(rule, 240)][:-1]
+    assert rule.is_at_rest
+    assert len(rates) > 60
     assert rates[:60] == [scheduled_rate(5e-3, 10, 60, step, "cosine") for step in range(1, 61)]
     assert rates[60:120] == rates[: len(rates[60:120])]
     assert mean_divergence(of, rule._held_out) <= 0.03

@@ -10,8 +10,8 @@ import pytest
 import safetensors.torch
 import torch
 from processes_together import in_processes
-from rule_cases import OBJECTIVE, QUICK, RULES, tiny, weights_of
-from runs import LANGUAGE, TaskedLanguage, small
+from rule_cases import OBJECTIVE, QUICK, RULES, trained
+from runs import LANGUAGE, small
 
 from isoloss.errors import BadInput
 from isoloss.files import only_process_in
@@ -23,30 +23,18 @@ from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.other_optimisers import Lion, Sophia
 from isoloss.pretraining.processes import ALONE, Processes, launched_processes
-from isoloss.pretraining.stream import Stream
-from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
+from isoloss.pretraining.update_rule import Training
 from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.seeds import caller_randomness_kept, seed_dropout
 
-TASKED = TaskedLanguage()
 CPU = torch.device("cpu")
-STEPS, SENTENCES = 2, 17  # an odd number, so that shares differ in size
+SENTENCES = 17  # an odd number, so that shares differ in size
 CASES = {
     **{rule: (settings, OBJECTIVE) for rule, settings in RULES.items()},
     # Sentences with different numbers of predictions: the mean over shares still is that over sentences.
     "AdamW, many masks": (QUICK, ManyMasksObjective(share=0.4)),
     "SAM, many masks": (RULES["SAM"], ManyMasksObjective(share=0.4)),
 }
-
-
-def trained(settings: UpdateRuleSettings, objective: Any, processes: Processes) -> Any:
-    """Weights, losses and readings after a few steps in float64."""
-    model = tiny()
-    training = Training(model, objective, TASKED, 0, STEPS, SENTENCES, processes)
-    rule, stream = settings.build(training), Stream(TASKED, objective, SENTENCES, seed=0)
-    losses = [float(rule.step(stream.batch(step - 1), step)) for step in range(1, STEPS + 1)]
-    assert processes.hold_the_same(weights_of(model))
-    return weights_of(model), losses, rule.readings()
 
 
 def everything(processes: Processes) -> dict[str, Any]:
@@ -138,16 +126,6 @@ def assert_alike(run: Path, other: Path, steps: list[int]) -> None:
         )
         for name, weight in weights.items():
             torch.testing.assert_close(others_weights[name], weight, rtol=1e-3, atol=1e-4)
-
-
-def test_dropout_is_every_processs_own_and_that_of_the_first_is_one_processs() -> None:
-    with caller_randomness_kept(CPU):
-        drawn = []
-        for arguments in ((), (0,), (1,), (2,)):
-            seed_dropout(5, 3, CPU, *arguments)
-            drawn.append(float(torch.rand(())))
-    assert drawn[0] == drawn[1]
-    assert len(set(drawn)) == 3
 
 
 def refused(processes: Processes, folder: Path, **changes: Any) -> None:

@@ -1,6 +1,5 @@
 """A folder belongs to one run, and to one process at a time."""
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -8,14 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from runs import LANGUAGE, outcome, small
+from runs import FORK, LANGUAGE, outcome, small
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import only_process_in
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
-
-FORK = multiprocessing.get_context("fork")
 
 
 def test_a_second_run_in_the_folder_is_refused_while_the_first_lives(tmp_path: Path) -> None:

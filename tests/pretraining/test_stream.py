@@ -91,7 +91,7 @@ def test_no_two_draws_of_a_purpose_share_a_seed_and_seeds_have_32_bits() -> None
     assert torch.equal(torch.rand(4, generator=low), torch.rand(4, generator=high))
 
 
-def test_dropout_is_a_function_of_seed_and_step_and_the_callers_state_comes_back() -> None:
+def test_dropout_is_a_function_of_seed_step_and_process_and_the_callers_state_comes_back() -> None:
     cpu = torch.device("cpu")
     before = torch.get_rng_state()
     with caller_randomness_kept(cpu):
@@ -101,6 +101,12 @@ def test_dropout_is_a_function_of_seed_and_step_and_the_callers_state_comes_back
         other = torch.nn.functional.dropout(torch.ones(100), 0.5)
         seed_dropout(0, 5, cpu)
         assert torch.equal(torch.nn.functional.dropout(torch.ones(100), 0.5), first)
+        of_processes = []
+        for number in (0, 1, 2):
+            seed_dropout(0, 5, cpu, number)
+            of_processes.append(torch.nn.functional.dropout(torch.ones(100), 0.5))
+    assert torch.equal(of_processes[0], first)
+    assert len(torch.stack(of_processes).unique(dim=0)) == 3
     assert not torch.equal(first, other)
     assert torch.equal(torch.get_rng_state(), before)
 

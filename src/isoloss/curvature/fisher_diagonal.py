@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
 from isoloss.curvature.loss import sentence_weights
+from isoloss.curvature.output_rows import unit_products, units_of
 from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bits
 from isoloss.curvature.per_sentence.every_other_parameter import gradients_by_sentence
 from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import refuse_too_few
-from isoloss.curvature.units import unit_products, units_of
 from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
@@ -97,7 +97,9 @@ def fisher_diagonal(
     MeasuredParameters.of(model)  # refuses a model without any
     parameters = trainable_parameters(model)
     batch = batch.to(device_of(model))
-    apart = _predictions_apart(batch)
+    # One copy of the sentence for each of its predictions, with that prediction only.
+    copies, places = batch.per_sentence(lambda array: array[batch.rows]), torch.arange(len(batch.rows))
+    apart = replace(batch, **copies, rows=places.to(batch.rows.device))
     count = min(BLOCKS, len(batch))
     block_of_sentence = torch.arange(len(batch), device=batch.rows.device) * count // len(batch)
     block_of = block_of_sentence[batch.rows]
@@ -121,15 +123,6 @@ def fisher_diagonal(
                     squares = gradient.detach().reshape(len(gradient), -1).double().square()
                     blocks[name].index_add_(0, block_of[predictions].to(squares.device), squares)
     return FisherDiagonal(blocks, block_of_sentence.bincount())
-
-
-def _predictions_apart(batch: Batch) -> Batch:
-    """One copy of the sentence for each of its predictions, with that prediction only."""
-    return replace(
-        batch,
-        **batch.per_sentence(lambda array: array[batch.rows]),
-        rows=torch.arange(len(batch.rows), device=batch.rows.device),
-    )
 
 
 @dataclass(frozen=True)

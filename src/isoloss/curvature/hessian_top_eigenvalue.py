@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -72,6 +71,12 @@ def hessian_top_eigenvalue(
     hessian = LossHessian.at_once(model, batches, objective)
     start = flattened(sign_probe(hessian.parameters, f"{seed} start"))
 
+    def report(products: int, value: float, residual: float) -> None:
+        # A residual falls geometrically, so its logarithm measures progress.
+        share = math.log(max(residual, 1e-300) / max(abs(value), 1e-300)) / math.log(tolerance)
+        done = most_products * min(max(share, products / most_products, 0.0), 0.99)
+        progress(TASK, done, most_products, f"{value:.5g}, residual {residual:.2g}")
+
     with evaluation_mode(model):
         pair = largest_eigenvalue(
             hessian.multiply,
@@ -79,7 +84,7 @@ def hessian_top_eigenvalue(
             tolerance=tolerance,
             most_products=most_products,
             basis=min(64, basis_bytes // (16 * len(start))),
-            report=partial(_report, progress, tolerance, most_products),
+            report=report,
         )
         curvature = blocks.curvature(unflattened(pair.vector, hessian.parameters))
     progress(TASK, most_products, most_products)
@@ -92,15 +97,6 @@ def hessian_top_eigenvalue(
         blocks.sentences,
         measured,
     )
-
-
-def _report(
-    progress: Progress, tolerance: float, most_products: int, products: int, value: float, residual: float
-) -> None:
-    # A residual falls geometrically, so its logarithm measures progress.
-    share = math.log(max(residual, 1e-300) / max(abs(value), 1e-300)) / math.log(tolerance)
-    done = most_products * min(max(share, products / most_products, 0.0), 0.99)
-    progress(TASK, done, most_products, f"{value:.5g}, residual {residual:.2g}")
 
 
 @dataclass(frozen=True)
@@ -129,12 +125,6 @@ def largest_eigenvalue(
     from the best vector and the one before it, the locally optimal restart (Knyazev 2001). Memory: 2 `basis`
     vectors in `start`'s precision. After each product, `report` receives the number of products so far, the
     value and the residual.
-
-    >>> a = torch.diag(torch.tensor([1.0, 5.0, -9.0, 2.0], dtype=torch.float64))
-    >>> wanted = dict(tolerance=1e-9, most_products=20, basis=10, report=lambda *_: None)
-    >>> pair = largest_eigenvalue(a.mv, torch.ones(4).double(), **wanted)
-    >>> round(pair.value, 6), pair.products
-    (5.0, 4)
     """
     size = max(3, basis)
     vectors, images = start.new_zeros(size, len(start)), start.new_zeros(size, len(start))

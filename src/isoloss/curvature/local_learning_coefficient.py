@@ -122,7 +122,10 @@ def local_learning_coefficient(
         step = STEP_SHARE / (cold * max(top.estimate.value, 0.0) + localisation)
     found = []
     with evaluation_mode(model):
-        posterior = _Posterior.around(model, batches, objective, cold, localisation)
+        losses = losses_of(model, in_parts(batches), objective)
+        with torch.no_grad():
+            at_rest = [float(loss.mean()) for loss in losses]
+        posterior = _Posterior(losses, at_rest, cold, localisation)
         for chain in range(chains):
             rises = posterior.chain(
                 f"{seed} chain {chain}", burn_in + draws, step, part_of(progress, chain, chains)
@@ -137,26 +140,15 @@ def local_learning_coefficient(
 
 @dataclass(frozen=True)
 class _Posterior:
-    """The density ∝ exp(-nβ L(w) - γ/2 |w - w*|²) around a model's weights w*, by parts of the sentences."""
+    """The density ∝ exp(-nβ L(w) - γ/2 |w - w*|²) around a model's weights w*, by parts of the sentences.
+
+    `at_rest` is L_B(w*) of each part.
+    """
 
     losses: Sequence[BatchLoss]
     at_rest: Sequence[float]
     inverse_temperature: float
     localisation: float
-
-    @staticmethod
-    def around(
-        model: nn.Module,
-        batches: Iterable[Batch],
-        objective: Objective,
-        inverse_temperature: float,
-        localisation: float,
-    ) -> "_Posterior":
-        """Measure L_B(w*). Raises BadInput where a logit is not finite."""
-        losses = losses_of(model, in_parts(batches), objective)
-        with torch.no_grad():
-            at_rest = [float(loss.mean()) for loss in losses]
-        return _Posterior(losses, at_rest, inverse_temperature, localisation)
 
     def chain(self, key: str, steps: int, step: float, progress: Progress) -> Float[Tensor, " s"]:
         """L_B(w) - L_B(w*) before each of the steps; the weights are put back, even after an exception."""

@@ -57,14 +57,6 @@ class BatchLoss:
 
     Every sentence has equal weight. All methods raise NonFiniteScores where a logit is not finite, and name
     the sentence by its number; that of the batch's first sentence is `first_sentence`.
-
-    >>> class Uniform:
-    ...     def logits(self, model, batch):
-    ...         return torch.zeros(len(batch.targets), 4)
-    >>> ids, place = torch.tensor([[1, 3]]), torch.tensor([0])
-    >>> batch = Batch(ids, ids > 0, rows=place, positions=place, targets=ids[0, :1])
-    >>> round(float(BatchLoss(nn.Module(), Uniform(), batch).mean()), 4)  # log 4
-    1.3863
     """
 
     model: nn.Module
@@ -246,31 +238,29 @@ class LossHessian:
 
     def curvature(self, vector: Mapping[str, Tensor], progress: Progress = silent) -> "Curvature":
         """vᵀ∇²L v with its errors over parts, v held fixed; one product with every part."""
-        total, by_part = torch.zeros_like(flattened(vector)), []
+        by_part = []
         for done, loss in enumerate(self.losses):
             progress("curvature along a direction", done, len(self.losses))
             product = hessian_vector_product(loss.mean, self.parameters, vector)
             by_part.append(inner_products_by_group(vector, product))
-            total += flattened(product) * (len(loss.batch) / self.sentences)
         sizes = torch.tensor([len(loss.batch) for loss in self.losses])
         groups = {
             name: mean_over_members(torch.tensor([b[name] for b in by_part], dtype=torch.float64), sizes)
             for name in by_part[0]
         }
         forms = torch.tensor([sum(b.values()) for b in by_part], dtype=torch.float64)
-        return Curvature(cluster_values(forms, sizes), groups, total)
+        return Curvature(cluster_values(forms, sizes), groups)
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """vᵀHv in total and by group, whose parts v_g·(Hv)_g add up to the total; `product` is Hv, flat.
+    """vᵀHv in total and by group, whose parts v_g·(Hv)_g add up to the total.
 
     `by_part` are values of the parts, whose mean and error are those of the total; see `cluster_values`.
     """
 
     by_part: Float[Tensor, " k"]
     groups: dict[str, Estimate]
-    product: Float[Tensor, " P"]
 
     @property
     def whole(self) -> Estimate:

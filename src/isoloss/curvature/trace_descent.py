@@ -77,10 +77,6 @@ def damped(
 
     Exact once there are as many products as distinct eigenvalues of A in which v has a component; negative
     eigenvalues are due to rounding and count as 0. Memory: one vector per product.
-
-    >>> a = torch.diag(torch.tensor([0.0, 1.0, 2.0], dtype=torch.float64))
-    >>> damped(a.mv, torch.ones(3, dtype=torch.float64), 1.0, products=3)
-    tensor([1.0000, 0.3679, 0.1353], dtype=torch.float64)
     """
     length = float(vector.norm())
     if length == 0:
@@ -111,16 +107,6 @@ def fisher_trace_gradient(
     `first_sentence` + i. The model's attention must be twice differentiable: "eager", or torch's plain
     kernel, which is requested here. Takes one sentence at a time; the model is left as found. Raises BadInput
     where a logit is not finite, naming the sentence.
-
-    >>> from transformers import BertConfig, BertForMaskedLM
-    >>> from isoloss.objectives.pretrained import PretrainedMasked
-    >>> size = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
-    >>> model = BertForMaskedLM(BertConfig(vocab_size=9, **size))
-    >>> ids = torch.tensor([[3, 4, 2, 6], [5, 2, 7, 8]])
-    >>> inputs = {"input_ids": ids, "labels": torch.tensor([[5, 6, 7, 8]] * 2).where(ids == 2, -100)}
-    >>> gradient = fisher_trace_gradient(model, PretrainedMasked(), PretrainedMasked().batch(inputs))
-    >>> gradient.shape[0] == sum(parameter.numel() for parameter in model.parameters())
-    True
     """
     total = torch.zeros(())
     for number in range(len(batch)):

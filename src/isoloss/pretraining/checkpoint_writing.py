@@ -72,7 +72,7 @@ def write_checkpoint(
             _write_model(temporary, model, tokenizer)
             if raw is not None:
                 _write_model(temporary / RAW_FOLDER, raw, tokenizer)
-            files = _files(temporary)
+            files = sorted(path for path in temporary.rglob("*") if path.is_file())
             digests = {path.relative_to(temporary).as_posix(): file_digest(path) for path in files}
             record = {
                 "step": step,
@@ -160,10 +160,6 @@ def _write_model(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedToke
     model.config.save_pretrained(folder)
     _save_tokenizer(tokenizer, folder)
     (folder / WEIGHTS_FILE).write_bytes(_weights(model))
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _weights(model: PreTrainedModel) -> bytes:

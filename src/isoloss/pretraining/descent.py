@@ -31,7 +31,11 @@ class Descent:
     def __init__(
         self, optimisers: Sequence[Optimizer], warm_up_steps: int, steps: int, decay: Decay = "none"
     ) -> None:
-        check_warm_up(warm_up_steps, steps)
+        if warm_up_steps > steps:
+            raise BadInput(
+                f"the warm-up of {warm_up_steps} steps is longer than the run of {steps}; shorten the "
+                "warm-up or lengthen the run"
+            )
         self.steps, self.decay = steps, decay
         self.optimisers = optimisers
         self.warm_up_steps = warm_up_steps
@@ -80,15 +84,6 @@ def check_optimiser(optimiser: object) -> None:
         raise BadInput(
             f"{type(optimiser).__name__} chooses its own gradient, and cannot be the optimiser of another "
             "rule; give AdamW, SGD, Lion, SOAP or Muon"
-        )
-
-
-def check_warm_up(warm_up_steps: int, steps: int) -> None:
-    """Raise BadInput when a run of `steps` would end before its warm-up does."""
-    if warm_up_steps > steps:
-        raise BadInput(
-            f"the warm-up of {warm_up_steps} steps is longer than the run of {steps}; shorten the warm-up or "
-            "lengthen the run"
         )
 
 

@@ -120,13 +120,30 @@ def pretrain(
     _refuse_what_does_not_go_together(specification, language, processes)
     place = usable_device(device)
     with only_run_in(folder, processes), caller_randomness_kept(place), denormals_flushed():
-        run = _begun(
+        words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
+        model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
+        earlier_seeds += put_starting_weights(model, specification, start_from)
+        model, horizon = model.to(place), specification.averaging_horizon
+        average = None if horizon is None else WeightAverage(model, horizon)
+        objective, compute = specification.objective, specification.compute
+        steps, batch_size = specification.steps, specification.batch_size
+        carried_out = compute.of(objective, model)
+        training = Training(
+            model, carried_out, language, seed, steps, batch_size, processes, compute.micro_batch
+        )
+        rule = specification.update_rule.build(training)
+        # Only now, so that a refused run does not claim a folder.
+        processes.on_main(lambda: claim(folder, specification))
+        processes.on_main(lambda: remove_leftovers(folder))
+        run = _Run(
             specification,
-            language,
-            folder,
-            start_from,
             earlier_seeds,
-            place,
+            folder,
+            model,
+            average,
+            tokenizer_of(language),
+            rule,
+            Stream(language, objective, batch_size, seed),
             processes,
             at_step,
             at_checkpoint,
@@ -174,46 +191,6 @@ class _Run:
     def raw(self) -> PreTrainedModel | None:
         """The model being trained, if checkpoints hold another."""
         return self.model if self.average else None
-
-
-def _begun(
-    specification: PretrainingSpecification,
-    language: SentenceSource,
-    folder: Path,
-    start_from: Path | None,
-    earlier_seeds: tuple[int, ...],
-    device: torch.device,
-    processes: Processes,
-    at_step: AtStep,
-    at_checkpoint: AtCheckpoint,
-) -> _Run:
-    """The run at its initial weights, with its folder claimed; everything random comes from its seed."""
-    words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
-    model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
-    earlier_seeds += put_starting_weights(model, specification, start_from)
-    model, steps, batch_size = model.to(device), specification.steps, specification.batch_size
-    horizon = specification.averaging_horizon
-    average = None if horizon is None else WeightAverage(model, horizon)
-    objective = specification.compute.of(specification.objective, model)
-    micro_batch = specification.compute.micro_batch
-    training = Training(model, objective, language, seed, steps, batch_size, processes, micro_batch)
-    rule = specification.update_rule.build(training)
-    # Only now, so that a refused run does not claim a folder.
-    processes.on_main(lambda: claim(folder, specification))
-    processes.on_main(lambda: remove_leftovers(folder))
-    return _Run(
-        specification,
-        earlier_seeds,
-        folder,
-        model,
-        average,
-        tokenizer_of(language),
-        rule,
-        Stream(language, specification.objective, batch_size, seed),
-        processes,
-        at_step,
-        at_checkpoint,
-    )
 
 
 def _train(run: _Run, device: torch.device, workers: int, progress: Progress) -> PretrainingReport:

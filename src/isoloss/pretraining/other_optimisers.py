@@ -185,27 +185,24 @@ class Sophia:
 
     def build(self, training: Training) -> "SophiaRule":
         training.refuse_micro_batches("Sophia")
-        # The package clips m / h at p and multiplies by its rate: p = γ and η / γ make it the paper's.
-        optimiser = pytorch_optimizer().SophiaH(
-            parameters_by_decay(training.model, self.clipping * self.weight_decay),
-            lr=self.learning_rate / self.clipping,
-            betas=(self.first_beta, self.second_beta),
-            p=self.clipping,
-            update_period=self.estimate_steps,
-        )
-        return SophiaRule(
-            self.estimate_steps, training, optimiser, Descent([optimiser], self.warm_up_steps, training.steps)
-        )
+        return SophiaRule(self, training)
 
 
 class SophiaRule:
     """Sophia's `UpdateRule`."""
 
-    def __init__(self, estimate_steps: int, training: Training, optimiser: Any, descent: Descent) -> None:
-        self.estimate_steps = estimate_steps
+    def __init__(self, settings: Sophia, training: Training) -> None:
+        self.estimate_steps = settings.estimate_steps
         self.training = training
-        self.optimiser = optimiser
-        self.descent = descent
+        # The package clips m / h at p and multiplies by its rate: p = γ and η / γ make it the paper's.
+        self.optimiser = pytorch_optimizer().SophiaH(
+            parameters_by_decay(training.model, settings.clipping * settings.weight_decay),
+            lr=settings.learning_rate / settings.clipping,
+            betas=(settings.first_beta, settings.second_beta),
+            p=settings.clipping,
+            update_period=settings.estimate_steps,
+        )
+        self.descent = Descent([self.optimiser], settings.warm_up_steps, training.steps)
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
         share, weight = self.training.share(batch)

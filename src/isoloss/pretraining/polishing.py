@@ -98,8 +98,10 @@ class PolishingRule:
         if self.is_at_rest:
             return soft_target_entropy(batch) + self.divergence
         loss = self.training.add_gradient(batch)
-        divergence = float(loss) - float(soft_target_entropy(batch))
-        self._include(divergence)
+        divergence, smoothing = float(loss) - float(soft_target_entropy(batch)), self.settings.smoothing
+        self.weight = smoothing * self.weight + 1 - smoothing
+        self.average = smoothing * self.average + (1 - smoothing) * divergence
+        self.steps += 1
         self.is_at_rest = self._has_arrived(divergence)
         if not self.is_at_rest:
             self.descent.update((step - 1) % self.steps_a_cycle + 1)
@@ -154,12 +156,6 @@ class PolishingRule:
         generator = torch.Generator().manual_seed(derived_seed(self.training.seed, "held out"))
         sentences = language.sample(self.settings.held_out, generator)
         return objective.draw_from(language, sentences, generator).to(device_of(self.training.model))
-
-    def _include(self, divergence: float) -> None:
-        smoothing = self.settings.smoothing
-        self.weight = smoothing * self.weight + 1 - smoothing
-        self.average = smoothing * self.average + (1 - smoothing) * divergence
-        self.steps += 1
 
     def readings(self) -> dict[str, float]:
         return {"divergence": self.divergence}

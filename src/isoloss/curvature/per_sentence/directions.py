@@ -1,12 +1,13 @@
 """Random directions whose squared gradient norms have the trace of the Fisher information as their mean."""
 
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
+
+from isoloss.curvature.derivatives import generator_of
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,7 @@ class Directions:
     mean_squares: Float[Tensor, " m"] | None = None
 
     def at(self, chosen: Bool[Tensor, " m"] | Int[Tensor, " k"]) -> "Directions":
-        """The directions of a subset of the predictions, or of those with these indices.
-
-        >>> import torch
-        >>> Directions(torch.eye(2)).at(torch.tensor([False, True])).cotangents.tolist()
-        [[0.0, 1.0]]
-        """
+        """The directions of a subset of the predictions, or of those with these indices."""
         mean_squares = None if self.mean_squares is None else self.mean_squares[chosen]
         return Directions(self.cotangents[chosen], mean_squares)
 
@@ -55,8 +51,7 @@ def sign_bits(
     """
 
     def fill(of_sentence: Tensor, sentence: int) -> None:
-        digest = hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=8).digest()
-        of_sentence.random_(generator=torch.Generator().manual_seed(int.from_bytes(digest, "big")))
+        of_sentence.random_(generator=generator_of(f"{seed} {sentence}"))
 
     # In page-locked memory, if a GPU may be about to copy them.
     size, locked = (int(predictions.sum()), -(-vocabulary // 8)), torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
@@ -104,11 +99,7 @@ def fisher_directions(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"])
 
 
 def drawn_directions(logits: Float[Tensor, "m v"], bits: UInt8[Tensor, "m w"]) -> Directions:
-    """`fisher_directions` with the signs of `bits`, in chunks of rows: no other [m, v] array is allocated.
-
-    >>> drawn_directions(torch.zeros(1, 2), torch.tensor([[1]], dtype=torch.uint8)).cotangents
-    tensor([[ 0.7071, -0.7071]])
-    """
+    """`fisher_directions` with the signs of `bits`, in chunks of rows: no other [m, v] array is allocated."""
     cotangents = torch.empty_like(logits)
     mean_squares = torch.empty(len(logits), dtype=torch.float64, device=logits.device)
     numbers = NUMBERS_AT_ONCE_ON_A_GPU if logits.is_cuda else NUMBERS_AT_ONCE

@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.curvature.per_sentence.factors import Factors, Lookups, OuterProducts, Sums
-from isoloss.curvature.per_sentence.parameter_uses import Node, ParameterUses, Use
-from isoloss.curvature.per_sentence.sentence_rows import SentenceRows, bias_lookups, has_no_values
+from isoloss.curvature.per_sentence.parameter_uses import ParameterUses, Use
+from isoloss.curvature.per_sentence.sentence_rows import Node, SentenceRows, bias_lookups, has_no_values
 
 
 def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: ParameterUses) -> Factors | None:
@@ -25,7 +25,7 @@ def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: Par
         return None
     shape = tuple(gradient.shape[:-1])
     may_be_routed = rows.sentences > 1 and len(shape) == 1 and use.operation in uses.of_picked
-    words = words_read(use.operation, rows) if may_be_routed else None
+    words = _words_read(use.operation, 0, rows, _FARTHEST, set()) if may_be_routed else None
     if words is not None:
         if len(words) != len(gradient):
             return None
@@ -179,22 +179,20 @@ _FARTHEST = 24
 """Steps from an expert's last operation down to where its words were picked out: two layers with a gate."""
 
 
-def words_read(operation: Node, rows: SentenceRows) -> Int[Tensor, " k"] | None:
-    """The index i S + s of the word from which each row of the operation's result is computed.
+def _words_read(
+    node: Node | None, result: int, rows: SentenceRows, left: int, tried: set[Node]
+) -> Int[Tensor, " k"] | None:
+    """The index i S + s of the word from which each row of a result of an operation is computed.
 
     Known if words were selected by index from all [n S, d] of them and what followed acted row by row or
     sliced the rows; None otherwise, and if nothing was selected.
     """
-    return _words(operation, 0, rows, _FARTHEST, set())
-
-
-def _words(node: Node | None, result: int, rows: SentenceRows, left: int, tried: set[Node]) -> Tensor | None:
     if node is None or left == 0 or node in tried:
         return None
 
     def below(child: int) -> Tensor | None:
         lower, result_of_lower = node.next_functions[child]
-        return _words(lower, result_of_lower, rows, left - 1, tried)
+        return _words_read(lower, result_of_lower, rows, left - 1, tried)
 
     name = node.name()
     if name == "IndexBackward0" and len(node._saved_indices) == 1 and node._saved_indices[0].ndim == 1:

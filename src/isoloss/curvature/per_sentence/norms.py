@@ -1,7 +1,7 @@
 """Squared norms of per-sentence gradients, split by part of the model, from a single backward pass."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,14 +16,13 @@ from isoloss.curvature.per_sentence.factors import GatheredGradient
 from isoloss.curvature.per_sentence.gradients import sentence_gradients, with_mean
 from isoloss.curvature.per_sentence.parameter_uses import (
     AutogradGraph,
-    Node,
     ParameterUses,
     Use,
     every_parameter_recorded,
     method_of,
     output_layer,
 )
-from isoloss.curvature.per_sentence.sentence_rows import SentenceRows
+from isoloss.curvature.per_sentence.sentence_rows import Node, SentenceRows
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import evaluation_mode
@@ -47,17 +46,6 @@ class PerSentenceNorms:
 
     groups: dict[str, Float[Tensor, " n"]]
     ways: dict[str, str]
-
-    @staticmethod
-    def of(
-        found: Mapping[str, tuple[str, Float[Tensor, " n"]]], part_of: Callable[[str], str]
-    ) -> "PerSentenceNorms":
-        """From the way and the norms of each parameter, by name."""
-        groups: dict[str, Tensor] = {}
-        for name, (_, norms) in found.items():
-            part = part_of(name)
-            groups[part] = groups.get(part, torch.zeros_like(norms)) + norms
-        return PerSentenceNorms(groups, {name: way for name, (way, _) in found.items()})
 
 
 def norms_along(
@@ -97,7 +85,11 @@ def norms_along(
     with evaluation_mode(model), every_parameter_recorded(model):
         rows = SentenceRows.of(distinct)
         logits = objective.logits(model, distinct)
-        _refuse_without_graph(logits)
+        if logits.grad_fn is None:
+            raise BadInput(
+                "the scores were computed without gradients; do so with gradients enabled, and outside "
+                "torch.inference_mode"
+            )
         # Before drawing, which waits for the scores: a GPU computes them meanwhile.
         uses = _known_uses(logits, rows, distinct, parameters)
         directions = draw(logits.detach()[:m])
@@ -113,15 +105,11 @@ def norms_along(
                 model, objective, batch, directions.cotangents, others, memory_bytes
             )
             found |= {name: ("per-sentence gradients", norms) for name, norms in one_by_one.items()}
-    return PerSentenceNorms.of({name: (found[name][0], found[name][1][:n]) for name in parameters}, part_of)
-
-
-def _refuse_without_graph(logits: Tensor) -> None:
-    if logits.grad_fn is None:
-        raise BadInput(
-            "the scores were computed without gradients; do so with gradients enabled, and outside "
-            "torch.inference_mode"
-        )
+    groups: dict[str, Tensor] = {}
+    for name in parameters:
+        part, norms = part_of(name), found[name][1][:n]
+        groups[part] = groups.get(part, torch.zeros_like(norms)) + norms
+    return PerSentenceNorms(groups, {name: found[name][0] for name in parameters})
 
 
 def _known_uses(

@@ -3,17 +3,14 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from isoloss.curvature.per_sentence.sentence_rows import SentenceRows, broadcasts, with_filling
+from isoloss.curvature.per_sentence.sentence_rows import Node, SentenceRows, broadcasts, with_filling
 from isoloss.errors import BadInput
-
-Node = Any
-"""A `torch.autograd.graph.Node`; what it saved are attributes that its type does not declare."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +52,7 @@ class AutogradGraph:
         return AutogradGraph(children, parents, leaf)
 
     def above(self, starts: set[Node]) -> set[Node]:
-        """The nodes whose results depend on those of a node in `starts` below them.
-
-        >>> import torch
-        >>> x = torch.ones(2, requires_grad=True)
-        >>> y = x * 2
-        >>> graph = AutogradGraph.below((y + 1).sum())
-        >>> sorted(node.name() for node in graph.above({y.grad_fn}))
-        ['AddBackward0', 'SumBackward0']
-        """
+        """The nodes whose results depend on those of a node in `starts` below them."""
         found: set[Node] = set()
         for node, children in self.children.items():
             if any(child in starts or child in found for child in children):
@@ -77,13 +66,6 @@ def every_parameter_recorded(model: nn.Module) -> Iterator[None]:
 
     The graph then shows what is computed from a sentence's words even if the embeddings are frozen. Raises
     BadInput for a model that was loaded under `torch.inference_mode`.
-
-    >>> layer = nn.Linear(2, 2).requires_grad_(False)
-    >>> with every_parameter_recorded(layer):
-    ...     print(layer(torch.ones(2)).requires_grad)
-    True
-    >>> layer.weight.requires_grad
-    False
     """
     parameters = list(model.parameters())
     if any(parameter.is_inference() for parameter in parameters):
@@ -213,7 +195,7 @@ class ParameterUses:
             return [Use("embedding", operation, 0, watched=operation)]
         of_pairs = broadcasts(operation, self.graph.parents, self.rows)
         if of_pairs is not None:
-            return [Use("relative bias", operation, 0, each.node, read=each.read) for each in of_pairs]
+            return [Use("relative bias", operation, 0, node, read=read) for node, read in of_pairs]
         shared = shape in [each for width in self.rows.widths for each in ((width,), (1, width))]
         watched = self._meets_the_words(operation) if shared else None
         return [None if watched is None else Use("embedding", operation, 0, watched)]

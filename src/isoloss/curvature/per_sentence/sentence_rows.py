@@ -178,25 +178,18 @@ def _is_for_each_sentence(lookup: Any, sentences: int) -> bool:
 
 
 Node = Any
+"""A `torch.autograd.graph.Node`; what it saved are attributes that its type does not declare."""
 Parents = Any
 """Of each node, those that read its results, each with the place of that operand among its own."""
 
 
-@dataclass(frozen=True)
-class Broadcast:
-    """Where biases [1, h, q, k] become those of each sentence: `node` receives a gradient [n, h, q, k].
+def broadcasts(
+    lookup: Node, parents: Parents, rows: SentenceRows
+) -> list[tuple[Node, Bool[Tensor, "..."] | None]] | None:
+    """Every node at which the biases that `lookup` looked up, [q, k, h], become those of each sentence.
 
-    `read`, where there is a mask before that or there, says for which pairs the biases are read.
-    """
-
-    node: Node
-    read: Bool[Tensor, "..."] | None = None
-
-
-def broadcasts(lookup: Node, parents: Parents, rows: SentenceRows) -> list[Broadcast] | None:
-    """Every place at which the biases that `lookup` looked up, [q, k, h], become those of each sentence.
-
-    There may be one for each layer. None if they are used in another way.
+    There may be one for each layer, which receives a gradient [n, h, q, k]; beside it, where there is a mask
+    before that or there, for which pairs the biases are read. None if they are used in another way.
     """
     ids, (entries, heads) = lookup._saved_indices, _table(lookup)
     has_padding = lookup._saved_padding_idx < entries
@@ -208,13 +201,15 @@ def broadcasts(lookup: Node, parents: Parents, rows: SentenceRows) -> list[Broad
     of_heads = _only_parent(permuted, parents, "UnsqueezeBackward0")
     if of_heads is None or _result(of_heads) != (1, heads, *ids.shape):
         return None
-    return _above(Broadcast(of_heads), parents, (rows.sentences, heads, *ids.shape))
+    return _above(of_heads, None, parents, (rows.sentences, heads, *ids.shape))
 
 
-def _above(shared: Broadcast, parents: Parents, whole: tuple[int, ...]) -> list[Broadcast] | None:
+def _above(
+    shared: Node, already_read: Tensor | None, parents: Parents, whole: tuple[int, ...]
+) -> list[tuple[Node, Tensor | None]] | None:
     found = []
-    for node, operand in parents[shared.node]:
-        read = shared.read
+    for node, operand in parents[shared]:
+        read = already_read
         match node.name():
             case "AddBackward0" if node._saved_alpha == 1:
                 pass
@@ -225,10 +220,9 @@ def _above(shared: Broadcast, parents: Parents, whole: tuple[int, ...]) -> list[
                 read = chosen if read is None else chosen & read
             case _:
                 return None
-        above = Broadcast(node, read)
         if _result(node) == whole:
-            found.append(above)
-        elif _result(node) == (1, *whole[1:]) and (further := _above(above, parents, whole)) is not None:
+            found.append((node, read))
+        elif _result(node) == (1, *whole[1:]) and (further := _above(node, read, parents, whole)) is not None:
             found += further
         else:
             return None
@@ -236,7 +230,7 @@ def _above(shared: Broadcast, parents: Parents, whole: tuple[int, ...]) -> list[
 
 
 def bias_lookups(lookup: Node, read: Tensor | None, gradient: Float[Tensor, "n h q k"]) -> Lookups:
-    """The factors of the table's per-sentence gradients, from the gradient that reaches a `Broadcast`.
+    """The factors of the table's per-sentence gradients, from the gradient that reaches one of `broadcasts`.
 
     They have a row for each entry of the table, of which there are far fewer than pairs.
     """

@@ -133,11 +133,27 @@ class _Passes:
     done: int = 0
 
     def norms(self, sentences: Int[Tensor, " k"]) -> PerSentenceNorms:
-        """Those of these sentences."""
+        """||∇ Σ_j δ_j · logits_j||² of each of these, δ drawn from `seed` and the sentence's number."""
         also_alone = self.compare and not self.compared and len(sentences) > 1
         piece, numbers = sentences_of(self.batch, sentences), self.first_sentence + sentences
+        first: list[tuple[Tensor, Directions]] = []
+        drawn_for, predictions = numbers.cpu(), torch.bincount(piece.rows).cpu()
+
+        def draw(logits: Float[Tensor, "m v"]) -> Directions:
+            # While a GPU still computes the scores: looking at them waits for it.
+            bits = sign_bits(drawn_for, predictions, logits.shape[1], self.seed)
+            _refuse_non_finite(logits, piece, numbers)
+            drawn = drawn_directions(logits, bits)
+            if also_alone:
+                first.append((logits[piece.rows == 0], drawn.at(piece.rows == 0)))
+            return drawn
+
         along = partial(self.along, share=partial(self._report, len(sentences)))
-        norms = _drawn_norms(along, piece, self.seed, numbers, also_alone)
+        norms = along(piece, draw)
+        _refuse_non_finite_gradients(norms, numbers)
+        if also_alone:
+            sentence = sentences_of(piece, torch.zeros(1, dtype=torch.int64, device=piece.rows.device))
+            _refuse_other_sentences(along, sentence, norms, *first[0])
         self._report(len(sentences), 1.0)
         self.compared |= also_alone
         self.done += len(sentences)
@@ -199,42 +215,6 @@ def sentences_at_once(
     return min(len(batch), max(1, memory_bytes // max(sizes)))
 
 
-def _drawn_norms(
-    along: Callable[[Batch, Callable[[Tensor], Directions]], PerSentenceNorms],
-    piece: Batch,
-    seed: int,
-    numbers: Int[Tensor, " k"],
-    also_alone: bool,
-) -> PerSentenceNorms:
-    """||∇ Σ_j δ_j · logits_j||² of each sentence, δ drawn from `seed` and the sentence's number."""
-    first: list[tuple[Tensor, Directions]] = []
-    drawn_for, predictions = numbers.cpu(), torch.bincount(piece.rows).cpu()
-
-    def draw(logits: Float[Tensor, "m v"]) -> Directions:
-        # While a GPU still computes the scores: looking at them waits for it.
-        bits = sign_bits(drawn_for, predictions, logits.shape[1], seed)
-        _refuse_non_finite(logits, piece, numbers)
-        drawn = drawn_directions(logits, bits)
-        if also_alone:
-            first.append((logits[piece.rows == 0], drawn.at(piece.rows == 0)))
-        return drawn
-
-    norms = along(piece, draw)
-    _refuse_non_finite_gradients(norms, numbers)
-    if also_alone:
-        scores, directions = first[0]
-        scores_alone: list[Tensor] = []
-
-        def drawn_before(logits: Float[Tensor, "m v"]) -> Directions:
-            scores_alone.append(logits)
-            return directions
-
-        sentence = sentences_of(piece, torch.zeros(1, dtype=torch.int64, device=piece.rows.device))
-        alone = along(sentence, drawn_before)
-        _refuse_other_sentences(alone, norms, (scores_alone[0] - scores).abs().max(), scores)
-    return norms
-
-
 def _refuse_non_finite(logits: Float[Tensor, "m v"], piece: Batch, numbers: Int[Tensor, " k"]) -> None:
     """As `refuse_non_finite`, for sentences whose numbers need not be consecutive."""
     try:
@@ -255,14 +235,24 @@ def _refuse_non_finite_gradients(norms: PerSentenceNorms, numbers: Int[Tensor, "
 
 
 def _refuse_other_sentences(
-    alone: PerSentenceNorms, together: PerSentenceNorms, moved: Tensor, scores: Float[Tensor, "m v"]
+    along: Callable[..., PerSentenceNorms],
+    sentence: Batch,
+    together: PerSentenceNorms,
+    scores: Float[Tensor, "m v"],
+    directions: Directions,
 ) -> None:
-    """Raise BadInput if a sentence's gradient depends on the other sentences of the batch.
+    """Raise BadInput if the gradient of the batch's first `sentence` depends on the others.
 
-    Checked once: rounding changes its norm by far less than the cube root of the precision. `moved` is how
-    much its `scores` change, which distinguishes a model that mixes sentences from one whose layout is not
-    understood.
+    Checked once: rounding changes its norm by far less than the cube root of the precision. How much its
+    `scores` change tells a model that mixes sentences from one whose layout is not understood.
     """
+    scores_alone: list[Tensor] = []
+
+    def drawn_before(logits: Float[Tensor, "m v"]) -> Directions:
+        scores_alone.append(logits)
+        return directions
+
+    alone = along(sentence, drawn_before)
     precision = torch.finfo(scores.dtype).eps
     single = torch.stack([values[0] for values in alone.groups.values()])
     beside_others = torch.stack([values[0] for values in together.groups.values()])
@@ -271,7 +261,7 @@ def _refuse_other_sentences(
     found = (
         f"the squared gradient of a sentence is {single.sum():.6g} alone and {beside_others.sum():.6g} beside"
     )
-    if moved <= precision**0.5 * scores.abs().max():
+    if (scores_alone[0] - scores).abs().max() <= precision**0.5 * scores.abs().max():
         raise DiffersAloneError(
             f"{found} others, although its scores are the same: how this model lays out its sentences is "
             "not understood; measure one sentence a batch"

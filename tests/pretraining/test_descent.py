@@ -1,15 +1,14 @@
-"""AdamW against the textbook, and which parameters decay."""
+"""AdamW and SGD against their definitions, which parameters decay, and how their rates go."""
 
 import copy
 
 import pytest
 import torch
-from rule_cases import OBJECTIVE, batch_of, tiny, training_of
+from rule_cases import batch_of, gradients_of, tiny, training_of, weights_of
 from transformers import get_linear_schedule_with_warmup
 
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import sentence_averaged_loss
-from isoloss.pretraining.descent import AdamW, check_warm_up, warmed_up
+from isoloss.pretraining.descent import SGD, AdamW, Descent, warmed_up
 
 
 def test_adamw_is_the_textbooks_in_float64() -> None:
@@ -21,11 +20,8 @@ def test_adamw_is_the_textbooks_in_float64() -> None:
     first = {name: torch.zeros_like(weight) for name, weight in oracle.named_parameters()}
     second = copy.deepcopy(first)
     for step in range(1, 5):
-        batch = batch_of(step)
-        rule.step(batch, step)
-
-        loss = sentence_averaged_loss(OBJECTIVE.logits(oracle, batch), batch)
-        gradients = torch.autograd.grad(loss, list(oracle.parameters()))
+        rule.step(batch_of(step), step)
+        gradients = gradients_of(oracle, step)
         rate = 0.01 * min(1, step / 2)
         with torch.no_grad():
             for (name, weight), gradient in zip(oracle.named_parameters(), gradients, strict=True):
@@ -74,6 +70,29 @@ def test_the_rate_falls_linearly_where_that_is_asked_for() -> None:
 def test_the_rate_rises_to_the_warm_ups_end_and_stays() -> None:
     assert [warmed_up(1.0, 4, step) for step in range(1, 7)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
     assert warmed_up(1.0, 0, 1) == 1.0
-    check_warm_up(40, 40)
+    Descent([], 40, 40)
     with pytest.raises(BadInput, match="warm-up of 41 steps is longer than the run of 40"):
-        check_warm_up(41, 40)
+        Descent([], 41, 40)
+
+
+@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.5, 0.0), (0.5, 0.1)])
+def test_sgd_is_its_definition_in_float64(momentum: float, decay: float) -> None:
+    model = tiny()
+    oracle = copy.deepcopy(model)
+    rule = SGD(learning_rate=0.1, momentum=momentum, weight_decay=decay).build(training_of(model, steps=20))
+    velocity = [torch.zeros_like(weight) for weight in oracle.parameters()]
+    for step in range(1, 6):
+        rule.step(batch_of(step), step)
+        gradients = gradients_of(oracle, step)
+        rate = 0.1 * min(1.0, step / 3)  # 12 % of 20 steps, rounded up
+        with torch.no_grad():
+            for weight, speed, gradient in zip(oracle.parameters(), velocity, gradients, strict=True):
+                decayed = decay * weight if weight.ndim >= 2 else 0 * weight
+                speed.mul_(momentum).add_(gradient + decayed)
+                weight -= rate * speed
+    torch.testing.assert_close(weights_of(model), weights_of(oracle), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("share", "steps", "expected"), [(0.12, 10_000, 1200), (0.0, 50, 0), (1.0, 50, 50)])
+def test_the_warm_up_is_a_share_of_the_run(share: float, steps: int, expected: int) -> None:
+    assert SGD(warm_up_share=share).descent(training_of(tiny(), steps=steps)).warm_up_steps == expected
