@@ -25,8 +25,7 @@ from isoloss.measurements.measured_models import measure
 from isoloss.measurements.models_on_text import sampled_batches
 from isoloss.measurements.on_sentences import quantity_names
 from isoloss.measurements.prediction import MaskedTokens, NextToken
-from isoloss.models.several_devices import spread_over_devices
-from isoloss.models.streamed_weights import stream_weights
+from isoloss.models.streamed_weights import spread_over_devices, stream_weights
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 from isoloss.objectives.task_heads import TargetToken, target_batch
 from tiny_models import far_from_the_start
