@@ -18,13 +18,13 @@ from isoloss.errors import BadInput
 from isoloss.inference.causal_model import CausalModel, TokenRestriction, expected_frequencies
 from isoloss.models.causal_language import (
     ModelSource,
+    RestrictedCausalModel,
     causal_language,
     load_causal_language,
     read_causal_language,
     restricted_language,
     write_causal_language,
 )
-from isoloss.models.restricted_causal_model import RestrictedCausalModel
 from isoloss.results.tensors import tensors_digest
 from tiny_causal_models import BOS, CHOSEN, MODELS, TOKENS, tiny_causal_model, tiny_checkpoint, tiny_tokenizer
 
