@@ -6,9 +6,8 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
 from isoloss.errors import BadInput
-from isoloss.models.limits import pad_token_of
 from isoloss.models.loading import load_masked_language_model, what_is_predicted
-from isoloss.models.tokenizer import refuse_further_tokens, word_tokenizer
+from isoloss.models.tokenizer import pad_token_of, refuse_further_tokens, word_tokenizer
 from isoloss.models.transformers import (
     LAPTOP,
     TABLE_3,

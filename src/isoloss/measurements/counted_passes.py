@@ -24,7 +24,7 @@ from isoloss.measurements.models_on_text import build_predicting
 from isoloss.measurements.prediction import Prediction
 from isoloss.measurements.sampled_batches import random_batch
 from isoloss.models.hub import quiet, refusing, sized_as_published
-from isoloss.models.limits import longest_sentence
+from isoloss.models.tokenizer import longest_sentence
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import a_gradient_at_a_time, evaluation_mode
 

@@ -22,9 +22,8 @@ from isoloss.inference.causal_model import (
     written_words,
 )
 from isoloss.languages.causal_lm import MEMORY_BYTES, CausalLM
-from isoloss.models.limits import longest_sentence
 from isoloss.models.loading import load_causal_language_model
-from isoloss.models.tokenizer import load_tokenizer
+from isoloss.models.tokenizer import load_tokenizer, longest_sentence
 from isoloss.progress import Progress, silent
 from isoloss.results.tensors import tensors_digest
 

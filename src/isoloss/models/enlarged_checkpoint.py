@@ -22,9 +22,8 @@ from isoloss.models.enlarging import (
     parameters_by_name,
 )
 from isoloss.models.folder_configuration import read_config
-from isoloss.models.limits import longest_sentence
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.tokenizer import copy_tokenizer
+from isoloss.models.tokenizer import copy_tokenizer, longest_sentence
 from isoloss.models.transformers import Shape
 from isoloss.progress import Progress, silent
 
