@@ -169,33 +169,25 @@ def trace_factor(name, k, form):
     return 1 if name.endswith("weight") and "orm" not in name.split(".")[-2] else 1 / k
 
 
+@pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("form", [exact_form, paper_form])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_traces_change_by_the_documented_factors(architecture, form):
-    model, k = tiny(architecture), 3
-    ids = tokens()
+def test_traces_change_by_the_documented_factors(architecture, form, tied):
+    """An output layer of its own has another factor, and so has the norm before it."""
+    model, k, ids = tiny(architecture), 3, tokens()
+    last = ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm")
+    if not tied:
+        config = deepcopy(model.config)
+        config.tie_word_embeddings = False
+        model = far_from_the_start(type(model)(config).double().eval(), seed=4)
     cotangents = torch.randn(scores(model).shape, generator=torch.Generator().manual_seed(3)).double()
     before = squared_gradients(model, ids, cotangents)
     after = squared_gradients(enlarged(model, Enlargement(width=k), form), ids, cotangents)
     assert before.keys() == after.keys()
     for name, value in before.items():
-        assert after[name] == pytest.approx(trace_factor(name, k, form) * value, rel=1e-6, abs=1e-12), name
-
-
-@pytest.mark.parametrize("form", [exact_form, paper_form])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_traces_of_an_output_of_its_own_change_by_the_documented_factors(architecture, form):
-    tied, k = tiny(architecture), 3
-    config = deepcopy(tied.config)
-    config.tie_word_embeddings = False
-    model = far_from_the_start(type(tied)(config).double().eval(), seed=4)
-    ids, last = tokens(), ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm")
-    cotangents = torch.randn(scores(model).shape, generator=torch.Generator().manual_seed(3)).double()
-    before = squared_gradients(model, ids, cotangents)
-    after = squared_gradients(enlarged(model, Enlargement(width=k), form), ids, cotangents)
-    for name, value in before.items():
-        output, norm = name.endswith("decoder.weight"), name.startswith(last)
-        factor = k if output else 1 / k if norm else trace_factor(name.replace("decoder.", ""), k, form)
+        factor = trace_factor(name.replace("decoder.", ""), k, form)
+        if not tied and (name.endswith("decoder.weight") or name.startswith(last)):
+            factor = k if name.endswith("decoder.weight") else 1 / k
         assert after[name] == pytest.approx(factor * value, rel=1e-6, abs=1e-12), name
 
 
