@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from transformers import BertConfig
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
@@ -12,12 +13,11 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.enlarged_checkpoint import enlarge_checkpoint
 from isoloss.models.enlarging import (
     Enlargement,
+    EnlargingPlan,
     Recipe,
-    Step,
     enlarged,
     enlargement_between,
     exact_form,
-    made,
     paper_form,
 )
 from isoloss.models.transformers import TABLE_4, PostLayerNormTransformer, PreLayerNormTransformer, Shape
@@ -281,8 +281,9 @@ def test_a_checkpoint_is_enlarged_to_the_number_of_parameters_that_is_asked_for(
 
 
 def test_a_vector_is_copied_and_an_unchanged_matrix_is_not():
-    parameters = {"vector": torch.ones(3), "matrix": torch.ones(3, 2)}
-    for name, tensor in list(parameters.items()):
-        step = Step(name, tuple(tensor.shape), tensor.dtype, Recipe(name))
-        assert (made(step, parameters).data_ptr() == tensor.data_ptr()) == (name == "matrix")
-    assert parameters == {}
+    before = {"vector": torch.ones(3), "matrix": torch.ones(3, 2)}
+    recipes = {name: (tuple(tensor.shape), Recipe(name)) for name, tensor in before.items()}
+    left = dict(before)
+    made = EnlargingPlan(BertConfig(), torch.float32, recipes).made(left)
+    assert left == {}
+    assert [name for name in made if made[name].data_ptr() == before[name].data_ptr()] == ["matrix"]
