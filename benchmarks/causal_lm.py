@@ -20,7 +20,7 @@ from transformers import OPTConfig, OPTForCausalLM, PreTrainedModel
 
 from benchmarks.comparison import Comparison, compare, show
 from isoloss.inference.causal_model import masked_log_probabilities, rows_at_once
-from isoloss.models.restricted_causal_model import RestrictedCausalModel
+from isoloss.models.causal_language import RestrictedCausalModel
 from isoloss.models.transformers import GPT2Transformer, Shape
 
 LENGTH, MEMORY_BYTES = 24, 1 << 26

@@ -1,5 +1,7 @@
 """Tiny causal models of three families with random weights, and their probabilities by full passes."""
 
+from dataclasses import replace
+
 import torch
 from tokenizers import Tokenizer, models
 from transformers import (
@@ -63,7 +65,8 @@ def tiny_causal_model(kind, dtype=torch.float64, attention="sdpa"):
 def tiny_language(kind, length=6, dtype=torch.float64, memory_bytes=1 << 26):
     words = tuple("abcdefg")
     restriction = TokenRestriction(CHOSEN, words, BOS, "by hand")
-    return restricted_language(tiny_causal_model(kind, dtype), restriction, length, memory_bytes)
+    language = restricted_language(tiny_causal_model(kind, dtype), restriction, length)
+    return replace(language, memory_bytes=memory_bytes)
 
 
 def tiny_tokenizer():

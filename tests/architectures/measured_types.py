@@ -37,8 +37,6 @@ Answer = Literal["measured", "refused", "skipped", "wrong"]
 class Outcome:
     """The outcome for one type: how its tensors were measured, or a sentence on why it was not."""
 
-    model_type: str
-    predicts: LanguageObjective
     answer: Answer
     how: str
 
@@ -52,9 +50,8 @@ def outcome(model_type: str, predicts: LanguageObjective) -> Outcome:
             tiny_language_model(model_type, predicts).save_pretrained(folder)
             dtype, expected = _oracle(folder, model_type, predicts)
         except Exception as error:
-            return Outcome(model_type, predicts, "skipped", _first_line(error))
-        answer, how = _through_the_command(folder, predicts, dtype, expected)
-    return Outcome(model_type, predicts, answer, how)
+            return Outcome("skipped", _first_line(error))
+        return _through_the_command(folder, predicts, dtype, expected)
 
 
 def _oracle(folder: Path, model_type: str, predicts: LanguageObjective) -> tuple[str, list[Tensor]]:
@@ -70,7 +67,7 @@ def _oracle(folder: Path, model_type: str, predicts: LanguageObjective) -> tuple
 
 def _through_the_command(
     folder: Path, predicts: LanguageObjective, dtype: str, expected: list[Tensor]
-) -> tuple[Answer, str]:
+) -> Outcome:
     ids = folder.parent / "ids.jsonl"
     ids.write_text("".join(f"{sentence}\n" for sentence in _sentences()))
     arguments = [str(folder), "--token-ids", str(ids), "--dtype", dtype, "--json"]
@@ -78,18 +75,19 @@ def _through_the_command(
         arguments += ["--mask-token-id", str(MASK), "--mask-rate", str(RATE)]
     code, written, said = _command("flatness", *arguments)
     if code == 2 and said.count("\n") == 1 and said.startswith("isoloss: "):
-        return "refused", said.removeprefix("isoloss: ").replace(str(folder), "it").strip()
+        return Outcome("refused", said.removeprefix("isoloss: ").replace(str(folder), "it").strip())
     if code != 0:
-        return "wrong", f"the command left with {code}: {said}"
+        return Outcome("wrong", f"the command left with {code}: {said}")
     shown = json.loads(written)
     whole = next(record for record in shown["records"] if record["quantity"] == "fisher_trace")
     found = torch.tensor([whole["value"], whole["standard_error"]], dtype=torch.float64)
     rtol = TOLERANCE[dtype]
     if not any(torch.allclose(found, _mean_and_error(each), rtol=rtol, atol=0) for each in expected):
-        return "wrong", f"{found.tolist()}, but {[_mean_and_error(each).tolist() for each in expected]}"
+        expected_lists = [_mean_and_error(each).tolist() for each in expected]
+        return Outcome("wrong", f"{found.tolist()}, but {expected_lists}")
     apart = shown["apart"].get("fisher_trace", {}).get(str(folder))
     how = [_how(shown["ways"]["fisher_trace"]), *([] if apart is None else [apart])]
-    return "measured", "; ".join(how if dtype == "float64" else [*how, "in float32"])
+    return Outcome("measured", "; ".join(how if dtype == "float64" else [*how, "in float32"]))
 
 
 def _how(ways: dict[str, int]) -> str:
@@ -137,27 +135,21 @@ def _dense_values(folder: Path, predicts: LanguageObjective, dtype: torch.dtype)
     model = kind.from_pretrained(folder, dtype=dtype).eval()
     if model._can_set_experts_implementation():
         model.set_experts_implementation("eager")
-    found: list[tuple[float, float]] = []
-    number = 0
-    for batch in _batches(predicts):
-        for sentence in range(len(batch)):
-            found.append(_dense_value(model, batch.part(sentence, sentence + 1), number))
-            number += 1
+    parts = (batch.part(row, row + 1) for batch in _batches(predicts) for row in range(len(batch)))
+    found = [_dense_value(model, part, number) for number, part in enumerate(parts)]
     return list(torch.tensor(found, dtype=torch.float64).T)
 
 
 def _dense_value(model: PreTrainedModel, sentence: Batch, number: int) -> tuple[float, float]:
     read: list[Tensor] = []
     output = model.get_output_embeddings()
-    hooks = [
-        each.register_forward_hook(lambda _, inputs, __: read.append(inputs[0].detach()))
-        for each in (output,)
-        if each is not None
-    ]
+    hook = None
+    if output is not None:
+        hook = output.register_forward_hook(lambda _, inputs, __: read.append(inputs[0].detach()))
     ids = sentence.input_ids[:, : int(sentence.attention_mask.sum())]
     no_cache = {"use_cache": False} if hasattr(model.config, "use_cache") else {}
     logits = model(input_ids=ids, **no_cache).logits[0, sentence.positions]
-    for hook in hooks:
+    if hook is not None:
         hook.remove()
     bits = sign_bits(torch.tensor([number]), torch.tensor([len(logits)]), logits.shape[1], seed=0)
     drawn = drawn_directions(logits.detach(), bits)
@@ -171,9 +163,8 @@ def _dense_value(model: PreTrainedModel, sentence: Batch, number: int) -> tuple[
     states = read[0].reshape(-1, read[0].shape[-1])[-ids.shape[1] :][sentence.positions].double()
     if getattr(output, "bias", None) is not None:
         states = torch.cat([states, torch.ones_like(states[:, :1])], dim=1)
-    noise = (drawn.cotangents.double().T @ states).square().sum() - drawn.mean_squares @ states.square().sum(
-        1
-    )
+    own = drawn.mean_squares @ states.square().sum(1)
+    noise = (drawn.cotangents.double().T @ states).square().sum() - own
     return value / len(logits), (value - float(noise)) / len(logits)
 
 

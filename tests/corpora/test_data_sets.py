@@ -103,20 +103,6 @@ def test_a_missing_first_text_does_not_hide_its_column(monkeypatch):
     assert [sentence.line for sentence in corpus.sentences([0])] == [2]
 
 
-def test_no_example_that_glue_is_tested_on_is_learnt_from_or_counts_twice(monkeypatch, tmp_path):
-    learnt, tested = [f"text {number}" for number in range(40)], ["Text 3", "other", "OTHER", "text  7"]
-    parts = {
-        "train": Part(sentence=learnt, label=[0, 1] * 20),
-        "validation": Part(sentence=tested, label=[1] * 4),
-    }
-    parts["train"].features = {"label": SimpleNamespace(names=["bad", "good"])}
-    loading(monkeypatch, parts)
-    task = GlueTask("sst2").task(tmp_path, silent)
-    assert task.test.texts == ("Text 3", "other", "text  7")
-    others = {*task.train.texts, *task.validation.texts}
-    assert others == set(learnt) - {"text 3", "text 7"}
-
-
 @pytest.mark.parametrize(
     ("part", "sentence"),
     [

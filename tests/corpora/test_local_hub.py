@@ -2,9 +2,6 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -20,12 +17,13 @@ import isoloss.corpora.tokenisation as tokenisation
 from isoloss.command_line.corpus import CorpusOptions
 from isoloss.command_line.corpus import corpus as prepare
 from isoloss.corpora.data_sets import HubDataSet
-from isoloss.corpora.glue import GlueTask
+from isoloss.corpora.glue import GlueName, GlueTask
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.errors import BadInput, IsolossError
 from isoloss.experiments.planned_folder import store_plan
 from isoloss.experiments.planned_run import CorpusPlan
+from isoloss.models.hub_names import refuse_absent_data_set
 from isoloss.progress import silent
 from norm_experiments import RUN
 
@@ -33,7 +31,6 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.skipif(find_spec("datasets") is None, reason="there is no package datasets")
 
-READING = Path(__file__).with_name("reading_from_a_hub.py")
 OWNER_NAME = "someone/pages"
 PARQUET = "refs/convert/parquet"
 SCRIPT = b"raise SystemExit('a script of the data set was run')\n"
@@ -267,61 +264,39 @@ def test_an_interrupted_preparation_goes_on_with_the_commit_that_it_began_with_a
     assert not {"commit", "journal.json"} & {path.name for path in made.folder.iterdir()}
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict:
-    """What another process reads, whose client has the local hub for its own: it is set when imported."""
-    folder: Path = tmp_path_factory.mktemp("hub")
-    with local_hub(HUB) as address:
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(("HF_", "http"))
-        }
-        environment |= {"HF_ENDPOINT": address, "HF_HOME": str(folder / "home"), "NO_PROXY": "127.0.0.1"}
-        made = subprocess.run(
-            [sys.executable, str(READING), OWNER_NAME, PARQUET, str(folder / "cache")],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-    assert made.returncode == 0, made.stderr[-2000:]
-    found: dict = json.loads(made.stdout.rpartition("found ")[2])
-    return found | {"stderr": made.stderr}
+@pytest.mark.thorough
+@pytest.mark.usefixtures("_hub")
+def test_a_scripted_data_set_is_read_from_its_parquet_files_and_no_bars_are_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No bars of progress, since no terminal shows them."""
+    request = CorpusRequest(HubDataSet(OWNER_NAME, revision=PARQUET), OwnVocabulary(100), 8, 0.2)
+    corpus = prepared_corpus(request, tmp_path / "cache")
+    assert [each.text for each in HubDataSet(OWNER_NAME).documents(tmp_path, silent)] == LINES
+    assert corpus.counts.documents == len(LINES)
+    assert corpus.commit == commit(OWNER_NAME, PARQUET, HUB[OWNER_NAME][PARQUET])
+    assert "Generating" not in capfd.readouterr().err
 
 
-@pytest.mark.slow
-def test_a_scripted_data_set_is_read_from_its_parquet_files(found: dict) -> None:
-    assert found["by_script"] == found["streamed"] == LINES
-    assert found["documents"] == len(LINES)
+@pytest.mark.usefixtures("_hub")
+def test_a_data_set_that_the_hub_has_not_is_told_before_it_is_read() -> None:
+    refuse_absent_data_set(OWNER_NAME)
+    with pytest.raises(BadInput, match="no data set of that name on the hub"):
+        refuse_absent_data_set("someone/nothing")
 
 
-@pytest.mark.slow
-def test_the_commit_that_was_read_is_recorded(found: dict) -> None:
-    assert commit(OWNER_NAME, PARQUET, HUB[OWNER_NAME][PARQUET]) in json.dumps(found["sealed"])
-
-
-@pytest.mark.slow
-def test_no_bars_of_progress_are_written_where_no_terminal_shows_them(found: dict) -> None:
-    assert "Generating" not in found["stderr"]
-
-
-@pytest.mark.slow
-def test_a_data_set_that_the_hub_has_not_is_told(found: dict) -> None:
-    assert found["missing"].startswith("no data set can be read from someone/nothing: ")
-    assert "no data set of that name on the hub" in found["refused"]
-
-
-@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.usefixtures("_hub")
 @pytest.mark.parametrize("task", COLUMNS)
-def test_glue_is_split_by_hash_and_tested_on_its_validation_part(found: dict, task: str) -> None:
-    read = found[task]
-    assert read["classes"] == CLASSES[task]
-    assert read["commit"] == commit("nyu-mll/glue", "main", HUB["nyu-mll/glue"]["main"])
+def test_glue_is_split_by_hash_and_tested_on_its_validation_part(task: GlueName, tmp_path: Path) -> None:
+    source = GlueTask(task)
+    read = source.task(tmp_path, silent)
+    assert read.classes == tuple(CLASSES[task])
+    assert source.commit == commit("nyu-mll/glue", "main", HUB["nyu-mll/glue"]["main"])
     first, *second = COLUMNS[task]
-    texts_read, seconds, labels = read["test"]
     lines = SENTENCES["validation"]
-    assert texts_read == [f"{first} {line}" for line in lines]
-    assert seconds == ([f"{second[0]} {line}" for line in lines] if second else None)
-    assert labels == [number % 2 for number in range(len(lines))]
-    trained, held = read["train"][0], read["validation"][0]
-    assert sorted(trained + held) == sorted(f"{first} {line}" for line in SENTENCES["train"])
+    assert read.test.texts == tuple(f"{first} {line}" for line in lines)
+    assert read.test.seconds == (tuple(f"{second[0]} {line}" for line in lines) if second else None)
+    assert read.test.labels == tuple(number % 2 for number in range(len(lines)))
+    others = sorted(read.train.texts + read.validation.texts)
+    assert others == sorted(f"{first} {line}" for line in SENTENCES["train"])

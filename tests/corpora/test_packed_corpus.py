@@ -5,7 +5,7 @@ import pytest
 from small_corpora import request_for, texts
 
 from isoloss.corpora.labelled_texts import COMPARED, LabelledTexts, stand_in_validation, standing_in
-from isoloss.corpora.packed_corpus import pack_each, pack_end_to_end, token_type
+from isoloss.corpora.packed_corpus import pack_each, pack_end_to_end, text_hash, token_type
 from isoloss.corpora.prepared_corpus import prepared_corpus
 from isoloss.models.tokenizer import word_tokenizer
 
@@ -77,3 +77,14 @@ def test_a_validation_text_is_found_and_a_training_text_is_not(tmp_path):
     assert found == [place in validating for place in chosen]
     second = LabelledTexts(("nowhere at all",) * len(given), given, labels)
     assert stand_in_validation(corpus, second) == found
+
+
+def test_capitals_of_all_scripts_make_no_other_text():
+    assert text_hash("DIE STRASSE") == text_hash("die straße") != text_hash("die strase")
+
+
+@pytest.mark.parametrize(
+    "written", ["cafe\u0301 noir", "\ufeffcaf\u00e9 noir", "caf\u00e9 no\u00adir", "CAFE\u0301\nnoir\u200b"]
+)
+def test_a_text_is_the_same_however_unicode_writes_it(written):
+    assert text_hash(written) == text_hash("caf\u00e9 noir") != text_hash("cafe noir")

@@ -12,8 +12,7 @@ from small_corpora import WORDS, request_for, with_copies
 
 import isoloss.corpora.tokenisation as tokenisation
 from isoloss.corpora.documents import local_files
-from isoloss.corpora.duplicates import is_held_out, text_hash
-from isoloss.corpora.packed_corpus import read_packed_corpus
+from isoloss.corpora.packed_corpus import is_held_out, read_packed_corpus, text_hash
 from isoloss.corpora.prepared_corpus import prepared_corpus
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 from isoloss.errors import BadInput

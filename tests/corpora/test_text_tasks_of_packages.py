@@ -174,16 +174,24 @@ def test_claims_about_one_page_are_in_one_part():
     assert not pages[0] & pages[2]
 
 
-def test_glue_is_read_by_name_and_trains_on_nothing_that_it_is_tested_on(monkeypatch, tmp_path):
+@pytest.mark.parametrize("name", ["qnli", "sst2"])
+def test_glue_is_read_by_name_and_trains_on_nothing_that_it_is_tested_on(name, monkeypatch, tmp_path):
     class Part(dict):
         features: ClassVar = {"label": SimpleNamespace(names=["no", "yes"])}
 
-    train = Part(question=[f"q {n}" for n in range(200)], sentence=["s"] * 200, label=[0, 1] * 100)
-    test = Part(question=["q 7", "new", "Q 7"], sentence=["s", "s", "s"], label=[1, 0, 1])
+    def part(texts: list[str], labels: list[int]) -> Part:
+        pairs = {"question": texts, "sentence": ["s"] * len(texts)}
+        return Part(pairs if name == "qnli" else {"sentence": texts}, label=labels)
+
+    train = part([f"q {n}" for n in range(200)], [0, 1] * 100)
+    test = part(["q 7", "new", "Q  7", "q 8"], [1, 0, 1, 0])
     asked = loading(monkeypatch, {"train": train, "validation": test})
-    task = GlueTask("qnli").task(tmp_path, silent)
-    assert asked == [(("nyu-mll/glue", "qnli"), {})]
-    assert task.test == LabelledTexts(("q 7", "new"), ("s", "s"), (1, 0))  # each once
-    assert len(task.train) + len(task.validation) == 199
+    task = GlueTask(name).task(tmp_path, silent)
+    assert asked == [(("nyu-mll/glue", name), {})]
+    seconds = ("s",) * 3 if name == "qnli" else None
+    assert task.test == LabelledTexts(("q 7", "new", "q 8"), seconds, (1, 0, 0))  # each once
+    others = {*task.train.texts, *task.validation.texts}
+    assert others == {f"q {n}" for n in range(200)} - {"q 7", "q 8"}
+    assert len(task.train) + len(task.validation) == 198
     assert_no_text_in_two_parts(task)
     assert task.classes == ("no", "yes")

@@ -19,6 +19,13 @@ def lines():
     return with_copies()
 
 
+@pytest.fixture
+def words(tmp_path):
+    """A tokenizer without separator and with none for unknown words."""
+    word_tokenizer([*WORDS, "[UNK]"], 8).save_pretrained(tmp_path / "words")
+    return NamedTokenizer(str(tmp_path / "words"))
+
+
 class InterruptedSource:
     """The documents of another source, with Ctrl-C after some of them on one of the passes over them."""
 
@@ -83,13 +90,13 @@ def test_an_interrupted_preparation_goes_on_to_the_same_bits(lines, monkeypatch,
         with (left / "training.tokens").open("ab") as file:
             file.write(b"torn")
 
-    told, encoded = [], []
-    encode = tokenisation._encoded
-    monkeypatch.setattr(
-        tokenisation,
-        "_encoded",
-        lambda tokenizer, some, kind: encoded.extend(some) or encode(tokenizer, some, kind),
-    )
+    told, encoded, encode = [], [], tokenisation._encoded
+
+    def noted(tokenizer, some, kind):
+        encoded.extend(some)
+        return encode(tokenizer, some, kind)
+
+    monkeypatch.setattr(tokenisation, "_encoded", noted)
     resumed = prepared_corpus(request, tmp_path / "cut", lambda *report: told.append(report))
     assert resumed == replace(whole, folder=resumed.folder)
     for path in whole.folder.iterdir():
@@ -97,23 +104,13 @@ def test_an_interrupted_preparation_goes_on_to_the_same_bits(lines, monkeypatch,
             assert path.read_bytes() == (resumed.folder / path.name).read_bytes()
     assert 0 < len(encoded) < 60  # of 120
     assert told[-1] == ("tokenising", 1, 1)
-    assert sorted(path.name for path in resumed.folder.iterdir()) == [
-        "corpus.json",
-        "tokenizer",
-        "training.documents",
-        "training.tokens",
-        "validation.documents",
-        "validation.tokens",
-    ]
+    parts = {f"{part}.{what}" for part in ("training", "validation") for what in ("documents", "tokens")}
+    assert {path.name for path in resumed.folder.iterdir()} == {"corpus.json", "tokenizer", *parts}
 
 
-def test_text_that_spells_a_special_token_has_none(tmp_path):
-    word_tokenizer([*WORDS, "[UNK]"], 8).save_pretrained(tmp_path / "words")
-    request = request_for(
-        tmp_path / "a.txt",
-        ["the cat [MASK] sees", "[PAD] [CLS]", *[f"dog {a} {b}" for a, b in itertools.product(WORDS, WORDS)]],
-        words=NamedTokenizer(str(tmp_path / "words")),
-    )
+def test_text_that_spells_a_special_token_has_none(words, tmp_path):
+    dogs = [f"dog {a} {b}" for a, b in itertools.product(WORDS, WORDS)]
+    request = request_for(tmp_path / "a.txt", ["the cat [MASK] sees", "[PAD] [CLS]", *dogs], words=words)
     corpus = prepared_corpus(request, tmp_path)
     rows = corpus._rows("training").tolist() + corpus._rows("validation").tolist()
     assert [*corpus.tokenizer("the cat sees", add_special_tokens=False).input_ids, 0, 0, 0, 0] in rows
@@ -138,19 +135,14 @@ def test_unknown_words_are_counted_of_every_shard(monkeypatch, tmp_path):
         assert getattr(corpus.counts, part).unknown_words == there > 0
 
 
-def test_a_tokenizer_without_separator_cannot_pack_across_documents(lines, tmp_path):
-    word_tokenizer(WORDS, 8).save_pretrained(tmp_path / "words")
-    words = NamedTokenizer(str(tmp_path / "words"))
+def test_a_tokenizer_without_separator_cannot_pack_across_documents(lines, words, tmp_path):
     request = request_for(tmp_path / "a.txt", lines, words=words, across_documents=True)
     with pytest.raises(BadInput, match="no separator to put between documents"):
         prepared_corpus(request, tmp_path)
 
 
-def test_text_that_a_tokenizer_has_no_words_for_is_named(tmp_path):
-    word_tokenizer(WORDS, 8).save_pretrained(tmp_path / "words")
-    request = request_for(
-        tmp_path / "a.txt", ["cat", "a zebra"], words=NamedTokenizer(str(tmp_path / "words"))
-    )
+def test_text_that_a_tokenizer_has_no_words_for_is_named(words, tmp_path):
+    request = request_for(tmp_path / "a.txt", ["cat", "a zebra"], words=words)
     with pytest.raises(BadInput, match=r"a.txt, line 2: the tokenizer cannot encode the text \(WordLevel"):
         prepared_corpus(request, tmp_path)
 

@@ -8,7 +8,7 @@ from isoloss.inference.causal_model import (
     expected_frequencies,
     written_words,
 )
-from isoloss.models.restricted_causal_model import RestrictedCausalModel
+from isoloss.models.causal_language import RestrictedCausalModel
 from tiny_causal_models import BOS, CHOSEN, MODELS, joint_log_probabilities, tiny_causal_model
 
 

@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.models.restricted_causal_model import RestrictedCausalModel
+from isoloss.models.causal_language import RestrictedCausalModel
 from tiny_causal_models import (
     CHOSEN,
     MODELS,

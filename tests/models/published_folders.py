@@ -2,7 +2,6 @@
 
 import json
 
-from safetensors.torch import load_file, save_file
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -39,9 +38,3 @@ def configure(folder, **changes):
     path = folder / "config.json"
     content = json.loads(path.read_text()) | changes
     path.write_text(json.dumps({name: value for name, value in content.items() if value is not None}))
-
-
-def rename(folder, **changes):
-    path = folder / "model.safetensors"
-    weights = {changes.get(name.replace(".", "_"), name): each for name, each in load_file(path).items()}
-    save_file(weights, path, metadata={"format": "pt"})

@@ -196,17 +196,17 @@ def test_what_is_no_adapter_is_refused(adapter, tmp_path, content, says):
         load_any_language_model(str(tmp_path / "all" / "adapter"))
 
 
-def of_task(task, adapter, tmp_path):
-    """The same folders, but of an adapter for that task."""
-    shutil.copytree(adapter.parent, tmp_path / "all")
-    path = tmp_path / "all" / "adapter" / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"task_type": task}))
-    return str(path.parent)
+def copied(adapter, tmp_path, **settings):
+    """The same folders, of which the adapter's has these settings."""
+    folder = Path(shutil.copytree(adapter.parent, tmp_path / "all")) / adapter.name
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    return folder
 
 
 def test_an_adapter_is_for_the_task_that_it_names(adapter, tmp_path):
     assert head_of(str(adapter)) is None
-    classes = of_task("SEQ_CLS", adapter, tmp_path)
+    classes = str(copied(adapter, tmp_path, task_type="SEQ_CLS"))
     assert head_of(classes) == TextClasses()
     with pytest.raises(
         BadInput, match=r"neither the adapter .* nor its base model .* has .*, which its head"
@@ -216,25 +216,22 @@ def test_an_adapter_is_for_the_task_that_it_names(adapter, tmp_path):
 
 def test_an_adapter_that_answers_questions_is_refused(adapter, tmp_path):
     with pytest.raises(BadInput, match=r"answers questions \(QUESTION_ANS\), whose head is not measured"):
-        head_of(of_task("QUESTION_ANS", adapter, tmp_path))
+        head_of(str(copied(adapter, tmp_path, task_type="QUESTION_ANS")))
 
 
-def test_a_rank_that_no_weight_has_is_refused_before_anything_of_it_is_made(adapter, tmp_path):
-    folder = Path(shutil.copytree(adapter.parent, tmp_path / "wide")) / adapter.name
-    settings = json.loads((folder / "adapter_config.json").read_text())
-    for wrong in ({"r": 10**7}, {"rank_pattern": {"query": 10**7}}):
-        (folder / "adapter_config.json").write_text(json.dumps(settings | wrong))
-        with pytest.raises(BadInput, match=r"a rank of 10,000,000, which none of the adapter's weights has"):
-            load_any_language_model(str(folder))
+@pytest.mark.parametrize("wrong", [{"r": 10**7}, {"rank_pattern": {"query": 10**7}}])
+def test_a_rank_that_no_weight_has_is_refused_before_anything_of_it_is_made(wrong, adapter, tmp_path):
+    with pytest.raises(BadInput, match=r"a rank of 10,000,000, which none of the adapter's weights has"):
+        load_any_language_model(str(copied(adapter, tmp_path, **wrong)))
 
 
 def test_an_adapter_without_its_weights_is_refused(adapter, tmp_path):
-    shutil.copytree(adapter.parent, tmp_path / "all")
-    (tmp_path / "all" / "adapter" / "adapter_model.safetensors").unlink()
+    folder = copied(adapter, tmp_path)
+    (folder / "adapter_model.safetensors").unlink()
     with pytest.raises(
         BadInput, match=r"adapter holds no adapter_model\.safetensors; fetch or copy that file"
     ):
-        load_any_language_model(str(tmp_path / "all" / "adapter"))
+        load_any_language_model(str(folder))
 
 
 def test_without_peft_the_extra_is_named(adapter, monkeypatch):

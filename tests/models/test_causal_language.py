@@ -18,13 +18,13 @@ from isoloss.errors import BadInput
 from isoloss.inference.causal_model import CausalModel, TokenRestriction, expected_frequencies
 from isoloss.models.causal_language import (
     ModelSource,
+    RestrictedCausalModel,
     causal_language,
     load_causal_language,
     read_causal_language,
     restricted_language,
     write_causal_language,
 )
-from isoloss.models.restricted_causal_model import RestrictedCausalModel
 from isoloss.results.tensors import tensors_digest
 from tiny_causal_models import BOS, CHOSEN, MODELS, TOKENS, tiny_causal_model, tiny_checkpoint, tiny_tokenizer
 
@@ -214,20 +214,10 @@ def test_the_model_it_is_made_of_is_left_as_it_is(kind):
 
 
 def test_models_without_keys_and_values_of_all_they_read_are_refused():
-    mamba = MambaForCausalLM(
-        MambaConfig(vocab_size=40, hidden_size=8, num_hidden_layers=1, state_size=4, bos_token_id=1)
-    )
-    sliding = MistralForCausalLM(
-        MistralConfig(
-            vocab_size=40,
-            hidden_size=8,
-            intermediate_size=8,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            sliding_window=4,
-        )
-    )
+    size = {"vocab_size": 40, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    mamba = MambaForCausalLM(MambaConfig(**size, state_size=4, bos_token_id=1))
+    sliding = MistralForCausalLM(MistralConfig(**size, **heads, sliding_window=4))
     for model in (mamba, sliding):
         with pytest.raises(BadInput, match="does not remember just the keys and values"):
             RestrictedCausalModel(model, WORDS)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from transformers import BertConfig
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
@@ -12,12 +13,11 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.enlarged_checkpoint import enlarge_checkpoint
 from isoloss.models.enlarging import (
     Enlargement,
+    EnlargingPlan,
     Recipe,
-    Step,
     enlarged,
     enlargement_between,
     exact_form,
-    made,
     paper_form,
 )
 from isoloss.models.transformers import TABLE_4, PostLayerNormTransformer, PreLayerNormTransformer, Shape
@@ -169,33 +169,25 @@ def trace_factor(name, k, form):
     return 1 if name.endswith("weight") and "orm" not in name.split(".")[-2] else 1 / k
 
 
+@pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("form", [exact_form, paper_form])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_traces_change_by_the_documented_factors(architecture, form):
-    model, k = tiny(architecture), 3
-    ids = tokens()
+def test_traces_change_by_the_documented_factors(architecture, form, tied):
+    """An output layer of its own has another factor, and so has the norm before it."""
+    model, k, ids = tiny(architecture), 3, tokens()
+    last = ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm")
+    if not tied:
+        config = deepcopy(model.config)
+        config.tie_word_embeddings = False
+        model = far_from_the_start(type(model)(config).double().eval(), seed=4)
     cotangents = torch.randn(scores(model).shape, generator=torch.Generator().manual_seed(3)).double()
     before = squared_gradients(model, ids, cotangents)
     after = squared_gradients(enlarged(model, Enlargement(width=k), form), ids, cotangents)
     assert before.keys() == after.keys()
     for name, value in before.items():
-        assert after[name] == pytest.approx(trace_factor(name, k, form) * value, rel=1e-6, abs=1e-12), name
-
-
-@pytest.mark.parametrize("form", [exact_form, paper_form])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_traces_of_an_output_of_its_own_change_by_the_documented_factors(architecture, form):
-    tied, k = tiny(architecture), 3
-    config = deepcopy(tied.config)
-    config.tie_word_embeddings = False
-    model = far_from_the_start(type(tied)(config).double().eval(), seed=4)
-    ids, last = tokens(), ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm")
-    cotangents = torch.randn(scores(model).shape, generator=torch.Generator().manual_seed(3)).double()
-    before = squared_gradients(model, ids, cotangents)
-    after = squared_gradients(enlarged(model, Enlargement(width=k), form), ids, cotangents)
-    for name, value in before.items():
-        output, norm = name.endswith("decoder.weight"), name.startswith(last)
-        factor = k if output else 1 / k if norm else trace_factor(name.replace("decoder.", ""), k, form)
+        factor = trace_factor(name.replace("decoder.", ""), k, form)
+        if not tied and (name.endswith("decoder.weight") or name.startswith(last)):
+            factor = k if name.endswith("decoder.weight") else 1 / k
         assert after[name] == pytest.approx(factor * value, rel=1e-6, abs=1e-12), name
 
 
@@ -289,8 +281,9 @@ def test_a_checkpoint_is_enlarged_to_the_number_of_parameters_that_is_asked_for(
 
 
 def test_a_vector_is_copied_and_an_unchanged_matrix_is_not():
-    parameters = {"vector": torch.ones(3), "matrix": torch.ones(3, 2)}
-    for name, tensor in list(parameters.items()):
-        step = Step(name, tuple(tensor.shape), tensor.dtype, Recipe(name))
-        assert (made(step, parameters).data_ptr() == tensor.data_ptr()) == (name == "matrix")
-    assert parameters == {}
+    before = {"vector": torch.ones(3), "matrix": torch.ones(3, 2)}
+    recipes = {name: (tuple(tensor.shape), Recipe(name)) for name, tensor in before.items()}
+    left = dict(before)
+    made = EnlargingPlan(BertConfig(), torch.float32, recipes).made(left)
+    assert left == {}
+    assert [name for name in made if made[name].data_ptr() == before[name].data_ptr()] == ["matrix"]

@@ -11,8 +11,8 @@ from models_to_place import gpt2
 from torch import nn
 
 from isoloss.errors import BadInput
-from isoloss.models import several_devices
-from isoloss.models.several_devices import spread_over_devices
+from isoloss.models import streamed_weights
+from isoloss.models.streamed_weights import spread_over_devices
 
 PROCESSOR = torch.device("cpu")
 TESTS = Path(__file__).parents[1]
@@ -30,7 +30,7 @@ def test_layers_stay_whole_and_every_share_has_some() -> None:
 
 def test_a_model_that_does_not_fit_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("accelerate")
-    monkeypatch.setattr(several_devices, "free_memory", lambda device: 2_000)
+    monkeypatch.setattr(streamed_weights, "free_memory", lambda device: 2_000)
     with pytest.raises(
         BadInput, match=r"do not hold the weights of GPT2LMHeadModel, .* name more devices, or"
     ):

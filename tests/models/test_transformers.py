@@ -6,9 +6,9 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
 from isoloss.errors import BadInput
-from isoloss.models.limits import pad_token_of
 from isoloss.models.loading import load_masked_language_model, what_is_predicted
-from isoloss.models.tokenizer import refuse_further_tokens, word_tokenizer
+from isoloss.models.lstm import LSTM
+from isoloss.models.tokenizer import pad_token_of, refuse_further_tokens, word_tokenizer
 from isoloss.models.transformers import (
     LAPTOP,
     TABLE_3,
@@ -45,20 +45,20 @@ def test_parameter_counts(shape: Shape) -> None:
     assert parameter_count(PreLayerNormTransformer(shape), 200, 32) == pre
 
 
-@pytest.mark.parametrize("architecture", [*BOTH, *CAUSAL])
-def test_weights_follow_the_seed_alone_and_the_global_state_is_kept(architecture: type) -> None:
-    assert isinstance(architecture(SMALL), Architecture)
+@pytest.mark.parametrize("architecture", [*(kind(SMALL) for kind in (*BOTH, *CAUSAL)), LSTM(8, 2)])
+def test_weights_follow_the_seed_alone_and_the_global_state_is_kept(architecture: Architecture) -> None:
+    assert isinstance(architecture, Architecture)
     torch.manual_seed(11)
     before = torch.get_rng_state()
-    first = architecture(SMALL).build(12, 8, seed=5)
+    first = architecture.build(12, 8, seed=5)
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(12)
-    again = architecture(SMALL).build(12, 8, seed=5)
-    other = architecture(SMALL).build(12, 8, seed=6)
+    again = architecture.build(12, 8, seed=5)
+    other = architecture.build(12, 8, seed=6)
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
     assert not torch.equal(first.get_input_embeddings().weight, other.get_input_embeddings().weight)
     assert first.get_input_embeddings().weight is first.get_output_embeddings().weight
-    assert parameter_count(architecture(SMALL), 12, 8) == sum(p.numel() for p in first.parameters())
+    assert parameter_count(architecture, 12, 8) == sum(p.numel() for p in first.parameters())
 
 
 @pytest.mark.parametrize("architecture", CAUSAL)

@@ -9,9 +9,8 @@ import torch
 from published_folders import configure
 from safetensors.torch import load_file, save_file
 
-from isoloss.models.limits import longest_sentence
 from isoloss.models.loading import load_any_language_model, what_is_predicted
-from isoloss.models.tokenizer import load_tokenizer, lost_capitals
+from isoloss.models.tokenizer import load_tokenizer, longest_sentence, lost_capitals
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def _placed(options: "FlatnessOptions | SensitivityOptions") -> "Callable[[nn.Mo
 
     first, *others = usable_devices(options.device)
     if others:
-        from isoloss.models.several_devices import spread_over_devices
+        from isoloss.models.streamed_weights import spread_over_devices
 
         return partial(spread_over_devices, devices=[first, *others])
     if options.offload:

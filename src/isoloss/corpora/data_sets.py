@@ -3,7 +3,7 @@
 import hashlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,7 +63,7 @@ def load_data_set(name: str, *, exported: bool = False, **options: Any) -> Any:
             f"{what} needs the package `datasets`; install isoloss[datasets], or give files"
         ) from error
     try:
-        with _without_vain_tries(), _bars_on_a_terminal_alone():
+        with _at_once_and_quietly():
             if not exported and ("revision" in options or not _is_script(path)):
                 return datasets.load_dataset(path, configuration or None, **options)
             options = {"revision": PARQUET, **options}
@@ -132,34 +132,30 @@ def _known_of(path: str, revision: str | None) -> "DatasetInfo | None":
 
 
 @contextmanager
-def _bars_on_a_terminal_alone() -> Iterator[None]:
-    """Elsewhere, such as in a file, the bars of `datasets` would be one long line."""
+def _at_once_and_quietly() -> Iterator[None]:
+    """If the hub cannot be reached, use previously fetched files at once, not after half a minute.
+
+    Where no terminal is, such as in a file, the bars of `datasets` would be one long line.
+    """
     import datasets
 
-    if sys.stderr.isatty() or datasets.are_progress_bars_disabled():
-        yield
-        return
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        datasets.enable_progress_bars()
-
-
-@contextmanager
-def _without_vain_tries() -> Iterator[None]:
-    """If the hub cannot be reached, use previously fetched files at once, not after half a minute."""
-    offline = constants.HF_HUB_OFFLINE
+    offline, bars = constants.HF_HUB_OFFLINE, not datasets.are_progress_bars_disabled()
     constants.HF_HUB_OFFLINE = offline or not hub_is_reachable()
+    if bars and not sys.stderr.isatty():
+        datasets.disable_progress_bars()
     try:
         yield
     finally:
         constants.HF_HUB_OFFLINE = offline
+        if bars and not sys.stderr.isatty():
+            datasets.enable_progress_bars()
 
 
 def _texts(part: Any, name: str) -> list[tuple[int, str]]:
     columns: Sequence[str] = part.column_names
-    strings = [column for column in columns if isinstance(_first_value(part[column]), str)]
+    # `datasets` reads up to the first value that is not missing.
+    first = {name: next((value for value in part[name] if value is not None), None) for name in columns}
+    strings = [name for name, value in first.items() if isinstance(value, str)]
     if "text" not in strings and len(strings) != 1:
         raise BadInput(
             f"the data set {name} has no column 'text' and not just one column of strings, but "
@@ -167,11 +163,6 @@ def _texts(part: Any, name: str) -> list[tuple[int, str]]:
         )
     column = "text" if "text" in strings else strings[0]
     return [(row, text) for row, text in enumerate(part[column], start=1) if text and text.strip()]
-
-
-def _first_value(column: Iterable[object]) -> object:
-    """The first that is not missing, up to which `datasets` reads; None if all are."""
-    return next((value for value in column if value is not None), None)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Integer
 
-from isoloss.corpora.duplicates import is_held_out, text_hash
-from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.corpora.packed_corpus import PackedCorpus, is_held_out, text_hash
 from isoloss.errors import BadInput
 from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.progress import Progress
@@ -76,20 +75,16 @@ class TaskSource(Protocol):
     @property
     def name(self) -> str:
         """The task's name, such as "sst-2 form"."""
-        ...
 
     @property
     def description(self) -> str:
         """A description of its texts and labels, their origin and their licence: sentences for a page."""
-        ...
 
     def is_at_hand(self, cache: Path) -> bool:
         """Whether `task` needs nothing to be fetched."""
-        ...
 
     def task(self, cache: Path, progress: Progress) -> TextTask:
         """The task; fetched files are kept in `cache`. Raises IsolossError if it is not available."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from isoloss.corpora.documents import DocumentSource, LocalFiles
-from isoloss.corpora.duplicates import is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     CORPUS_FILE,
     PARTS,
@@ -21,8 +20,10 @@ from isoloss.corpora.packed_corpus import (
     CorpusCounts,
     PackedCorpus,
     documents_file,
+    is_held_out,
     read_packed_corpus,
     read_tokenizer,
+    text_hash,
     tokens_file,
 )
 from isoloss.corpora.tokenisation import JOURNAL_FILE, DamagedBeginning, Packing, tokenise

@@ -45,11 +45,9 @@ class Corpus(Protocol):
 
     def __len__(self) -> int:
         """How many sentences there are."""
-        ...
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
         """The sentences with these indices, from 0, in this order."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,15 +15,16 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from isoloss.corpora.documents import Document
-from isoloss.corpora.duplicates import is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     PARTS,
     CorpusCounts,
     Part,
     PartCounts,
     documents_file,
+    is_held_out,
     pack_each,
     pack_end_to_end,
+    text_hash,
     token_type,
     tokens_file,
 )

@@ -37,11 +37,9 @@ class TokenizerChoice(Protocol):
     @property
     def digest(self) -> str:
         """Identifies the tokenizer, except for the texts on which it may be trained."""
-        ...
 
     def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:
         """The tokenizer, whose tokens keep their numbers."""
-        ...
 
 
 @dataclass(frozen=True)

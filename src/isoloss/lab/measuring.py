@@ -22,8 +22,8 @@ from isoloss.measurements.prediction import MaskedTokens, NextToken, SpecialToke
 from isoloss.measurements.quantity import Quantity, Subject
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_sentences import TaskSentences, features_of_splits
-from isoloss.models.limits import longest_sentence, pad_token_of
 from isoloss.models.lookup_table import OneHotWords
+from isoloss.models.tokenizer import longest_sentence, pad_token_of
 from isoloss.objectives.batch import Objective
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, sample_mean

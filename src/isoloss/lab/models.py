@@ -20,9 +20,8 @@ from isoloss.lab.network import digest_of_network, digest_of_weights
 from isoloss.lab.torch_module import TorchModel
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import read_language
-from isoloss.models.limits import longest_sentence, number_of_tokens
 from isoloss.models.loading import load_any_language_model
-from isoloss.models.tokenizer import load_tokenizer
+from isoloss.models.tokenizer import load_tokenizer, longest_sentence, number_of_tokens
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import FIRST_WORD

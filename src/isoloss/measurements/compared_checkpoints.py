@@ -14,9 +14,8 @@ from isoloss.measurements.models_on_text import load_predicting, prediction_of
 from isoloss.measurements.prediction import MaskedTokens, Prediction, SpecialTokens
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.verdicts import ACCURACIES, LOSS, LOWER, OTHER_PARAMETERS
-from isoloss.models.limits import longest_sentence, number_of_tokens
 from isoloss.models.loading import LanguageObjective, refuse_bare_encoder
-from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
+from isoloss.models.tokenizer import load_tokenizer, longest_sentence, number_of_tokens, refuse_further_tokens
 from isoloss.progress import Progress, silent
 from isoloss.results.tensors import tensors_digest
 

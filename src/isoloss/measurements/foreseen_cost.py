@@ -24,9 +24,9 @@ from isoloss.measurements.counted_passes import Configured, Counted, counted_pas
 from isoloss.measurements.models_on_text import configuration_of, prediction_of
 from isoloss.measurements.sampled_batches import FIRST_SENTENCES, SENTENCES_A_BATCH
 from isoloss.models.hub import quiet, refusing
-from isoloss.models.limits import longest_sentence, number_of_tokens
 from isoloss.models.loading import LanguageObjective, refuse_without_layers
 from isoloss.models.stored_weights import HALVES
+from isoloss.models.tokenizer import longest_sentence, number_of_tokens
 from isoloss.objectives.batch import Batch
 from isoloss.progress import Progress, silent
 

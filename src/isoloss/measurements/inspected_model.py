@@ -22,9 +22,14 @@ from isoloss.measurements.models_on_text import load_predicting, prediction_of, 
 from isoloss.measurements.prediction import MaskedTokens, Prediction
 from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, random_batch
 from isoloss.models.hub import quiet
-from isoloss.models.limits import longest_sentence, number_of_tokens
 from isoloss.models.loading import LanguageObjective
-from isoloss.models.tokenizer import highest_token, load_tokenizer, lost_capitals
+from isoloss.models.tokenizer import (
+    highest_token,
+    load_tokenizer,
+    longest_sentence,
+    lost_capitals,
+    number_of_tokens,
+)
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation import device_of, refuse_without_gradient
 from isoloss.objectives.pretrained import EqualLengths, kept_apart

@@ -12,8 +12,7 @@ from transformers import PreTrainedModel
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences, TaskSplits
-from isoloss.models.limits import longest_sentence, number_of_tokens
-from isoloss.models.tokenizer import naming_the_text
+from isoloss.models.tokenizer import longest_sentence, naming_the_text, number_of_tokens
 from isoloss.objectives.pretrained import rectangle
 from isoloss.objectives.tokens import FIRST_WORD, PAD, tokens_of_words
 

@@ -23,7 +23,6 @@ from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.task_heads import Head, class_numbers, configuration_of_head, head_of, tell_padding
 from isoloss.models.adapters import base_of_adapter
 from isoloss.models.folder_configuration import read_config
-from isoloss.models.limits import longest_sentence, number_of_tokens
 from isoloss.models.loading import (
     LanguageObjective,
     load_model,
@@ -31,7 +30,7 @@ from isoloss.models.loading import (
     what_is_predicted,
     with_experts_apart,
 )
-from isoloss.models.tokenizer import load_tokenizer, refuse_further_tokens
+from isoloss.models.tokenizer import load_tokenizer, longest_sentence, number_of_tokens, refuse_further_tokens
 
 if TYPE_CHECKING:  # tables are read for the heads of tasks alone
     from isoloss.corpora.answered_texts import AnsweredCorpus, TaggedCorpus

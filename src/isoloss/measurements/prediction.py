@@ -12,9 +12,8 @@ from transformers import PreTrainedModel
 
 from isoloss.corpora.token_sentences import TokenSentence
 from isoloss.errors import BadInput
-from isoloss.models.limits import number_of_tokens, pad_token_of
 from isoloss.models.loading import LanguageObjective, language_model_class
-from isoloss.models.tokenizer import load_tokenizer
+from isoloss.models.tokenizer import load_tokenizer, number_of_tokens, pad_token_of
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.pretrained import (
     PretrainedCausal,

@@ -12,7 +12,7 @@ from isoloss.corpora.token_sentences import Corpus, TokenSentence
 from isoloss.errors import BadInput
 from isoloss.measurements.prediction import MaskedTokens, Prediction, SpecialTokens
 from isoloss.measurements.task_heads import TextClasses, TextLabels
-from isoloss.models.limits import number_of_tokens
+from isoloss.models.tokenizer import number_of_tokens
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.pretrained import rectangle
 from isoloss.seeds import derived_seed

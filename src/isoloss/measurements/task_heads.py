@@ -22,7 +22,7 @@ from isoloss.errors import BadInput
 from isoloss.measurements.prediction import Prediction, SpecialTokens
 from isoloss.models.adapters import base_of_adapter, number_of_classes, stored_in_adapter, task_of_adapter
 from isoloss.models.folder_configuration import read_config
-from isoloss.models.limits import pad_token_of
+from isoloss.models.tokenizer import pad_token_of
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.task_heads import (
     SequenceClass,

@@ -18,13 +18,11 @@ from isoloss.models.enlarging import (
     enlarged_parameters,
     enlarging_plan,
     exact_form,
-    made,
     parameters_by_name,
 )
 from isoloss.models.folder_configuration import read_config
-from isoloss.models.limits import longest_sentence
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.tokenizer import copy_tokenizer
+from isoloss.models.tokenizer import copy_tokenizer, longest_sentence
 from isoloss.models.transformers import Shape
 from isoloss.progress import Progress, silent
 
@@ -78,7 +76,7 @@ def enlarge_checkpoint(
     del model
     with complete_folder(out) as folder:
         progress(TASK, 2, 4, "tiling and writing")
-        tensors = {step.name: made(step, parameters) for step in plan.steps}
+        tensors = plan.made(parameters)
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         large_parameters = sum(tensor.numel() for tensor in tensors.values())
         del tensors

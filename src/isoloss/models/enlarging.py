@@ -50,15 +50,6 @@ class Enlargement:
             self.width * shape.inner_width,
         )
 
-    def of_config(self, config: PretrainedConfig) -> PretrainedConfig:
-        """A copy of a BERT or RoBERTa-PreLayerNorm configuration with the enlarged shape."""
-        enlarged = deepcopy(config)
-        enlarged.hidden_size *= self.width
-        enlarged.num_attention_heads *= self.width
-        enlarged.intermediate_size *= self.width
-        enlarged.num_hidden_layers += self.layers
-        return enlarged
-
 
 def enlargement_between(small: Shape, large: Shape) -> Enlargement:
     """The enlargement that makes `small` as wide and as deep as `large`; inner widths need not agree.
@@ -175,7 +166,7 @@ def enlarged(model: PreTrainedModel, by: Enlargement, form: Form = exact_form) -
         large = type(model).from_pretrained(
             None,
             config=plan.config,
-            state_dict={step.name: made(step, copies) for step in plan.steps},
+            state_dict=plan.made(copies),
             dtype=model.dtype,
             attn_implementation=model.config._attn_implementation,
         )
@@ -183,21 +174,31 @@ def enlarged(model: PreTrainedModel, by: Enlargement, form: Form = exact_form) -
 
 
 @dataclass(frozen=True)
-class Step:
-    """One parameter of the large model: its name, its shape, and its recipe."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    recipe: Recipe
-
-
-@dataclass(frozen=True)
 class EnlargingPlan:
-    """The large model's configuration, and a step for each of its parameters, with tied ones once."""
+    """The large model's configuration, and the shape and recipe of each of its parameters, tied ones once."""
 
     config: PretrainedConfig
-    steps: tuple[Step, ...]
+    dtype: torch.dtype
+    recipes: dict[str, tuple[tuple[int, ...], Recipe]]
+
+    @torch.no_grad()
+    def made(self, parameters: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The large model's parameters; removes the small one's from `parameters`, each needed only once.
+
+        A caller that has released the small model thus never holds both models in full. An unchanged matrix
+        is not copied; a vector is, since it may be tied in the small model but not in the large one.
+        """
+        tensors = {}
+        for name, (shape, recipe) in self.recipes.items():
+            if recipe.source is None:
+                tensors[name] = torch.full(shape, recipe.constant, dtype=self.dtype)
+                continue
+            source = parameters.pop(recipe.source).detach()
+            if recipe.divisor > 1:
+                source = source / recipe.divisor
+            copies = [large // small for large, small in zip(shape, source.shape, strict=True)]
+            tensors[name] = source.repeat(copies) if max(copies) > 1 or source.ndim == 1 else source
+        return tensors
 
 
 def enlarging_plan(model: PreTrainedModel, by: Enlargement, form: Form) -> EnlargingPlan:
@@ -206,11 +207,11 @@ def enlarging_plan(model: PreTrainedModel, by: Enlargement, form: Form) -> Enlar
     small = SmallModel(model.config.num_hidden_layers, config.tie_word_embeddings)
     with torch.device("meta"):
         large = type(model)(config)
-    steps = (
-        Step(name, tuple(parameter.shape), model.dtype, form(name, parameter.ndim, small, by))
+    recipes = {
+        name: (tuple(parameter.shape), form(name, parameter.ndim, small, by))
         for name, parameter in large.named_parameters()
-    )
-    return EnlargingPlan(config, tuple(steps))
+    }
+    return EnlargingPlan(config, model.dtype, recipes)
 
 
 def _enlarged_config(model: PreTrainedModel, by: Enlargement) -> PretrainedConfig:
@@ -220,7 +221,9 @@ def _enlarged_config(model: PreTrainedModel, by: Enlargement) -> PretrainedConfi
             f"{type(model).__name__} cannot be enlarged; give a BertForMaskedLM or a "
             "RobertaPreLayerNormForMaskedLM"
         )
-    config = by.of_config(model.config)
+    config, shape = deepcopy(model.config), by.of(Shape.of(model.config))
+    config.hidden_size, config.num_attention_heads = shape.width, shape.heads
+    config.num_hidden_layers, config.intermediate_size = shape.layers, shape.inner_width
     # The test is whether the weights are one tensor; a configuration may say otherwise.
     config.tie_word_embeddings = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     return config
@@ -242,19 +245,3 @@ def enlarged_parameters(model: PreTrainedModel, by: Enlargement) -> int:
 def parameters_by_name(model: PreTrainedModel) -> dict[str, Tensor]:
     """Every parameter, tied ones under each of their names, since the large model may have them untied."""
     return dict(model.named_parameters(remove_duplicate=False))
-
-
-@torch.no_grad()
-def made(step: Step, parameters: dict[str, Tensor]) -> Tensor:
-    """The large model's parameter; removes the small one's from `parameters`, as each is needed only once.
-
-    A caller that has released the small model thus never holds both models in full. An unchanged matrix is
-    not copied; a vector is, since it may be tied in the small model but not in the large one.
-    """
-    if step.recipe.source is None:
-        return torch.full(step.shape, step.recipe.constant, dtype=step.dtype)
-    source = parameters.pop(step.recipe.source).detach()
-    if step.recipe.divisor > 1:
-        source = source / step.recipe.divisor
-    copies = [large // small for large, small in zip(step.shape, source.shape, strict=True)]
-    return source.repeat(copies) if max(copies) > 1 or source.ndim == 1 else source

@@ -1,10 +1,11 @@
-"""Weights that stay in the processor's memory, of which each layer's are on a device while it computes.
+"""Models that no device holds: with weights in the processor's memory, or layers on several devices.
 
-So a model is measured on a card that does not hold it. Unlike after `accelerate.cpu_offload`, which is for
-inference, every weight remains a parameter with gradients, and the backward pass holds no copies either.
+Of streamed weights, each layer's are on a device while it computes. Unlike after `accelerate.cpu_offload`,
+which is for inference, every weight remains a parameter with gradients, and the backward pass holds no copies
+either.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
+from isoloss.device import free_memory
 from isoloss.errors import BadInput
 
 Pack = Callable[[Tensor], Any]
@@ -239,3 +241,42 @@ def _present_hooks() -> tuple[Pack, Unpack]:
     autograd: Any = torch._C._autograd
     present: tuple[Pack, Unpack] | None = autograd._top_saved_tensors_default_hooks(True)
     return present or (torch.Tensor.detach, lambda packed: packed)
+
+
+def spread_over_devices(model: nn.Module, devices: Sequence[torch.device]) -> None:
+    """Put the model's layers on these devices, in order, about equally many bytes on each.
+
+    Hooks of accelerate bring what a layer reads to its device, and scores to the first, where inputs are to
+    be. Raises BadInput without that package, for a model that does not say which of its layers must stay
+    whole, and where the free memory of the devices does not hold it.
+
+    >>> layers = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    >>> spread_over_devices(layers, [torch.device("cpu"), torch.device("cpu")])
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: Sequential does not say which of its layers must stay whole: measure it on ...
+    """
+    try:
+        from accelerate import dispatch_model, infer_auto_device_map
+        from accelerate.utils import get_balanced_memory
+    except ImportError as error:
+        raise BadInput(
+            "a model on several devices needs the package accelerate; pip install 'isoloss[accelerate]'"
+        ) from error
+    known: Any = model
+    kept_whole = list(getattr(known, "_no_split_modules", None) or ())
+    if not kept_whole:
+        raise BadInput(
+            f"{type(model).__name__} does not say which of its layers must stay whole: measure it on one "
+            "device, with --offload if that does not hold it"
+        )
+    free = {number: free_memory(device) for number, device in enumerate(devices)}
+    shares = get_balanced_memory(known, max_memory=free, no_split_module_classes=kept_whole)
+    places = infer_auto_device_map(known, max_memory=shares, no_split_module_classes=kept_whole)
+    if not set(places.values()) <= set(free):
+        gigabytes = sum(parameter.nbytes for parameter in model.parameters()) / 1e9
+        raise BadInput(
+            f"{', '.join(map(str, devices))} do not hold the weights of {type(model).__name__}, which take "
+            f"{gigabytes:.1f} GB: name more devices, or one with --offload"
+        )
+    device_map = {name: devices[number] for name, number in places.items()}
+    dispatch_model(known, device_map, main_device=devices[0], force_hooks=True)

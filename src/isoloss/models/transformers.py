@@ -118,7 +118,6 @@ class Architecture(Protocol):
         Its weights are a pure function of the settings and the arguments; the global random state is left
         untouched.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,7 @@ import torch
 from called import answer, json_of
 from models_to_place import SENTENCES, TOKENS, bert, gpt2, llama
 from torch import nn
-from transformers import (
-    T5Config,
-    T5ForConditionalGeneration,
-)
+from transformers import T5Config, T5ForConditionalGeneration
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.predicted_kl import measured_kl, predicted_kl
@@ -25,8 +22,7 @@ from isoloss.measurements.measured_models import measure
 from isoloss.measurements.models_on_text import sampled_batches
 from isoloss.measurements.on_sentences import quantity_names
 from isoloss.measurements.prediction import MaskedTokens, NextToken
-from isoloss.models.several_devices import spread_over_devices
-from isoloss.models.streamed_weights import stream_weights
+from isoloss.models.streamed_weights import spread_over_devices, stream_weights
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 from isoloss.objectives.task_heads import TargetToken, target_batch
 from tiny_models import far_from_the_start
@@ -127,15 +123,10 @@ def test_the_command_line_gives_the_numbers_of_the_model_here(command, devices, 
         str(model),
         "--token-ids",
         str(ids),
-        "--dtype",
-        "float64",
-        "--sentences",
-        "16",
-        "--json",
+        *["--dtype", "float64", "--sentences", "16", "--json"],
     ]
-    asked += (
-        ["--check", "--noise", "0.01", "--prune", "0.1", "--round", "4"] if command == "sensitivity" else []
-    )
+    if command == "sensitivity":
+        asked += ["--check", "--noise", "0.01", "--prune", "0.1", "--round", "4"]
     found = []
     for device in ("cpu", devices):
         found.append(json_of(answer(capsys, *asked, "--device", device))["records"])

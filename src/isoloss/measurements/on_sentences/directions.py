@@ -21,7 +21,7 @@ from isoloss.measurements.prediction import MaskedTokens, NextToken
 from isoloss.measurements.quantity import Measurement, Subject, columns_in_order, rounding_of_steps
 from isoloss.measurements.replaced_weights import replacement_of
 from isoloss.measurements.sampled_batches import SampledBatches
-from isoloss.models.limits import longest_sentence, number_of_tokens
+from isoloss.models.tokenizer import longest_sentence, number_of_tokens
 from isoloss.objectives.batch import Batch, NonFiniteScores, split_sentences
 from isoloss.objectives.pretrained import apart_throughout
 from isoloss.progress import Progress
