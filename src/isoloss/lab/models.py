@@ -16,8 +16,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.lab.network import digest_of_network, digest_of_weights
-from isoloss.lab.torch_module import TorchModel
+from isoloss.lab.network import TorchModel, digest_of_network, digest_of_weights
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import read_language
 from isoloss.models.limits import longest_sentence, number_of_tokens
