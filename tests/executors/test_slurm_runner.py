@@ -23,8 +23,8 @@ from short_jobs import (
 from isoloss.errors import BadInput, IsolossError, Terminated
 from isoloss.executors import slurm_runner
 from isoloss.executors.job import Job, Notice
+from isoloss.executors.slurm import SlurmSettings
 from isoloss.executors.slurm_runner import run_jobs_on_slurm
-from isoloss.executors.slurm_settings import SlurmSettings
 
 
 @pytest.fixture(autouse=True)

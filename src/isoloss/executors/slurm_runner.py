@@ -27,9 +27,10 @@ from isoloss.executors.job import (
     last_line,
     reports,
 )
-from isoloss.executors.slurm_settings import USUAL, SlurmSettings
-from isoloss.executors.slurm_states import (
+from isoloss.executors.slurm import (
     LOST,
+    USUAL,
+    SlurmSettings,
     cancel_if_there,
     hindrance,
     limit_reached,
