@@ -121,26 +121,21 @@ def last_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 
 
-class RetriedWhileHeld:
-    """Work that is retried while another process holds its folder, for at most `seconds`.
+def retried_while_held(work: Work, progress: Progress, seconds: float = HOLD_SECONDS) -> Sequence[str]:
+    """Do work, again and again for at most `seconds` while another process holds its folder.
 
-    Only work that keeps what it has finished may be retried, as jobs do (see `Job`).
+    Only work that keeps what it has finished may be retried, as jobs do (see `Job`). Raises FolderHeld if the
+    folder is still held after that time.
     """
-
-    def __init__(self, work: Work, seconds: float = HOLD_SECONDS) -> None:
-        self._work, self._seconds = work, seconds
-
-    def __call__(self, progress: Progress) -> list[str]:
-        """Do the work. Raises FolderHeld if the folder is still held after that time."""
-        until = time.monotonic() + self._seconds
-        while True:
-            try:
-                return list(self._work(progress))
-            except FolderHeld as error:
-                if time.monotonic() >= until:
-                    raise
-                progress("waiting", 0.0, 1.0, str(error))
-                time.sleep(min(_PAUSE_SECONDS, self._seconds))
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return work(progress)
+        except FolderHeld as error:
+            if time.monotonic() >= until:
+                raise
+            progress("waiting", 0.0, 1.0, str(error))
+            time.sleep(min(_PAUSE_SECONDS, seconds))
 
 
 class Schedule:
