@@ -24,8 +24,8 @@ from isoloss.pretraining.specification import Compute, PretrainingSpecification,
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import STEPS_FOLDER, origin_digest, read_checkpoint
-from isoloss.results.measurement_store import drawn_once
 from isoloss.results.record import Record, Setting
+from isoloss.results.tensors import drawn_once
 
 
 @dataclass(frozen=True)
