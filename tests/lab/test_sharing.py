@@ -6,6 +6,7 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 from receiving_hub import receiving_hub
+from small_networks import same_weights
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
@@ -16,7 +17,6 @@ from isoloss.languages.language_file import parse_language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 from runtime_types import unchecked
-from small_networks import same_weights
 
 
 def test_a_folder_reads_back_as_the_model_and_its_language(

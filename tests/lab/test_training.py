@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_networks import Layered, bert, same_weights
 from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -26,7 +27,6 @@ from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from runtime_types import unchecked
-from small_networks import Layered, bert, same_weights
 
 
 def test_training_is_that_of_the_one_loop(run: lab.Run, language: PCFG, tmp_path: Path) -> None:

@@ -90,15 +90,6 @@ def do(job: str, pickled: bytes, progress: Progress) -> Ended:
         return Ended(job, failure="an unexpected error, please report it:\n" + traceback.format_exc())
 
 
-def stage(task: str, message: str) -> str:
-    """A progress report's task and message as one text.
-
-    >>> stage("pre-training", "loss 2.1"), stage("done", "")
-    ('pre-training: loss 2.1', 'done')
-    """
-    return f"{task}: {message}" if message else task
-
-
 def reports(job: str, seconds: float, send: Callable[[Advanced], None]) -> Progress:
     """Sends a job's progress, at most one report every `seconds`."""
     sent = -math.inf
@@ -107,7 +98,8 @@ def reports(job: str, seconds: float, send: Callable[[Advanced], None]) -> Progr
         nonlocal sent
         if (now := time.monotonic()) - sent >= seconds:
             sent = now
-            send(Advanced(job, completed, total, stage(task, message)))
+            text = f"{task}: {message}" if message else task
+            send(Advanced(job, completed, total, text))
 
     return report
 
