@@ -141,6 +141,7 @@ def test_a_pushed_model_can_be_read_from_the_hub(
         address = lab.push(run.last, "somebody/small", measured=(measured,), private=True, token="hf_secret")
         assert address == f"{hub.address}/somebody/small"
         again = lab.model("somebody/small")
+    assert (again.language, again.seeds) == (None, ())  # which only a folder tells
     assert same_weights(again.module, run.last.module)
     files = hub.files["somebody/small"]
     assert files.keys() >= {

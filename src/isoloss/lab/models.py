@@ -251,9 +251,6 @@ def saved_language(folder: Path) -> Language | None:
     """The language in a folder whose card names its digest, as `save` writes them; None without such a one.
 
     A grammar's file does not hold the longest sentence that the grammar was cut at, and the card does.
-
-    >>> saved_language(Path("nowhere")) is None
-    True
     """
     content = _card(folder)
     longest = re.search(r"at most (\d+) words", content)
@@ -269,11 +266,7 @@ def saved_language(folder: Path) -> Language | None:
 
 
 def saved_seeds(folder: Path) -> tuple[int, ...]:
-    """The seeds of a model's runs: by a checkpoint's record, or by the card that `save` writes; else none.
-
-    >>> saved_seeds(Path("nowhere"))
-    ()
-    """
+    """The seeds of a model's runs: by a checkpoint's record, or by the card that `save` writes; else none."""
     checkpoint = folder.parent if folder.name == RAW_FOLDER else folder
     if (checkpoint / RECORD_FILE).is_file():
         return seeds_of(read_sealed(checkpoint / RECORD_FILE, RECORD_FILE))
