@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import isoloss
-
-ROOT = Path(__file__).parent.parent
+from page_blocks import ROOT
 
 
 def test_the_version_is_told_alike_everywhere() -> None:

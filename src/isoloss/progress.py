@@ -17,17 +17,11 @@ class Progress(Protocol):
 
 
 def silent(task: str, completed: float, total: float, message: str = "") -> None:
-    """Ignore reports: the default everywhere below the command line.
-
-    >>> silent("sampling", 3, 10)
-    """
+    """Ignore reports: the default everywhere below the command line."""
 
 
 def unheard(share: float) -> None:
-    """Ignore the share that is done: the default of a `Share`.
-
-    >>> unheard(0.5)
-    """
+    """Ignore the share that is done: the default of a `Share`."""
 
 
 def part_of(progress: Progress, done: int, parts: int) -> Progress:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from isoloss.cli import main
-from page_blocks import ROOT, Block, commands
+from page_blocks import MAKE_TARGETS, ROOT, Block, commands
 
 SMALLER = {
     "grammar": ["--words", "20", "--words-per-preterminal", "5", "--roots", "2"],
@@ -72,7 +72,7 @@ class Reader:
                 return self._isoloss([*arguments, *smaller], block)
             case ["make", *words]:
                 targets = [word for word in words if "=" not in word]
-                assert set(targets) <= makefile_targets(), f"{block.place}: no target of the Makefile: {line}"
+                assert set(targets) <= MAKE_TARGETS, f"{block.place}: no target of the Makefile: {line}"
                 return ""
             case ["pip", "install", *words]:
                 named = {extra for word in words for extra in re.findall(r"\[([\w,]+)\]", word)}
@@ -93,11 +93,6 @@ class Reader:
         told = self.printed[-1]
         same = OutputChecker().check_output(block.text, told, ELLIPSIS | NORMALIZE_WHITESPACE)
         assert same, f"{block.place}: the page says\n{block.text}\nand what is printed is\n{told}"
-
-
-def makefile_targets() -> set[str]:
-    """The targets of `make`."""
-    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
 
 
 def extras() -> set[str]:

@@ -1,13 +1,9 @@
 """What is generated reads as a reader of the field would write it: phrases that may not come back."""
 
 import re
-from typing import Any
 
-import numpy as np
 import pytest
 
-from isoloss.experiments.claims import CONFIDENCE
-from isoloss.results.verdict import holm_adjusted, holm_levels
 from isoloss.theory.suite import shipped_statements
 from page_blocks import ROOT
 from planned_suite import planned_suite
@@ -103,31 +99,3 @@ def test_withdrawn_claims_are_not_counted() -> None:
         {"name": "b", "kind": "effect", "withdrawn": "undecidable by design"},
     ]
     assert [claim["name"] for claim in of_kind({"claims": claims}, "effect")] == ["a"]
-
-
-def shipped(family: list[float]) -> dict[str, Any]:
-    claims = [
-        {"name": str(place), "kind": "effect", "tested": True, "withdrawn": "", "p_value": p_value}
-        for place, p_value in enumerate(holm_adjusted(family))
-    ]
-    return {"result": {"claims": claims}}
-
-
-def test_one_family_of_all_experiments_is_holms_procedure_over_all_of_them() -> None:
-    """Exact where no adjusted p-value is another's, and never more than the procedure decides."""
-    from results_rounds import decided_in_one_family
-
-    generator = np.random.default_rng(5)
-    exactly = 0
-    for _ in range(40):
-        families = [(10 ** generator.uniform(-6, 0, size=size)).tolist() for size in (1, 3, 6)]
-        every = [p for family in families for p in family]
-        levels = holm_levels(every, 1 - CONFIDENCE)
-        decided = sum(p <= level for p, level in zip(every, levels, strict=True))
-        found, effects = decided_in_one_family([shipped(family) for family in families])
-        assert effects == len(every)
-        assert found <= decided
-        if all(len(set(holm_adjusted(family))) == len(family) for family in families):
-            assert found == decided
-            exactly += 1
-    assert exactly > 10

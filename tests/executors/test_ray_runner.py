@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from short_jobs import fail_with_a_sentence, write_thread_count
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors import ray_runner
@@ -66,19 +67,10 @@ def train(folder: Path, slowly: bool, progress: Progress) -> list[str]:
     return [f"went on from step {report.resumed_from} with {torch.get_num_threads()} thread"]
 
 
-def fail(progress: Progress) -> list[str]:
-    raise BadInput("the seed must not be negative")
-
-
 def kill_itself(path: Path, progress: Progress) -> list[str]:
     with path.open("a") as file:
         file.write("begun\n")
     os.kill(os.getpid(), signal.SIGKILL)
-    return []
-
-
-def write(path: Path, progress: Progress) -> list[str]:
-    path.write_text("done")
     return []
 
 
@@ -122,9 +114,9 @@ def test_a_run_whose_node_is_killed_goes_on_on_another_to_the_same_bits(
     jobs = [
         Job("a", partial(train, Path("a"), True), 5.0),
         Job("b", partial(train, Path("b"), True), 5.0),
-        Job("mistake", fail, 1.0),
-        Job("after a", partial(write, Path("after a")), 1.0, after="a"),
-        Job("after the mistake", partial(write, Path("never")), 1.0, after="mistake"),
+        Job("mistake", fail_with_a_sentence, 1.0),
+        Job("after a", partial(write_thread_count, Path("after a")), 1.0, after="a"),
+        Job("after the mistake", partial(write_thread_count, Path("never")), 1.0, after="mistake"),
     ]
     outcome = run_jobs_on_ray(jobs, report, address=cluster.address)
     assert node is None, outcome

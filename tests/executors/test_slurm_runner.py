@@ -22,9 +22,9 @@ from short_jobs import (
 
 from isoloss.errors import BadInput, IsolossError, Terminated
 from isoloss.executors import slurm_runner
-from isoloss.executors.job import Job, Notice
+from isoloss.executors.job import Ended, Job, Notice, Work
+from isoloss.executors.slurm import SlurmSettings
 from isoloss.executors.slurm_runner import run_jobs_on_slurm
-from isoloss.executors.slurm_settings import SlurmSettings
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +45,15 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return fake_slurm.install(tmp_path / "slurm", monkeypatch)
 
 
+def told_to_end(*_report: object) -> None:
+    raise Terminated
+
+
+def raise_once_written(path: Path, error: type[BaseException], *_report: object) -> None:
+    if path.exists() and path.read_text():
+        raise error
+
+
 def test_jobs_through_submitit_mean_what_they_mean_locally(tmp_path: Path) -> None:
     pytest.importorskip("submitit")
     jobs = [
@@ -53,12 +62,8 @@ def test_jobs_through_submitit_mean_what_they_mean_locally(tmp_path: Path) -> No
         Job("mistake", fail_with_a_sentence, 1.0),
         Job("after it", partial(write_thread_count, tmp_path / "never"), 1.0, after="mistake"),
     ]
-    seen: list[tuple[str, float]] = []
-
-    def report(task: str, completed: float, total: float, message: str = "") -> None:
-        seen.append((task, completed / total))
-
-    outcome = run_jobs_on_slurm(jobs, tmp_path / "jobs", report, cluster="debug")
+    seen: list[tuple[object, ...]] = []
+    outcome = run_jobs_on_slurm(jobs, tmp_path / "jobs", lambda *report: seen.append(report), cluster="debug")
     assert outcome.failures == (
         Notice("mistake", "the seed must not be negative"),
         Notice("after it", "it needs “mistake”, which failed"),
@@ -66,22 +71,18 @@ def test_jobs_through_submitit_mean_what_they_mean_locally(tmp_path: Path) -> No
     assert outcome.notices == (Notice("first one", "wrote first"), Notice("second", "wrote second"))
     assert [(tmp_path / name).read_text() for name in ("first", "second")] == ["1", "1"]  # one thread each
     assert not (tmp_path / "never").exists()
-    assert seen[-1] == ("all runs", 1.0)
+    assert seen[-1][:3] == ("all runs", 1.0, 1.0)
 
 
 def test_a_job_out_of_time_is_queued_again_and_a_killed_one_is_named(slurm: Path, tmp_path: Path) -> None:
     jobs = [Job("killed", be_killed, 1.0), Job("long", partial(run_out_of_time_once, tmp_path / "long"), 1.0)]
-    seen: list[str] = []
-
-    def report(task: str, completed: float, total: float, message: str = "") -> None:
-        seen.append(f"{task} {completed / total} {message}")
-
-    outcome = run_jobs_on_slurm(jobs, tmp_path / "jobs", report)
+    seen: list[tuple[object, ...]] = []
+    outcome = run_jobs_on_slurm(jobs, tmp_path / "jobs", lambda *report: seen.append(report))
     (failure,) = outcome.failures
     assert failure.job == "killed"
     assert "ended as FAILED; its log is" in failure.text
     assert outcome.notices == (Notice("long", "went on from 1"),)
-    assert "long 0.5 begun: 2 times" in seen
+    assert ("long", 1, 2, "begun: 2 times") in seen
     assert len(list(slurm.glob("*.sh"))) == 2
 
 
@@ -100,11 +101,7 @@ def test_a_job_that_always_runs_out_of_time_fails_in_a_sentence(slurm: Path, tmp
 def test_an_interrupt_cancels_and_a_lost_caller_finds_its_jobs_again(slurm: Path, tmp_path: Path) -> None:
     path = tmp_path / "process"
     jobs = [Job("long", partial(never_end, path), 1.0)]
-
-    def until_it_runs(task: str, completed: float, total: float, message: str = "") -> None:
-        if path.exists() and path.read_text():
-            raise KeyboardInterrupt
-
+    until_it_runs = partial(raise_once_written, path, KeyboardInterrupt)
     with pytest.MonkeyPatch.context() as patch:  # a killed caller cancels nothing
         patch.setattr(slurm_runner._SlurmJobs, "stop", lambda self: None)
         with pytest.raises(KeyboardInterrupt):
@@ -180,10 +177,6 @@ def test_a_job_that_may_go_on_is_not_submitted_again(
 ) -> None:
     """One that SLURM may requeue is cancelled before it is."""
     fake_slurm.queue_only(slurm, state)
-
-    def told_to_end(task: str, completed: float, total: float, message: str = "") -> None:
-        raise Terminated
-
     for _ in range(2):
         with pytest.raises(Terminated):
             run_jobs_on_slurm([Job("long", be_killed, 1.0, key="key")], tmp_path / "jobs", told_to_end)
@@ -256,17 +249,12 @@ def test_more_jobs_than_may_be_submitted_at_once_are_submitted_in_turn(
         Job(name, partial(write_after_lines, 3, slurm / "refused", tmp_path / name), 1.0)
         for name in ("first", "second")
     ]
-    seen: list[tuple[str, str]] = []
-
-    def report(task: str, completed: float, total: float, message: str = "") -> None:
-        seen.append((task, message))
-
-    outcome = run_jobs_on_slurm(jobs, tmp_path / "jobs", report)
+    seen: list[tuple[object, ...]] = []
+    outcome = run_jobs_on_slurm(jobs, tmp_path / "jobs", lambda *report: seen.append(report))
     assert outcome.failures == ()
     assert [notice.text for notice in outcome.notices] == ["wrote first", "wrote second"]
     text = "SLURM takes no more jobs now (QOSMaxSubmitJobPerUserLimit); it is asked again every minute"
-    assert ("second", text) in seen
-    assert ("first", text) not in seen
+    assert {task for task, *_, message in seen if message == text} == {"second"}
     left = [path.name for path in (tmp_path / "jobs").iterdir() if not path.is_symlink()]
     assert not [name for name in left if name.startswith(".") or len(name) == 36]
     assert len((slurm / "refused").read_text().splitlines()) >= 3
@@ -276,18 +264,10 @@ def test_more_jobs_than_may_be_submitted_at_once_are_submitted_in_turn(
 def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: Path) -> None:
     """And a caller that is told to end leaves them running."""
     path = tmp_path / "process"
-
-    def told_to_end(task: str, completed: float, total: float, message: str = "") -> None:
-        if path.exists() and path.read_text():
-            raise Terminated
-
-    def interrupted(task: str, completed: float, total: float, message: str = "") -> None:
-        raise KeyboardInterrupt
-
-    for report, number in ((told_to_end, 1), (interrupted, 2)):
+    for error, number in ((Terminated, 1), (KeyboardInterrupt, 2)):
         job = Job("long", partial(never_end_either, number, path), 1.0, key="key")
         with pytest.raises(KeyboardInterrupt):
-            run_jobs_on_slurm([job], tmp_path / "jobs", report)
+            run_jobs_on_slurm([job], tmp_path / "jobs", partial(raise_once_written, path, error))
     assert (slurm / "last").read_text().strip() == "101"  # the second call submitted nothing
 
 
@@ -329,18 +309,11 @@ def test_a_job_asks_for_what_there_can_be(name: str, number: float) -> None:
 
 
 def test_reports_are_json(tmp_path: Path) -> None:
-    doing = slurm_runner._Doing(
-        "a", slurm_runner.pickle.dumps(fail_with_a_sentence), str(tmp_path), (), 1, tmp_path / "report"
-    )
-    assert doing().failure == "the seed must not be negative"
-    doing = slurm_runner._Doing(
-        "a",
-        slurm_runner.pickle.dumps(partial(write_thread_count, Path("here"))),
-        str(tmp_path),
-        (),
-        1,
-        tmp_path / "report",
-    )
-    assert doing().failure is None
+    def done(work: Work) -> Ended:
+        pickled = slurm_runner.pickle.dumps(work)
+        return slurm_runner._Doing("a", pickled, str(tmp_path), (), 1, tmp_path / "report")()
+
+    assert done(fail_with_a_sentence).failure == "the seed must not be negative"
+    assert done(partial(write_thread_count, Path("here"))).failure is None
     assert (tmp_path / "here").exists()
     assert json.loads((tmp_path / "report").read_text()) == [1, 2, "writing"]

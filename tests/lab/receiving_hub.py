@@ -6,41 +6,37 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 COMMIT = "1" * 40
 
 
+@dataclass
 class LocalHub:
-    """Repositories by name, the files of each by path, and what was asked, as method and path."""
+    """Repositories by name, the files of each by path; `large` are files that are sent on their own."""
 
-    def __init__(self) -> None:
-        self.files: dict[str, dict[str, bytes]] = {}
-        self.private: dict[str, bool] = {}
-        self.large: dict[str, bytes] = {}
-        self.asked: list[tuple[str, str]] = []
-        self.tokens: set[str | None] = set()
-        self.refuses = False
-        self.address = ""
-
-
-class _Server(ThreadingHTTPServer):
-    """A server that has a hub."""
-
-    hub: LocalHub
+    files: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    private: dict[str, bool] = field(default_factory=dict)
+    large: dict[str, bytes] = field(default_factory=dict)
+    tokens: set[str | None] = field(default_factory=set)
+    refuses: bool = False
+    address: str = ""
 
 
 @contextmanager
 def receiving_hub() -> Iterator[LocalHub]:
     """The server, until the block ends."""
-    hub = LocalHub()
-    server = _Server(("127.0.0.1", 0), _Handler)
-    server.hub = hub
-    hub.address = f"http://127.0.0.1:{server.server_address[1]}"
+
+    class Handler(_Handler):
+        hub = LocalHub()
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Handler.hub.address = f"http://127.0.0.1:{server.server_address[1]}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield hub
+        yield Handler.hub
     finally:
         server.shutdown()
         server.server_close()
@@ -48,15 +44,10 @@ def receiving_hub() -> Iterator[LocalHub]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    hub: LocalHub
 
     def log_message(self, *_words: object) -> None:
         """Say nothing."""
-
-    @property
-    def hub(self) -> LocalHub:
-        """That of the server."""
-        assert isinstance(self.server, _Server)
-        return self.server.hub
 
     def do_POST(self) -> None:
         body = self._body()
@@ -124,7 +115,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, content, {"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, with_content)
 
     def _body(self) -> bytes:
-        self.hub.asked.append((self.command, self.path))
         self.hub.tokens.add(self.headers.get("Authorization"))
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 

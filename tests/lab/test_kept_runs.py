@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from small_networks import Layered, bert, same_weights
 from torch import Tensor, nn
 
 from isoloss import lab
 from isoloss.errors import BadInput, Damaged
 from isoloss.lab.network import digest_of_network
 from isoloss.languages.pcfg import PCFG
-from small_networks import Layered, bert, same_weights
 
 
 def test_a_folder_keeps_the_run(language: PCFG, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import re
 
 import pytest
 import torch
+from small_networks import bert
 from torch import Tensor, nn
-from transformers import BertConfig, BertForMaskedLM
 
 from isoloss import lab
 from isoloss.curvature.fisher_trace import fisher_trace
@@ -62,11 +62,8 @@ def test_a_loss_has_its_own_entropy_in_each_sentence(run: lab.Run, language: PCF
 
 
 def test_a_text_is_cut_to_what_every_model_reads_in_words_that_all_know() -> None:
-    size = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     words, others = word_tokenizer(["a", "b"], 20), word_tokenizer(["a", "c"], 20)
-    long, short = (
-        BertForMaskedLM(BertConfig(vocab_size=5, max_position_embeddings=n, **size)) for n in (16, 6)
-    )
+    long, short = (bert(vocab_size=5, max_position_embeddings=n) for n in (16, 6))
     models = [lab.model(each, name=str(n), tokenizer=words) for n, each in enumerate((long, short))]
     text = ["a b " * 5, "b a " * 6]
     assert len(lab.loss(models, on=text, sentences=2, seed=0, progress=lab.silent)) == 2
@@ -155,8 +152,7 @@ def test_a_model_of_more_tokens_is_measured_on_a_language_before_and_after_it_is
     language: PCFG,
 ) -> None:
     torch.manual_seed(0)
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    given = BertForMaskedLM(BertConfig(vocab_size=30, max_position_embeddings=12, **size))
+    given = bert(vocab_size=30)
     before = lab.loss(given, on=language, sentences=20, seed=0, progress=lab.silent)
     flat = lab.flatten(lab.model(given, language=language), steps=1, seed=1, progress=lab.silent)
     along = lab.loss(flat, sentences=20, seed=0, progress=lab.silent)

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_networks import Layered, bert, same_weights
 from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -25,7 +27,6 @@ from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from runtime_types import unchecked
-from small_networks import Layered, bert, same_weights
 
 
 def test_training_is_that_of_the_one_loop(run: lab.Run, language: PCFG, tmp_path: Path) -> None:
@@ -141,6 +142,39 @@ def test_a_runs_models_are_taken_by_their_places(run: lab.Run) -> None:
     assert run[-1] is run.last
     assert run[-3:] == run.models[-3:]
     assert lab.average(run[-2:]).weights == run.last.weights
+
+
+def test_an_average_is_the_mean_of_the_weights(run: lab.Run) -> None:
+    some = run.models[-3:]
+    mean = lab.average(some)
+    each = [list(model.module.parameters()) for model in some]
+    for weight, *of_models in zip(mean.module.parameters(), *each, strict=True):
+        assert torch.allclose(weight, torch.stack(of_models).mean(0), atol=1e-6)
+    assert mean.seeds == (1,)
+
+
+def test_running_means_are_averaged_too() -> None:
+    norms = [nn.BatchNorm1d(2), nn.BatchNorm1d(2)]
+    for value, norm in enumerate(norms, start=1):
+        norm.running_mean = torch.full((2,), float(value))
+        norm.num_batches_tracked += value
+    mean = lab.average([lab.model(norm) for norm in norms]).module.state_dict()
+    assert mean["module.running_mean"].tolist() == [1.5, 1.5]
+    assert mean["module.num_batches_tracked"] == 1
+
+
+def test_checkpoints_on_disk_are_averaged(run: lab.Run, tmp_path: Path) -> None:
+    folders = [lab.save(model, tmp_path / str(model.step)) for model in run.models[-2:]]
+    assert same_weights(lab.average(folders).module, lab.average(run.models[-2:]).module)
+
+
+def test_an_average_knows_the_seeds_of_all_its_models(run: lab.Run, language: PCFG) -> None:
+    """The sentences of any of them would come again."""
+    mean = lab.average([replace(run[-2], seeds=(3, 1)), replace(run.last, seeds=(1, 2))])
+    assert mean.seeds == (3, 1, 2)
+    for seed in mean.seeds:
+        with pytest.raises(BadInput, match=f"was trained with seed {seed} on the sentences that would be"):
+            lab.train(language, mean, steps=1, seed=seed, progress=lab.silent)
 
 
 def test_a_run_that_diverges_says_what_to_change_and_names_a_folder_only_if_there_is_one(

@@ -160,10 +160,7 @@ def test_at_one_loss_errors_are_of_the_same_sentences(
     assert trace.difference.n == N
     error = trace.difference.standard_error
     assert abs(trace.difference.value - expected) < 4 * error
-    losses, traces = (
-        np.array([[run[what][step] for step in STEPS] for run in drawn.values()])
-        for what in ("loss", "trace")
-    )
+    losses, traces = (by_run_and_step(drawn, what) for what in ("loss", "trace"))
     assert trace.difference.value == pytest.approx(trace_difference(losses, traces, loss))
     of_losses = [trace_difference(np.delete(losses, one, axis=2), traces, loss) for one in range(N)]
     of_traces = [trace_difference(losses, np.delete(traces, one, axis=2), loss) for one in range(N)]
@@ -223,10 +220,7 @@ def test_what_is_measured_on_the_sentences_of_the_loss_moves_with_them(tmp_path:
             measurements_at(folder, name, step).write("on-both", records, values)
         runs.append(stored_run(folder))
     _, (trace,) = differences_at_loss(*runs, 1.6)
-    losses, traces = (
-        np.array([[run[what][step] for step in STEPS] for run in drawn.values()])
-        for what in ("loss", "trace")
-    )
+    losses, traces = (by_run_and_step(drawn, what) for what in ("loss", "trace"))
     without = [
         trace_difference(np.delete(losses, one, axis=2), np.delete(traces, one, axis=2), 1.6)
         for one in range(N)
@@ -234,6 +228,10 @@ def test_what_is_measured_on_the_sentences_of_the_loss_moves_with_them(tmp_path:
     assert trace.difference.value == pytest.approx(trace_difference(losses, traces, 1.6))
     error = jackknifed(0.0, torch.tensor(without)).standard_error
     assert trace.difference.standard_error == pytest.approx(error, rel=1e-2)
+
+
+def by_run_and_step(drawn: dict[str, dict[str, dict[int, np.ndarray]]], what: str) -> np.ndarray:
+    return np.array([[run[what][step] for step in STEPS] for run in drawn.values()])
 
 
 def trace_difference(losses: np.ndarray, traces: np.ndarray, loss: float | None) -> float:

@@ -16,8 +16,8 @@ from isoloss.errors import IsolossError
 from isoloss.executors.job import Job, Notice, Outcome
 from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
 from isoloss.executors.runner import run_jobs
+from isoloss.executors.slurm import SlurmSettings
 from isoloss.executors.slurm_runner import run_jobs_on_slurm
-from isoloss.executors.slurm_settings import SlurmSettings
 from isoloss.experiments.checks import refuse_what_decides_nothing
 from isoloss.experiments.design import Changes, other_experiments, requested_designs, requested_experiments
 from isoloss.experiments.experiment import Experiment, only_named

@@ -90,15 +90,6 @@ def do(job: str, pickled: bytes, progress: Progress) -> Ended:
         return Ended(job, failure="an unexpected error, please report it:\n" + traceback.format_exc())
 
 
-def stage(task: str, message: str) -> str:
-    """A progress report's task and message as one text.
-
-    >>> stage("pre-training", "loss 2.1"), stage("done", "")
-    ('pre-training: loss 2.1', 'done')
-    """
-    return f"{task}: {message}" if message else task
-
-
 def reports(job: str, seconds: float, send: Callable[[Advanced], None]) -> Progress:
     """Sends a job's progress, at most one report every `seconds`."""
     sent = -math.inf
@@ -107,7 +98,8 @@ def reports(job: str, seconds: float, send: Callable[[Advanced], None]) -> Progr
         nonlocal sent
         if (now := time.monotonic()) - sent >= seconds:
             sent = now
-            send(Advanced(job, completed, total, stage(task, message)))
+            text = f"{task}: {message}" if message else task
+            send(Advanced(job, completed, total, text))
 
     return report
 
@@ -121,26 +113,21 @@ def last_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 
 
-class RetriedWhileHeld:
-    """Work that is retried while another process holds its folder, for at most `seconds`.
+def retried_while_held(work: Work, progress: Progress, seconds: float = HOLD_SECONDS) -> Sequence[str]:
+    """Do work, again and again for at most `seconds` while another process holds its folder.
 
-    Only work that keeps what it has finished may be retried, as jobs do (see `Job`).
+    Only work that keeps what it has finished may be retried, as jobs do (see `Job`). Raises FolderHeld if the
+    folder is still held after that time.
     """
-
-    def __init__(self, work: Work, seconds: float = HOLD_SECONDS) -> None:
-        self._work, self._seconds = work, seconds
-
-    def __call__(self, progress: Progress) -> list[str]:
-        """Do the work. Raises FolderHeld if the folder is still held after that time."""
-        until = time.monotonic() + self._seconds
-        while True:
-            try:
-                return list(self._work(progress))
-            except FolderHeld as error:
-                if time.monotonic() >= until:
-                    raise
-                progress("waiting", 0.0, 1.0, str(error))
-                time.sleep(min(_PAUSE_SECONDS, self._seconds))
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return work(progress)
+        except FolderHeld as error:
+            if time.monotonic() >= until:
+                raise
+            progress("waiting", 0.0, 1.0, str(error))
+            time.sleep(min(_PAUSE_SECONDS, seconds))
 
 
 class Schedule:

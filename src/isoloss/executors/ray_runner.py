@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,11 @@ from isoloss.executors.job import (
     Ended,
     Job,
     Outcome,
-    RetriedWhileHeld,
     do,
     do_jobs,
     last_line,
     reports,
+    retried_while_held,
 )
 from isoloss.progress import Progress, silent
 
@@ -63,7 +64,7 @@ def run_jobs_on_ray(
     and how many run at once. A job whose process or node is lost is restarted, on another node if need be,
     and this is reported; being resumable, it continues from its last checkpoint. A node that is only cut off
     stops its own work within about a minute; until then, the restarted job waits for its lock on the run's
-    folder (`patience`). On KeyboardInterrupt all jobs are stopped at once.
+    folder. On KeyboardInterrupt all jobs are stopped at once.
 
     Every node needs this package, and this folder and the jobs' files under the same paths: a shared file
     system. Raises IsolossError if Ray is not installed or no cluster answers.
@@ -109,7 +110,7 @@ class _RayTasks:
         self._begun[job.name] += 1
         arguments = (
             job.name,
-            pickle.dumps(RetriedWhileHeld(job.work)),
+            pickle.dumps(partial(retried_while_held, job.work)),
             str(Path.cwd()),
             self._share.cores,
             self._reports,

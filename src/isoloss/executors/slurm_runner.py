@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,16 +21,17 @@ from isoloss.executors.job import (
     Ended,
     Job,
     Outcome,
-    RetriedWhileHeld,
     Work,
     do,
     do_jobs,
     last_line,
     reports,
+    retried_while_held,
 )
-from isoloss.executors.slurm_settings import USUAL, SlurmSettings
-from isoloss.executors.slurm_states import (
+from isoloss.executors.slurm import (
     LOST,
+    USUAL,
+    SlurmSettings,
     cancel_if_there,
     hindrance,
     limit_reached,
@@ -143,7 +145,7 @@ class _SlurmJobs:
         return self._refused is None
 
     def begin(self, job: Job) -> None:
-        work = pickle.dumps(_UntilOutOfTime(RetriedWhileHeld(job.work)))
+        work = pickle.dumps(partial(_until_out_of_time, job.work))
         key = hashlib.sha256(job.name.encode() + (job.key.encode() or work)).hexdigest()[:16]
         reports = self._folder / f"{key}.report"
         submitted, note = self._earlier(key)
@@ -276,20 +278,15 @@ class _Doing:
         return _submitit().helpers.DelayedSubmission(self)
 
 
-@dataclass(frozen=True)
-class _UntilOutOfTime:
-    """Work that submitit, in a signal handler, may end if it has been requeued too often."""
-
-    work: Work
-
-    def __call__(self, progress: Progress) -> Sequence[str]:
-        try:
-            return self.work(progress)
-        except _submitit().core.utils.UncompletedJobError as error:
-            raise IsolossError(
-                "it has run out of time too often; ask for more hours, and the same command goes on from its "
-                "last checkpoint"
-            ) from error
+def _until_out_of_time(work: Work, progress: Progress) -> Sequence[str]:
+    """Do work that submitit, in a signal handler, may end if it has been requeued too often."""
+    try:
+        return retried_while_held(work, progress)
+    except _submitit().core.utils.UncompletedJobError as error:
+        raise IsolossError(
+            "it has run out of time too often; ask for more hours, and the same command goes on from its "
+            "last checkpoint"
+        ) from error
 
 
 def _submitit() -> Any:

@@ -19,8 +19,9 @@ from isoloss.experiments.planned_folder import damaged_files, is_complete, measu
 from isoloss.experiments.planned_run import PlannedRun, named_as_planned
 from isoloss.files import alone_in, remove_unfinished
 from isoloss.progress import Progress, part_of, silent
-from isoloss.results.measurement_store import DRAWN_FOLDER, REFERENCES_FOLDER
+from isoloss.results.measurement_store import REFERENCES_FOLDER
 from isoloss.results.record import Setting
+from isoloss.results.tensors import DRAWN_FOLDER
 from isoloss.stored_runs.run_names import RunNames, names_file
 from isoloss.stored_runs.stored_run import stored_run
 

@@ -14,12 +14,11 @@ train: 6 models, steps 1, 2, 4, 8, 16, 20; trained with seed 0
 'nats'
 """
 
-from isoloss.lab.averaging import average
 from isoloss.lab.measured import Measured, plot
 from isoloss.lab.measuring import loss, probe, trace
 from isoloss.lab.models import Model, Run, model
 from isoloss.lab.sharing import push, save
-from isoloss.lab.training import flatten, polish, train
+from isoloss.lab.training import average, flatten, polish, train
 from isoloss.lab.words import sentences
 from isoloss.progress import silent
 

@@ -16,8 +16,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.lab.network import digest_of_network, digest_of_weights
-from isoloss.lab.torch_module import TorchModel
+from isoloss.lab.network import TorchModel, digest_of_network, digest_of_weights
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import read_language
 from isoloss.models.loading import load_any_language_model
@@ -251,9 +250,6 @@ def saved_language(folder: Path) -> Language | None:
     """The language in a folder whose card names its digest, as `save` writes them; None without such a one.
 
     A grammar's file does not hold the longest sentence that the grammar was cut at, and the card does.
-
-    >>> saved_language(Path("nowhere")) is None
-    True
     """
     content = _card(folder)
     longest = re.search(r"at most (\d+) words", content)
@@ -269,11 +265,7 @@ def saved_language(folder: Path) -> Language | None:
 
 
 def saved_seeds(folder: Path) -> tuple[int, ...]:
-    """The seeds of a model's runs: by a checkpoint's record, or by the card that `save` writes; else none.
-
-    >>> saved_seeds(Path("nowhere"))
-    ()
-    """
+    """The seeds of a model's runs: by a checkpoint's record, or by the card that `save` writes; else none."""
     checkpoint = folder.parent if folder.name == RAW_FOLDER else folder
     if (checkpoint / RECORD_FILE).is_file():
         return seeds_of(read_sealed(checkpoint / RECORD_FILE, RECORD_FILE))

@@ -12,7 +12,7 @@ from isoloss.errors import BadInput, IsolossError, first_line
 from isoloss.files import writable
 from isoloss.lab.measured import Measured
 from isoloss.lab.models import CARD_FILE, Model, Run
-from isoloss.lab.torch_module import TorchModel
+from isoloss.lab.network import TorchModel
 from isoloss.lab.words import folder_from
 from isoloss.languages.language import Language, WritesItself, kind_of
 from isoloss.models.hub import quiet

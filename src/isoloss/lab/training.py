@@ -1,28 +1,30 @@
-"""Training in the laboratory: from fresh weights, on from a model, flattened, polished."""
+"""Making models in the laboratory: trained afresh, on from a model, flattened, polished, averaged."""
 
 import copy
 import tempfile
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import SupportsIndex
 
 import safetensors.torch
-from torch import Tensor
-from transformers import PreTrainedModel
+import torch
+from torch import Tensor, nn
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.lab.models import (
     LanguageObjective,
     Model,
+    Models,
     OneModel,
     Run,
     model,
+    models_of,
     reader_of,
     refuse_no_language,
 )
-from isoloss.lab.network import digest_of_network, digest_of_weights
+from isoloss.lab.network import GivenModel
 from isoloss.lab.words import OneLine, folder_from, in_one_sentence, number_from, usable_seed, whole_number
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -38,39 +40,11 @@ from isoloss.pretraining.specification import PretrainingSpecification, log_spac
 from isoloss.pretraining.update_rule import ComesToRest, UpdateRule, UpdateRuleSettings
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import STEPS_FOLDER, WEIGHTS_FILE, checkpoint_folders, read_checkpoint
-from isoloss.results.store import ONLY_WHEN_CHANGED
 
 AVERAGED_SHARE = 32
 """Checkpoints hold the weights averaged over the last 1/32 of the run."""
 HELD_OUT = 2000
 """Sentences on which a polished model's KL is what was asked for."""
-
-
-@dataclass(frozen=True)
-class GivenModel:
-    """An `Architecture` that is a model already there.
-
-    `weights` is a digest of what it starts from, and `network` one of what it computes from its weights.
-    """
-
-    weights: str
-    network: str
-    module: PreTrainedModel = field(compare=False, repr=False)
-    frozen: tuple[str, ...] = field(default=(), metadata=ONLY_WHEN_CHANGED)
-
-    @staticmethod
-    def of(module: PreTrainedModel) -> "GivenModel":
-        """The architecture that is this model; of one that is frozen as a whole, with all weights trained."""
-        flags = {name: weight.requires_grad for name, weight in module.named_parameters()}
-        frozen = tuple(name for name, trained in flags.items() if not trained and any(flags.values()))
-        return GivenModel(digest_of_weights(module), digest_of_network(module), module, frozen)
-
-    def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
-        """A copy; see `Architecture.build`."""
-        module = copy.deepcopy(self.module)
-        for name, weight in module.named_parameters():
-            weight.requires_grad_(name not in self.frozen)
-        return module
 
 
 def train(
@@ -285,3 +259,39 @@ def _ready(of: OneModel, language: Language, seed: int) -> Model:
             f"{start.label} was trained with seed {seed} on the sentences that would be drawn; give another"
         )
     return start
+
+
+def average(models: Models, *, name: str = "average", language: Language | None = None) -> Model:
+    """The model whose weights are the plain mean of the models' weights, such as checkpoints of one run.
+
+    Buffers that are saved with weights, such as the running means of a batch norm, are averaged too. Raises
+    BadInput for fewer than two, for models of different shapes, or if it cannot read the `language`.
+    """
+    every = models_of(models)
+    if len(every) < 2:
+        raise BadInput("an average takes at least two models; give more of a run's, or name more folders")
+    first = every[0]
+    mean = copy.deepcopy(first.module)
+    held = _averaged_tensors(mean)
+    shapes = {each: weight.shape for each, weight in held.items()}
+    for count, other in enumerate(every[1:], start=2):
+        weights = _averaged_tensors(other.module)
+        if {each: weight.shape for each, weight in weights.items()} != shapes:
+            raise BadInput(
+                f"{first.label} and {other.label} have weights of different shapes, which have no average; "
+                "give checkpoints of one model"
+            )
+        with torch.no_grad():
+            for each, weight in held.items():
+                weight.lerp_(weights[each].to(weight), 1 / count)
+    seeds = tuple(dict.fromkeys(seed for each in every for seed in each.seeds))
+    return model(Model(name, mean, first.language, None, seeds, first.tokenizer), language=language)
+
+
+def _averaged_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Its parameters, and the buffers of floating-point numbers that are saved with it, by name."""
+    saved = module.state_dict()
+    of_numbers = {
+        name: each for name, each in module.named_buffers() if name in saved and each.is_floating_point()
+    }
+    return {**dict(module.named_parameters()), **of_numbers}

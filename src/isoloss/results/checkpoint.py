@@ -131,17 +131,8 @@ def specification_digests(run: Path) -> Iterator[str | None]:
 
 def planned_digest(run: Path) -> str | None:
     """The digest of the specification that a run's folder is planned to hold; None if that is not known."""
-    digest = _plan_in(run).get("digest")
+    digest = _intact(run / PLAN_FILE).get("digest")
     return None if digest is None else str(digest)
-
-
-def _plan_in(run: Path) -> dict[str, Any]:
-    """A run's plan; empty without an intact one."""
-    try:
-        plan: dict[str, Any] = read_sealed(run / PLAN_FILE, PLAN_FILE)
-    except Damaged:
-        return {}
-    return plan
 
 
 def origin_digest(run_digest: str, step: int) -> str:
@@ -250,7 +241,7 @@ def _refuse_another_runs(folder: Path, digest: str | None) -> None:
     theirs = planned is not None and planned != right and may_be_named(run, planned)
     if theirs and (
         planned in specification_digests(run)
-        or (right == digest and contradicts_plan(run, _plan_in(run), _specification_in(path)))
+        or (right == digest and contradicts_plan(run, _intact(run / PLAN_FILE), _intact(path)))
     ):
         right, path = planned, run / PLAN_FILE
     if right not in (None, digest):
@@ -259,14 +250,14 @@ def _refuse_another_runs(folder: Path, digest: str | None) -> None:
 
 def _digest_in(specification: Path) -> str | None:
     """None for a missing or damaged one, which identifies no run and is reported where it is read itself."""
-    content = _specification_in(specification)
+    content = _intact(specification)
     return json_digest(content) if content else None
 
 
-def _specification_in(path: Path) -> dict[str, Any]:
-    """Empty for a missing or damaged one."""
+def _intact(path: Path) -> dict[str, Any]:
+    """A run's plan or specification; empty for a missing or damaged one."""
     try:
-        content: dict[str, Any] = read_sealed(path, SPECIFICATION_FILE)
+        content: dict[str, Any] = read_sealed(path, path.name)
     except Damaged:
         return {}
     return content

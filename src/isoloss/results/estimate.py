@@ -65,8 +65,6 @@ class Estimate:
 
         >>> [round(end, 3) for end in Estimate(2.0, 0.5, 3).interval(0.95)]
         [-0.151, 4.151]
-        >>> [round(end, 2) for end in Estimate(2.0, 0.5, 3, math.inf).interval(0.95)]
-        [1.02, 2.98]
         >>> [round(end, 3) for end in Estimate(0.9, 0.05, 5).interval(0.95, limit=1.0)]
         [0.63, 0.976]
         >>> [round(end, 3) for end in Estimate(0.1, 0.05, 5).interval(0.95, lowest=0.0)]

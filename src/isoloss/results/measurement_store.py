@@ -1,29 +1,19 @@
-"""The store of measurements, and of the data that they are made on.
+"""The store of measurements, each under a name that stands for all that its numbers depend on.
 
-A measurement is stored under a name that stands for all that its numbers depend on: that of a run's
-checkpoint in RUN/measured/STEP, one without a pre-trained model in references, and one that `compare` caches
-beside its report. The data that all models of a quantity are measured on are drawn once, into measured-on.
+That of a run's checkpoint is in RUN/measured/STEP, one without a pre-trained model in references, and one
+that `compare` caches beside its report.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from isoloss.errors import BadInput, Damaged
+from isoloss.errors import Damaged
 from isoloss.results.checkpoint import MEASURED_FOLDER
-from isoloss.results.record import (
-    Record,
-    Setting,
-    Values,
-    read_records,
-    read_values,
-    write_records,
-)
+from isoloss.results.record import Record, Setting, Values, read_records, read_values, write_records
 
-REFERENCES_FOLDER, DRAWN_FOLDER = "references", "measured-on"
-
-Drawn = TypeVar("Drawn")
+REFERENCES_FOLDER = "references"
 
 
 @dataclass(frozen=True)
@@ -111,25 +101,3 @@ def measurement_name(measured_on: str, weights: Setting = None) -> str:
     ('0123', '0123-raw')
     """
     return measured_on if weights is None else f"{measured_on}-{weights}"
-
-
-def drawn_once(
-    output: Path, name: str, kind: type[Drawn], draw: Callable[[], Drawn], tell: Callable[[str], None]
-) -> Drawn:
-    """The data of that name in `output`, of the type `kind`; what `draw` returns, stored at the first call.
-
-    If the file is damaged or in another format, the data are drawn again, without loss, and `tell` is
-    notified. Raises IsolossError if it cannot be written.
-    """
-    # Records alone are read without torch, which takes seconds to import.
-    from isoloss.results.tensors import drawn_of, read_tensors, tensors_of, write_tensors
-
-    path = output / DRAWN_FOLDER / f"{name}.safetensors"
-    if path.exists():
-        try:
-            return drawn_of(kind, read_tensors(path, name))
-        except BadInput:
-            tell(f"{path} was damaged or of another format; it has been drawn again, to the same numbers")
-    found = draw()
-    write_tensors(path, tensors_of(found), name)
-    return found

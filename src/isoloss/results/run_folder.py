@@ -105,10 +105,7 @@ def _finished(folder: Path, run: str, damage: dict[str, str]) -> list[Json]:
     if not (folder / FINISHED_FILE).exists():
         return []
     try:
-        found: list[Json] = read_sealed(folder / FINISHED_FILE, run)["checkpoints"]
-        if not all(isinstance(each["step"], int) and has_known_types(each) for each in found):
-            raise TypeError
-        return found
+        return known_checkpoints(read_sealed(folder / FINISHED_FILE, run)["checkpoints"])
     except (Damaged, KeyError, TypeError, AttributeError):
         damage[FINISHED_FILE] = "is not what was written: which checkpoints the run has had is not known"
         return []
@@ -184,13 +181,20 @@ def _object(folder: Path, place: str, damage: dict[str, str]) -> Json:
         reason = (cause.strerror if isinstance(cause, OSError) else cause) or "it is not what was written"
         damage[place] = f"cannot be read ({reason})"
         return {}
-    if not has_known_types(content):
+    if not _has_known_types(content):
         damage[place] = "is not what was written"
         return {}
     return content
 
 
-def has_known_types(content: Json) -> bool:
+def known_checkpoints(checkpoints: list[Json]) -> list[Json]:
+    """The records of checkpoints. Raises an exception of any kind for what readers do not expect in them."""
+    if not all(isinstance(each["step"], int) and _has_known_types(each) for each in checkpoints):
+        raise TypeError("a checkpoint has no step, or its numbers are none")
+    return checkpoints
+
+
+def _has_known_types(content: Json) -> bool:
     """Whether the values that readers access are of the types that they have."""
     known = all(isinstance(content[key], kind) for key, kind in _KINDS.items() if key in content)
     return known and all(isinstance(value, int | float) for value in content.get("readings", {}).values())

@@ -20,7 +20,7 @@ from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import PLAN_FILE, SPECIFICATION_FILE
 from isoloss.results.measurement_store import measurements_at
 from isoloss.results.record import Record, value_name
-from isoloss.results.run_folder import Json, has_known_types, write_finished
+from isoloss.results.run_folder import Json, known_checkpoints, write_finished
 from isoloss.results.store import json_digest, sealed_text
 from isoloss.stored_runs.copied_run import CopiedRun, copied_runs
 from isoloss.stored_runs.run_names import RunNames, damaged_names, names_as_json, names_from_json
@@ -284,9 +284,7 @@ def _refuse_other_files(rows: list[Row], file: Path) -> None:
         _of_kind(dict, row["settings"])
         if not math.isfinite(row["value"]):
             raise ValueError("a number is not finite")
-    checkpoints = _of_kind(list, rows[0]["checkpoints"])
-    if not all(isinstance(each["step"], int) and has_known_types(each) for each in checkpoints):
-        raise ValueError("a checkpoint has no step, or its numbers are none")
+    known_checkpoints(_of_kind(list, rows[0]["checkpoints"]))
     _of_kind(dict, rows[0]["specification"])
     name, languages = rows[0]["run"], {row["language_file"] for row in rows}
     plain = re.fullmatch("[0-9a-f]{16}", name) and languages <= {None, *LANGUAGE_FILES}

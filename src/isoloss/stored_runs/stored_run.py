@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from isoloss.errors import BadInput, Damaged, IsolossError, did_you_mean
 from isoloss.files import is_temporary
@@ -20,8 +20,6 @@ REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 
 IDENTIFYING = ("measured_on", "weights", "task", "group", *STRENGTHS)
 """The settings that distinguish the measurements of one quantity at one step."""
-
-State = Literal["complete", "unfinished", "out of date", "damaged"]
 
 
 @dataclass(frozen=True)
@@ -99,13 +97,9 @@ class StoredRun:
         return tuple(dict.fromkeys(str(each["is"]) for each in old if _without_revision(each) not in anew))
 
     @property
-    def state(self) -> State:
-        """Complete: trained to its end, with all planned measurements."""
-        if self.damage:
-            return "damaged"
-        if self.out_of_date:
-            return "out of date"
-        return "complete" if 0 < self.planned_steps <= self.step and not self.missing else "unfinished"
+    def state(self) -> str:
+        """Damaged, out of date, unfinished, or complete: trained to its end, with all that was planned."""
+        return self.state_in_words.partition(":")[0]
 
     @property
     def state_in_words(self) -> str:
@@ -115,7 +109,7 @@ class StoredRun:
         if self.out_of_date:
             quantities = ", ".join(self.out_of_date)
             return f"out of date: {quantities} has another revision now; reproduce it again to measure anew"
-        if self.step < self.planned_steps:
+        if not 0 < self.planned_steps <= self.step:
             return f"unfinished: trained to step {self.step:,} of {self.planned_steps:,}"
         return f"unfinished: {self.missing} measurements are missing" if self.missing else "complete"
 
