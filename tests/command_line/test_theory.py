@@ -7,18 +7,17 @@ import pytest
 from called import Capture, answer, refused
 
 from isoloss.command_line.verdict_lines import summary_lines
-from isoloss.executors import runner
 from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.scale import scale_named
 from isoloss.theory.suite import read_statement, shipped_statements
-from jobs_in_turn import in_turn
+from jobs_in_turn import reproduce_in_this_process
 
 
 def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
+    reproduce_in_this_process(monkeypatch)
     arguments = ("theorem-5.1", "--smoke", "--length", "4", "--samples", "3", "--json")
     code, written, told_beside = answer(capsys, "theory", *arguments, "--output", tmp_path)
     content = json.loads(written)
@@ -52,7 +51,7 @@ def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
 def test_pages_of_another_scale_stay_as_they_are(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
+    reproduce_in_this_process(monkeypatch)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("of the night")
     keep_names([builtin_designs()["figure-1"].at(scale_named("night"))], tmp_path)

@@ -16,8 +16,8 @@ from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import shipped_result
 from isoloss.report import experiment_page
 from isoloss.report.experiment_page import ExperimentPage
+from isoloss.report.overview import ranges
 from isoloss.report.page import Page
-from isoloss.report.paper_page import ranges
 from isoloss.results.estimate import Estimate
 
 SHIPPED = shipped_result("figure-1", "laptop")

@@ -9,10 +9,9 @@ import pytest
 import vl_convert
 
 from isoloss.panels import Axis, Colour, Dots, Lines, Mark, Panel, Table
-from isoloss.report.frame import Link, LinkGroup, alone, within_site
-from isoloss.report.page import Page, Section, as_csv, drawn, message, write_page
+from isoloss.report.frame import Link, LinkGroup, within_site
+from isoloss.report.page import Page, Section, as_csv, drawn, message, write_lone_page, write_page
 from shown_results import JUDGEMENTS
-from unpainted import paint_nothing
 
 ACCURACY = Axis("accuracy", "accuracy", "accuracy_deviation")
 WIDTH = Colour("width", "width", ordered=True)
@@ -54,26 +53,19 @@ def page(checkpoints: pl.DataFrame) -> Page:
 
 
 @pytest.fixture(scope="module")
-def alone_in(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("alone")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(vl_convert, "svg_to_pdf", lambda svg, **_: b"")  # see test_pictures.py
-        assert write_page(page, folder, alone()) == folder / "figure-1.html"
-    return folder
-
-
-@pytest.fixture(scope="module")
 def site(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     links = LinkGroup("Both", (Link("index", "Overview"), Link("figure-1", "Figure 1")))
     with pytest.MonkeyPatch.context() as patched:
-        paint_nothing(patched)  # what `alone_in` paints
-        write_page(page, folder, within_site((links,)))
+        patched.setattr(vl_convert, "svg_to_pdf", lambda svg, **_: b"")  # see test_pictures.py
+        assert write_page(page, folder, within_site((links,))) == folder / "figure-1.html"
     return folder
 
 
-def test_a_page_alone_is_one_file_with_one_copy_of_the_charts_javascript(alone_in: Path) -> None:
-    html = (alone_in / "figure-1.html").read_text()
+@pytest.mark.usefixtures("_nothing_painted")
+def test_a_page_alone_is_one_file_with_one_copy_of_the_charts_javascript(page: Page, tmp_path: Path) -> None:
+    write_lone_page(page, tmp_path / "alone.html")
+    html = (tmp_path / "alone.html").read_text()
     assert html.count("window.vegaEmbed = ") + html.count("window.vegaEmbed=") >= 1
     without_script = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"(src|href)=[\"']https?:", without_script)
@@ -87,7 +79,6 @@ def test_a_page_of_a_site_refers_to_what_is_shared(site: Path) -> None:
     for reference in ("assets/style.css", "assets/charts.js", "index.html", "files/figure-1-rho-0.05.png"):
         assert f'"{reference}"' in html
     assert '<a href="figure-1.html" aria-current="page">Figure 1</a>' in html
-    assert (site / "files" / "figure-1-rho-0.05.png").exists()
 
 
 def test_everything_the_page_has_to_say_is_on_it(site: Path) -> None:
@@ -103,15 +94,14 @@ def test_everything_the_page_has_to_say_is_on_it(site: Path) -> None:
     assert len(set(re.findall(r'"name": "(hover_\w+)"', html))) == 4
 
 
-def test_every_panel_has_its_numbers_and_pictures_beside_it(
-    alone_in: Path, checkpoints: pl.DataFrame
-) -> None:
-    assert pl.read_csv(alone_in / "figure-1-loss.csv").equals(checkpoints)
-    assert (alone_in / "figure-1-rho-0.05.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (alone_in / "figure-1-rho-0.05.svg").read_text()
-    assert (alone_in / "figure-1.png").exists()
-    assert (alone_in / "figure-1-all.csv").exists()
-    assert not (alone_in / "figure-1-all.png").exists()
+def test_every_panel_has_its_numbers_and_pictures(site: Path, checkpoints: pl.DataFrame) -> None:
+    files = site / "files"
+    assert pl.read_csv(files / "figure-1-loss.csv").equals(checkpoints)
+    assert (files / "figure-1-rho-0.05.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (files / "figure-1-rho-0.05.svg").read_text()
+    assert (files / "figure-1.png").exists()
+    assert (files / "figure-1-all.csv").exists()
+    assert not (files / "figure-1-all.png").exists()
 
 
 @pytest.mark.usefixtures("_nothing_painted")
@@ -138,12 +128,12 @@ def test_charts_over_one_axis_stand_one_above_another(
         drawn(Panel("stacked", "Stacked", "", lines, checkpoints, "stacked")),
         drawn(Panel("beside", "Beside", "", lines, checkpoints)),
     )
-    html = write_page(Page("page", "Page", (), panels=panels), tmp_path, alone()).read_text()
+    html = write_page(Page("page", "Page", (), panels=panels), tmp_path, within_site(())).read_text()
     assert html.count('class="charts stacked"') == 1
     assert [html.count(f"min-height: {height}px") for height in (220, 320)] == [3, 3]
     sizes = []
     for panel in panels:
-        svg = (tmp_path / f"page-{panel.name}.svg").read_text()
+        svg = (tmp_path / "files" / f"page-{panel.name}.svg").read_text()
         sizes.append([float(re.search(f'{side}="([0-9.]+)"', svg)[1]) for side in ("width", "height")])
     assert sizes[0][0] < sizes[1][0]
     assert sizes[0][1] > sizes[1][1]
@@ -153,7 +143,7 @@ def test_premises_and_effects_have_a_table_each(tmp_path: Path) -> None:
     effect, other, _ = JUDGEMENTS
     premise = replace(other, claim=replace(other.claim, kind="premise", reason="it is so in the paper"))
     page = Page("page", "Page", (), judgements=(premise, effect))
-    html = write_page(page, tmp_path, alone()).read_text()
+    html = write_page(page, tmp_path, within_site(())).read_text()
     tables = html.split('<table class="claims">')[1:]
     assert ["Effect</th>" in tables[0], "Premise</th>" in tables[1]] == [True, True]
     assert effect.claim.name in tables[0]

@@ -16,6 +16,7 @@ from isoloss.command_line.options import (
     Objective,
     Quantities,
     Share,
+    refuse_named_twice,
     refuse_no_file,
     refuse_no_page,
     repeated_command,
@@ -158,7 +159,6 @@ def compare(options: CompareOptions) -> int:
 
 def _check(options: CompareOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
-    from isoloss.command_line.named_checkpoints import refuse_named_twice
     from isoloss.models.hub_names import refuse_absent, refuse_absent_data_set
 
     if len(options.models) < 2:

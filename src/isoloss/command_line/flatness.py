@@ -2,8 +2,9 @@
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -20,6 +21,7 @@ from isoloss.command_line.options import (
     Share,
     memory_bytes,
     models_on_text,
+    refuse_named_twice,
     refuse_no_model,
     refuse_no_page,
     refuse_unusable_text,
@@ -98,11 +100,9 @@ def flatness(options: FlatnessOptions) -> int:
 
     A quantity that has no number here is raised as BadInput when what the others gave has been written.
     """
-    from isoloss.command_line.named_checkpoints import beside_models, with_checkpoints
-
     options = replace(options, models=with_checkpoints(options.models))
     _check(options)
-    for sentence in beside_models(options.models):
+    for sentence in _beside_models(options.models):
         print(sentence, file=sys.stderr)
     with starting("flatness"):
         from isoloss.command_line.flatness_table import print_flatness, print_json
@@ -118,6 +118,44 @@ def flatness(options: FlatnessOptions) -> int:
         raise _in_one(refused)
     finished = len(measured) == len(set(options.quantity)) and measured[-1].stopped != INTERRUPTED
     return 0 if finished else EXIT_INTERRUPTED
+
+
+def with_checkpoints(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, and in place of a folder that has no model but checkpoints of a Trainer, those by step.
+
+    >>> with_checkpoints(["my-bert"])
+    ('my-bert',)
+    """
+    found: list[str] = []
+    for name in names:
+        found += ([] if _is_model(Path(name)) else _checkpoints_in(name)) or [name]
+    return tuple(found)
+
+
+def _beside_models(names: Sequence[str]) -> list[str]:
+    """A sentence for each model whose folder has a Trainer's checkpoints too, which it does not stand for."""
+    return [
+        f"{name} is the model in that folder, without the {len(checkpoints)} checkpoints beside it; name "
+        f"{name.rstrip('/')}/checkpoint-* for these"
+        for name in names
+        if _is_model(Path(name)) and (checkpoints := _checkpoints_in(name))
+    ]
+
+
+def _is_model(folder: Path) -> bool:
+    from isoloss.results.checkpoint import ADAPTER_FILE
+
+    return any((folder / file).exists() for file in ("config.json", ADAPTER_FILE))
+
+
+def _checkpoints_in(name: str) -> list[str]:
+    """A Trainer's checkpoints in a folder, by step."""
+    steps = {
+        int(path.name.removeprefix("checkpoint-")): f"{name.rstrip('/')}/{path.name}"
+        for path in Path(name).glob("checkpoint-*")
+        if path.is_dir() and path.name.removeprefix("checkpoint-").isdecimal()
+    }
+    return [steps[step] for step in sorted(steps)]
 
 
 def _in_one(refused: Mapping[str, BadInput]) -> BadInput:
@@ -164,7 +202,6 @@ def _write_page(options: FlatnessOptions, shown: "Shown") -> None:
 
 def _check(options: FlatnessOptions) -> None:
     """Refuse what can be refused without torch, which takes long to import."""
-    from isoloss.command_line.named_checkpoints import refuse_named_twice
     from isoloss.models.hub_names import refuse_absent
 
     refuse_no_model(options.models)

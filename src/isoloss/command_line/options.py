@@ -68,7 +68,13 @@ def refuse_unusable_text(options: "FlatnessOptions | SensitivityOptions") -> Non
         raise BadInput("--offload keeps the weights in the processor's memory, where --device cpu has them")
     if options.offload and len(several) > 1:
         raise BadInput(f"--offload computes on one device, not on {options.device}; name one of them")
-    _refuse_several_sources(options.text, options.token_ids, options.dataset)
+    if sum(source is not None for source in (options.text, options.token_ids, options.dataset)) != 1:
+        raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
+    if options.dataset is not None:
+        from isoloss.models.hub_names import refuse_absent_data_set
+
+        refuse_absent_data_set(options.dataset)
+    refuse_no_file(options.text, options.token_ids)
     usable_seed(options.seed)
     if options.one_mask and options.mask_rate is not None:
         raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
@@ -125,17 +131,6 @@ def _placed(options: "FlatnessOptions | SensitivityOptions") -> "Callable[[nn.Mo
     return lambda model: model.to(first)
 
 
-def _refuse_several_sources(text: Path | None, token_ids: Path | None, dataset: str | None) -> None:
-    """Raise BadInput unless exactly one source of sentences is named, and it is there."""
-    if sum(source is not None for source in (text, token_ids, dataset)) != 1:
-        raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
-    if dataset is not None:
-        from isoloss.models.hub_names import refuse_absent_data_set
-
-        refuse_absent_data_set(dataset)
-    refuse_no_file(text, token_ids)
-
-
 def refuse_no_file(*paths: Path | None, holds: str = "what to measure on") -> None:
     """Raise BadInput where a path, if given, is not that of a file with an end; say what it `holds`."""
     from isoloss.files import refuse_endless
@@ -171,6 +166,18 @@ def refuse_no_model(models: tuple[str, ...]) -> None:
     """Raise BadInput where no model is named."""
     if not models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
+
+
+def refuse_named_twice(names: Sequence[str]) -> None:
+    """Raise BadInput for a duplicate name, or a folder given under two names."""
+    seen: dict[str, str] = {}
+    for name in names:
+        place = str(Path(name).resolve()) if Path(name).exists() else name
+        if place in seen:
+            if seen[place] == name:
+                raise BadInput(f"{name} is named twice; name each checkpoint once")
+            raise BadInput(f"{seen[place]} and {name} are one checkpoint; name each once")
+        seen[place] = name
 
 
 def memory_bytes(gibibytes: float | None, device: str) -> int:

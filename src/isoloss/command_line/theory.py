@@ -18,7 +18,7 @@ from isoloss.languages.bracket_strings import refuse_unbalanced
 from isoloss.theory import statements_named
 
 if TYPE_CHECKING:
-    from isoloss.executors.job import Job, Notice, Outcome
+    from isoloss.executors.job import Job, Notice
     from isoloss.experiments.experiment_result import Executor
     from isoloss.progress import Progress
     from isoloss.theory.finding import Entry
@@ -63,9 +63,8 @@ def theory(options: TheoryOptions) -> int:
     """Carry out the request; returns 0 if all was computed, whatever the verdicts, 1 if some was not."""
     _check(options)
     with starting("theory"):
+        from isoloss.command_line.reproduction import executor
         from isoloss.command_line.verdict_lines import print_summary, results_as_json
-        from isoloss.device import usable_cores
-        from isoloss.executors.runner import run_jobs
         from isoloss.files import only_process_in
         from isoloss.report.site import THEORY
         from isoloss.theory.suite import SUITE, PlannedStatement, named
@@ -73,14 +72,11 @@ def theory(options: TheoryOptions) -> int:
     entries = SUITE if options.name is None else named(options.name)
     planned = [PlannedStatement(entry, _settings(entry, options)) for entry in entries]
     # All that there is at this scale: the statements share its folder and site.
-    whole = ReproduceOptions(("all",), scale="smoke" if options.smoke else "laptop", output=options.output)
+    whole = ReproduceOptions(
+        ("all",), "smoke" if options.smoke else "laptop", options.output, processes=options.processes
+    )
     folder = whole.folder / THEORY
-    jobs = _missing(planned, folder)
-    processes = options.processes or usable_cores()
-
-    def execute(jobs: "Sequence[Job]", progress: "Progress") -> "Outcome":
-        return run_jobs(jobs, processes=processes, progress=progress)
-
+    jobs, execute = _missing(planned, folder), executor(whole)
     with only_process_in(whole.folder), progress_display() as progress:
         outcome = execute(jobs, progress)
         page, left_out = _on_the_site(whole, execute, progress)

@@ -27,10 +27,11 @@ from isoloss.results.checkpoint import (
     holds_another,
     read_checkpoint,
 )
-from isoloss.results.measurement_store import Measurements, drawn_once, measurement_name, measurements_at
+from isoloss.results.measurement_store import Measurements, measurement_name, measurements_at
 from isoloss.results.record import Record
 from isoloss.results.run_folder import FINISHED_FILE, OF_ANOTHER_RUN, is_finished, read_run_folder
 from isoloss.results.store import read_sealed, write_sealed
+from isoloss.results.tensors import drawn_once
 
 
 def store_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) -> None:

@@ -25,7 +25,6 @@ from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import STEPS_FOLDER, origin_digest, read_checkpoint
 from isoloss.results.record import Record, Setting
-from isoloss.results.tensors import drawn_once
 
 
 @dataclass(frozen=True)

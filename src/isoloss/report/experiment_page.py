@@ -1,12 +1,14 @@
-"""The page of each experiment."""
+"""The page of each experiment, and the files of its runs: a specification, and all records in one."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 from markupsafe import Markup
 
+from isoloss.errors import Damaged
 from isoloss.experiments.checks import Range, claim_ranges
 from isoloss.experiments.claims import Claim, Judgement
 from isoloss.experiments.experiment import Experiment, facts_of
@@ -17,11 +19,13 @@ from isoloss.experiments.planned_folder import is_complete, is_records_alone
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
+from isoloss.files import write_atomically
 from isoloss.report.frame import Link, json_link
 from isoloss.report.page import DrawnPanel, Page, Section, drawn
-from isoloss.report.run_files import run_files, run_folder
 from isoloss.report.table import draw_table, every_column, html_table
+from isoloss.results.checkpoint import MEASURED_FOLDER, SPECIFICATION_FILE
 from isoloss.results.record import ABSENT
+from isoloss.results.run_folder import read_run_folder
 
 WORLDS = (
     "Each statistic of accuracy in simulated experiments with these runs, which use no measurement, if "
@@ -45,6 +49,7 @@ NOT_TESTED = (
     "These claims were registered and later withdrawn, so they are not judged. Each number is shown with its "
     "own 95 % interval, uncorrected, and the verdict that it would have by that."
 )
+RECORDS_FILE = "records.jsonl"
 
 
 @dataclass(frozen=True)
@@ -228,10 +233,37 @@ def _run(run: PlannedRun, output: Path, *, complete: bool) -> tuple[object, ...]
     state = "complete" if complete else "not complete"
     if complete and is_records_alone(run, output):
         state = "complete, records alone"
-    link = Markup('<a href="{}/{}">{}</a>')
-    links = [link.format(run_folder(run), name, name.partition(".")[0]) for name in run_files(run, output)]
+    folder, link = run.folder(output), Markup('<a href="{}/{}">{}</a>')
+    begun, measured = (folder / SPECIFICATION_FILE).exists(), any(folder.glob(f"{MEASURED_FOLDER}/*/*.jsonl"))
+    there = [SPECIFICATION_FILE] * begun + [RECORDS_FILE] * measured
+    links = [link.format(_run_folder(run), name, name.partition(".")[0]) for name in there]
     files = Markup("<td>{}</td>").format(Markup(" · ").join(links))
     return run.name, run.seed, run.steps, state, files
+
+
+def _run_folder(run: PlannedRun) -> str:
+    """The location of the run's files relative to a page."""
+    return f"runs/{run.digest[:16]}"
+
+
+def write_run_files(run: PlannedRun, output: Path, site: Path) -> None:
+    """Write a run's specification, and all its records in one file, into the site, without damaged ones.
+
+    Raises IsolossError if it cannot be written.
+    """
+    described, records = read_run_folder(run.folder(output)), []
+    folders = described.folder.glob(f"{MEASURED_FOLDER}/*")
+    for step in sorted(int(path.name) for path in folders if path.name.isdecimal()):
+        at = described.measurements(step)
+        for name in at.names():
+            with suppress(Damaged):
+                at.records(name)
+                records.append(at.file(name).read_bytes())
+    if described.specification:
+        content = (described.folder / SPECIFICATION_FILE).read_bytes()
+        write_atomically(site / _run_folder(run) / SPECIFICATION_FILE, content)
+    if records:
+        write_atomically(site / _run_folder(run) / RECORDS_FILE, b"".join(records))
 
 
 def _numbers(table: pl.DataFrame, name: str) -> Markup:

@@ -21,7 +21,8 @@ from isoloss.report.marks import on_dark_ground
 from isoloss.report.table import in_numbers, interval_picture
 from isoloss.results.record import as_text, in_brief
 
-ASSETS = "assets"
+ASSETS, FILES = "assets", "files"
+"""The folders of a site that hold what its pages share, and what they offer."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,11 @@ class LinkGroup:
 
 @dataclass(frozen=True)
 class Frame:
-    """`style` and `script` are ready HTML, `groups` link to other pages, `files` is a folder."""
+    """`style` and `script` are ready HTML, `groups` link to other pages."""
 
     style: Markup
     script: Markup
     groups: tuple[LinkGroup, ...] = ()
-    files: str = ""
 
 
 def alone() -> Frame:
@@ -59,12 +59,8 @@ def alone() -> Frame:
 
 def within_site(groups: tuple[LinkGroup, ...]) -> Frame:
     """For a page that shares style and script with the others; see `write_assets`."""
-    return Frame(
-        style=Markup(f'<link rel="stylesheet" href="{ASSETS}/style.css">'),
-        script=Markup(f'<script defer src="{ASSETS}/charts.js"></script>'),
-        groups=groups,
-        files="files",
-    )
+    style = Markup(f'<link rel="stylesheet" href="{ASSETS}/style.css">')
+    return Frame(style, Markup(f'<script defer src="{ASSETS}/charts.js"></script>'), groups)
 
 
 def write_assets(folder: Path) -> None:
@@ -157,7 +153,6 @@ def _environment() -> Environment:
 
 
 def json_link(name: str) -> Markup:
-    """The path of the numbers of the page of that name."""
-    return Markup('<p class="downloads"><a href="files/{}.json" download>JSON, unrounded</a></p>').format(
-        name
-    )
+    """A link to the numbers of the page of that name."""
+    link = Markup('<p class="downloads"><a href="{}/{}.json" download>JSON, unrounded</a></p>')
+    return link.format(FILES, name)

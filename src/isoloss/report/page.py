@@ -16,7 +16,7 @@ from isoloss.experiments.claims import Judgement
 from isoloss.files import write_atomically
 from isoloss.panels import Bars, Categories, Dots, Layout, Lines, Panel
 from isoloss.report.charts import draw
-from isoloss.report.frame import Frame, alone, as_script_data, rendered
+from isoloss.report.frame import FILES, Frame, alone, as_script_data, rendered
 from isoloss.report.marks import AXIS_HEIGHT, CHART_HEIGHT, STACKED_HEIGHT, Drawing, Key, key_of
 from isoloss.report.over_runs import explained
 from isoloss.report.pictures import KINDS, legend, one_picture, svg_and_png, without_legends, write_pictures
@@ -191,12 +191,12 @@ def _small(sentence: str) -> str:
 
 
 def write_page(page: Page, folder: Path, frame: Frame) -> Path:
-    """Write the page into `folder`, CSV, PNG, SVG and PDF of every panel, and its claims as LaTeX.
+    """Write the page into a site's `folder`, and into its FILES the claims as LaTeX and every panel.
 
     Returns the page's path. Several panels of one chart each are also in one picture, named after the page.
     Raises IsolossError if the folder cannot be written.
     """
-    files = folder / frame.files
+    files = folder / FILES
     offered = []
     for panel in page.panels:
         stem = files / f"{page.name}-{panel.name}"
@@ -205,11 +205,11 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
         if panel.charts:
             write_pictures(panel.picture, stem)
         kinds = ("csv", *KINDS) if panel.charts else ("csv",)
-        offered.append({kind: quote(f"{frame.files}/{stem.name}.{kind}".lstrip("/")) for kind in kinds})
+        offered.append({kind: quote(f"{FILES}/{stem.name}.{kind}") for kind in kinds})
     single = [panel.charts[0] for panel in page.panels if len(panel.charts) == 1]
     if len(single) > 1:
         write_pictures(one_picture(single, page.title, "beside"), files / page.name)
-    latex = f"{frame.files}/{page.name}-claims.tex".lstrip("/") if page.judgements else ""
+    latex = f"{FILES}/{page.name}-claims.tex" if page.judgements else ""
     if latex:
         write_atomically(folder / latex, claims_as_latex(page.judgements, page.name))
     path = folder / f"{page.name}.html"

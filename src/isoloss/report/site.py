@@ -27,13 +27,11 @@ from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import by_name, result_as_json
 from isoloss.files import write_atomically
 from isoloss.progress import Progress, part_of, silent
-from isoloss.report.experiment_page import ExperimentPage, notices_of
-from isoloss.report.frame import Link, LinkGroup, json_link, rendered, within_site, write_assets
+from isoloss.report.experiment_page import ExperimentPage, notices_of, write_run_files
+from isoloss.report.frame import FILES, Link, LinkGroup, json_link, rendered, within_site, write_assets
 from isoloss.report.language_page import language_page
-from isoloss.report.overview import OVERVIEW, Card, Overview, answers, decided_by_family, gallery
+from isoloss.report.overview import OVERVIEW, Card, Overview, answers, decided_by_family, gallery, paper_page
 from isoloss.report.page import Page, Section, drawn, spoken, write_page
-from isoloss.report.paper_page import paper_page
-from isoloss.report.run_files import write_run_files
 from isoloss.report.table import claims_as_latex
 from isoloss.theory.finding import Statement
 from isoloss.theory.suite import statement_content, stored_statements
@@ -129,7 +127,7 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
     for done, page in enumerate(pages):
         progress("writing the site", done, len(pages), page.name)
         write_page(page, folder, frame)
-    files = folder / frame.files
+    files = folder / FILES
     numbers = {result.experiment.name: result_as_json(result) for result in site.results}
     numbers |= {statement_page_name(each): statement_content(each) for each in site.statements}
     for name, content in numbers.items():
@@ -197,7 +195,7 @@ def _where(results: Sequence[ExperimentResult]) -> tuple[tuple[str, str], ...]:
 
 def _picture(page: Page) -> str:
     """The first panel's, which is readable when small."""
-    return next((f"files/{page.name}-{panel.name}.svg" for panel in page.panels if panel.charts), "")
+    return next((f"{FILES}/{page.name}-{panel.name}.svg" for panel in page.panels if panel.charts), "")
 
 
 def _number(count: int, one: str, several: str) -> str:
