@@ -84,10 +84,12 @@ def test_other_changes_are_shown_alone_and_a_model_may_replace_another(run):
     assert noise[0] == pytest.approx(noise[1], rel=0.05)
     out = output_of(run(*arguments, "--replacement", "bert"))
     assert "no weight changes: there is nothing to predict" in out
-    doubt = "warning: of a replacement the trace alone tells nothing reliable"
-    assert doubt in output_of(run(*arguments, "--trace-only", "--replacement", "other"))
-    assert doubt not in output_of(run(*arguments, "--trace-only", "--noise", 0.001))
-    assert doubt not in output_of(run(*arguments, "--by", "kind", "--replacement", "other"))
+    doubt = "of a replacement the trace alone tells nothing reliable"
+    code, out, err = run(*arguments, "--trace-only", "--replacement", "other", "--json")
+    assert (code, sum(doubt in each for each in json.loads(out)["warnings"])) == (0, 1)
+    assert f"warning: {doubt}" in err
+    assert doubt not in run(*arguments, "--trace-only", "--noise", 0.001)[2]
+    assert doubt not in run(*arguments, "--by", "kind", "--replacement", "other")[2]
 
 
 def bart_with(folder, bias, weights=0.0):
@@ -182,9 +184,10 @@ def test_what_is_checked_in_half_precision_comes_with_a_warning(run, models):
 @pytest.mark.usefixtures("_no_charts")
 def test_a_prediction_of_a_large_change_comes_with_a_warning(run, models):
     arguments = ("bert", "--text", "text.txt", "--sentences", 4, "--trace-only")
-    code, _, err = run(*arguments, "--noise", 3, "--json", "--output", "far.html")
+    code, out, err = run(*arguments, "--noise", 3, "--json", "--output", "far.html")
     assert code == 0
     assert "predictions exceed 0.1 nats (300 % noise of " in err
+    assert [f"warning: {each}" in err for each in json.loads(out)["warnings"]] == [True]
     assert "measure it with --check" in err
     assert "predictions exceed 0.1 nats" in (models / "far.html").read_text()
     assert "predictions exceed" not in run(*arguments, "--noise", 0.0001, "--json")[2]

@@ -118,34 +118,28 @@ def sensitivity(options: SensitivityOptions) -> int:
             write_allocation,
         )
         from isoloss.device import usable_devices
-        from isoloss.measurements.quantity import half_precision
         from isoloss.measurements.sensitivity import beyond_trust
 
     usable_devices(options.device)
     models, batches, _ = models_on_text(options, [options.model])
-    changes = _changes(options, models[options.model])
-    if options.check and (precision := half_precision(models[options.model])):
-        print(
-            f"warning: what --check changes is rounded to the weights' {precision}, in which small changes "
-            "are lost; give --dtype float32",
-            file=sys.stderr,
-        )
-    found, best = _predicted(options, models, batches, *changes)
-    if (doubt := beyond_trust(found)) is not None:
+    roundings, others, doubts = _changes(options, models[options.model])
+    for doubt in doubts:
         print(f"warning: {doubt}", file=sys.stderr)
-    replaced = options.replacement is not None
-    shown = Shown(
-        options.model, models[options.model], found, best, options.by, batches, options.seed, replaced
-    )
+    found, best = _predicted(options, models, batches, roundings, others)
+    if (far := beyond_trust(found)) is not None:
+        print(f"warning: {far}", file=sys.stderr)
+        doubts.append(far)
+    model = models[options.model]
+    shown = Shown(options.model, model, found, best, options.by, batches, options.seed, doubts)
     if best is not None:
         write_allocation(shown, _allocation_file(options))
     if options.output is not None:
         from isoloss.report.flatness_page import sensitivity_page
         from isoloss.report.page import write_lone_page
 
-        below = notes(shown, _allocation_file(options))
+        told = [f"Warning: {doubt}." for doubt in doubts] + notes(shown, _allocation_file(options))
         command = repeated_command("sensitivity", options)
-        page = sensitivity_page(options.model, found, changes[0], below, command)
+        page = sensitivity_page(options.model, found, roundings, told, command)
         write_lone_page(page, options.output)
     if options.json:
         print_json(shown)
@@ -193,21 +187,32 @@ def _predicted(
 
 def _changes(
     options: SensitivityOptions, model: "PreTrainedModel"
-) -> "tuple[list[Rounding], list[WeightChange]]":
-    """The roundings and the other changes asked for; roundings to `BITS` if none is."""
+) -> "tuple[list[Rounding], list[WeightChange], list[str]]":
+    """The roundings and the other changes asked for, and warnings; roundings to `BITS` if none is."""
     from isoloss.curvature.weight_changes import Noise, Pruning, Rounding
+    from isoloss.measurements.quantity import half_precision
 
     roundings = [Rounding(bits, options.group) for bits in _bits(options)]
     others: list[WeightChange] = [Noise(share, options.seed) for share in dict.fromkeys(options.noise)]
     others += [Pruning(share) for share in dict.fromkeys(options.prune)]
+    doubts = []
     if options.replacement is not None:
         from isoloss.measurements.replaced_weights import replacement_by
 
-        by_other, doubts = replacement_by(options.replacement, options.model, model, options.objective)
-        for doubt in doubts:
-            print(f"warning: {doubt}", file=sys.stderr)
+        by_other, unpredicted = replacement_by(options.replacement, options.model, model, options.objective)
         others.append(by_other)
-    return roundings, others
+        doubts += unpredicted
+        if options.trace_only:
+            doubts.append(
+                "of a replacement the trace alone tells nothing reliable, since an update's changes are not "
+                "independent; leave --trace-only out"
+            )
+    if options.check and (precision := half_precision(model)):
+        doubts.append(
+            f"what --check changes is rounded to the weights' {precision}, in which small changes are lost; "
+            "give --dtype float32"
+        )
+    return roundings, others, doubts
 
 
 def _bits(options: SensitivityOptions) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ CHECKED_A_TABLE = 2
 
 @dataclass(frozen=True)
 class Shown:
-    """What was found for a model, part by part, and the allocation of bits if one was asked for."""
+    """What was found for a model, part by part, the allocation of bits if one was asked for, and warnings."""
 
     name: str
     model: nn.Module
@@ -35,7 +35,7 @@ class Shown:
     by: str
     batches: SampledBatches
     seed: int
-    replacement: bool = False
+    doubts: Sequence[str] = ()
 
 
 def print_json(shown: Shown) -> None:
@@ -49,6 +49,7 @@ def print_json(shown: Shown) -> None:
         "estimand": settings["estimand"],
         "by": shown.by,
         "allocation": None if shown.best is None else _allocation(shown.best),
+        "warnings": list(shown.doubts),
     }
     print(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
@@ -134,11 +135,6 @@ def notes(shown: Shown, written: Path) -> list[str]:
         f"on {n:,} sentences; each number is a {shown.batches.prediction.estimand}, ± its standard error",
         *about_frozen(shown.name, shown.model),
     ]
-    if shown.replacement and shown.found[0].quadratic is None:
-        lines.append(
-            "warning: of a replacement the trace alone tells nothing reliable, since an update's changes are "
-            "not independent; leave --trace-only out"
-        )
     if shown.best is not None:
         lines += _about_bits(shown, shown.best, written)
     return lines

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from isoloss.curvature.weight_changes import Rounding
 from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.quantity import row_title
-from isoloss.measurements.sensitivity import UNIT, WHOLE, PartUnderChange, beyond_trust
+from isoloss.measurements.sensitivity import UNIT, WHOLE, PartUnderChange
 from isoloss.measurements.verdicts import PairVerdict, conclusions
 from isoloss.panels import Axis, Bars, Chart, Colour, Lines, Panel
 from isoloss.report.comparison_page import differences
@@ -254,13 +254,11 @@ def sensitivity_page(
         "measured": [each.measured for each in found],
     }
     known = {title: cells for title, cells in columns.items() if any(cell is not None for cell in cells)}
-    doubt = beyond_trust(found)
     return Page(
         name="sensitivity",
         title=f"What changes of the weights cost {model}",
         text=(
             f"{CAPTION}, in {UNIT}; '{WHOLE}' is all parts at once.",
-            *(() if doubt is None else (f"Warning: {doubt}.",)),
             *sentences,
         ),
         panels=tuple(map(drawn, panels)),
