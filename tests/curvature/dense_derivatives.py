@@ -17,6 +17,23 @@ def flat(tensors):
     return torch.cat([tensor.flatten() for tensor in tensors])
 
 
+def gradient_of(scalar, model):
+    """The flat gradient of the number `scalar` in the model's trainable parameters."""
+    leaves = list(trainable_parameters(model).values())
+    return flat(torch.autograd.grad(scalar, leaves, materialize_grads=True))
+
+
+def scores(model, objective, batch, **kept):
+    """For each prediction, the logarithm of each word's probability, and [v, P] its gradient."""
+    leaves = list(trainable_parameters(model).values())
+    for log_p in objective.logits(model, batch).log_softmax(dim=1):
+        gradients = [
+            flat(torch.autograd.grad(each, leaves, retain_graph=True, materialize_grads=True, **kept))
+            for each in log_p
+        ]
+        yield log_p, torch.stack(gradients)
+
+
 def dense_hessian(scalar, parameters):
     """The [P, P] Hessian of `scalar()` in `parameters`, by name."""
     leaves = list(parameters.values())

@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 import torch
+from dense_derivatives import scores
 
 from isoloss.curvature.derivatives import parameter_group
 from isoloss.curvature.per_sentence.directions import Directions, fisher_directions, sign_bits, signs_of
@@ -57,14 +58,11 @@ def checked_norms(model, objective, batch, tokens=5, **settings):
 
 def dense_traces(model, objective, batch):
     """Each sentence's mean over its predictions of Σ_y p_y ||∇ log p_y||², one backward pass per label."""
-    log_p = objective.logits(model.eval(), batch).log_softmax(1)
     traces = torch.zeros(len(batch), dtype=torch.float64)
-    for row, of_labels in zip(batch.rows.tolist(), log_p, strict=True):
-        for each in of_labels:
-            gradients = torch.autograd.grad(
-                each, model.parameters(), retain_graph=True, materialize_grads=True
-            )
-            traces[row] += each.exp().detach() * sum(g.square().sum() for g in gradients)
+    for row, (log_p, gradients) in zip(
+        batch.rows.tolist(), scores(model.eval(), objective, batch), strict=True
+    ):
+        traces[row] += log_p.exp().detach() @ gradients.square().sum(1)
     return traces / torch.bincount(batch.rows)
 
 

@@ -34,6 +34,13 @@ def several_masks():
     return Batch(ids, attention_mask, rows, positions + 1, targets)
 
 
+def equally_long(number):
+    """So many sentences of three words, with a mask in each."""
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(0, WORDS, (number, 3), generator=generator)
+    return MaskedObjective().draw(Sentences(ids, torch.full((number,), 3)), generator)
+
+
 def repeated(batch, times):
     """The batch so many times in one: each of its sentences then has that many draws of signs."""
     return Batch(

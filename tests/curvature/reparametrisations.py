@@ -38,33 +38,25 @@ OTHERS = {
 }
 """Whose output maps of heads have other names, or whose gains are 1 + w."""
 HEADS = {
-    # The matrices of values and of what reads them, by layer.
-    "bert": (
-        "bert.encoder.layer.{}.attention.self.{}",
-        "value",
-        "bert.encoder.layer.{}.attention.output.dense",
-    ),
+    # The attention of a layer, and in it the matrices of values and of what reads them.
+    "bert": ("bert.encoder.layer.{}.attention", "self.value", "output.dense"),
     "roberta-pre-layer-norm": (
-        "roberta_prelayernorm.encoder.layer.{}.attention.self.{}",
-        "value",
-        "roberta_prelayernorm.encoder.layer.{}.attention.output.dense",
+        "roberta_prelayernorm.encoder.layer.{}.attention",
+        "self.value",
+        "output.dense",
     ),
-    "distilbert": (
-        "distilbert.transformer.layer.{}.attention.{}",
-        "v_lin",
-        "distilbert.transformer.layer.{}.attention.out_lin",
-    ),
-    "opt": ("model.decoder.layers.{}.self_attn.{}", "v_proj", "model.decoder.layers.{}.self_attn.out_proj"),
-    "llama": ("model.layers.{}.self_attn.{}", "v_proj", "model.layers.{}.self_attn.o_proj"),
-    "qwen3": ("model.layers.{}.self_attn.{}", "v_proj", "model.layers.{}.self_attn.o_proj"),
-    "phi": ("model.layers.{}.self_attn.{}", "v_proj", "model.layers.{}.self_attn.dense"),
-    "gpt-neo": ("transformer.h.{}.attn.attention.{}", "v_proj", "transformer.h.{}.attn.attention.out_proj"),
-    "gemma": ("model.layers.{}.self_attn.{}", "v_proj", "model.layers.{}.self_attn.o_proj"),
-    "mpnet": ("mpnet.encoder.layer.{}.attention.attn.{}", "v", "mpnet.encoder.layer.{}.attention.attn.o"),
-    "xlm": ("transformer.attentions.{}.{}", "v_lin", "transformer.attentions.{}.out_lin"),
-    "t5": ("decoder.block.{}.layer.1.EncDecAttention.{}", "v", "decoder.block.{}.layer.1.EncDecAttention.o"),
+    "distilbert": ("distilbert.transformer.layer.{}.attention", "v_lin", "out_lin"),
+    "opt": ("model.decoder.layers.{}.self_attn", "v_proj", "out_proj"),
+    "llama": ("model.layers.{}.self_attn", "v_proj", "o_proj"),
+    "qwen3": ("model.layers.{}.self_attn", "v_proj", "o_proj"),
+    "phi": ("model.layers.{}.self_attn", "v_proj", "dense"),
+    "gpt-neo": ("transformer.h.{}.attn.attention", "v_proj", "out_proj"),
+    "gemma": ("model.layers.{}.self_attn", "v_proj", "o_proj"),
+    "mpnet": ("mpnet.encoder.layer.{}.attention.attn", "v", "o"),
+    "xlm": ("transformer.attentions.{}", "v_lin", "out_lin"),
+    "t5": ("decoder.block.{}.layer.1.EncDecAttention", "v", "o"),
 }
-QUERIES = {"bert": ("query", "key"), "distilbert": ("q_lin", "k_lin"), "opt": ("q_proj", "k_proj")}
+QUERIES = {"bert": ("self.query", "self.key"), "distilbert": ("q_lin", "k_lin"), "opt": ("q_proj", "k_proj")}
 
 
 def model_of(name):
@@ -86,10 +78,6 @@ def batch_of(name):
     return PretrainedMasked(), masked_batch(SENTENCES, [[1, 3], [1], [2, 3, 4]], mask=2, pad=PAD)
 
 
-def module(model, name):
-    return model.get_submodule(name)
-
-
 def invertible(size, seed):
     generator = torch.Generator().manual_seed(seed)
     return torch.eye(size).double() + 0.4 * torch.randn(size, size, generator=generator, dtype=torch.float64)
@@ -102,8 +90,8 @@ def rotation(size, seed):
 @torch.no_grad()
 def change_values(model, name, layer, size, matrix=invertible):
     """Each head's values times a `matrix`, its output map times the inverse; grouped heads share."""
-    pattern, value, output = HEADS[name]
-    v, o = module(model, pattern.format(layer, value)), module(model, output.format(layer))
+    attention, value, output = HEADS[name]
+    v, o = (model.get_submodule(f"{attention.format(layer)}.{each}") for each in (value, output))
     heads = v.weight.shape[0] // size
     shared = o.weight.shape[1] // v.weight.shape[0]
     for head in range(heads):
@@ -119,7 +107,7 @@ def change_values(model, name, layer, size, matrix=invertible):
 @torch.no_grad()
 def change_queries(model, name, layer, size):
     """Each head's queries times an invertible matrix, its keys times the transposed inverse."""
-    q, k = (module(model, HEADS[name][0].format(layer, each)) for each in QUERIES[name])
+    q, k = (model.get_submodule(f"{HEADS[name][0].format(layer)}.{each}") for each in QUERIES[name])
     for start in range(0, q.weight.shape[0], size):
         rows, a = slice(start, start + size), invertible(size, 100 + start)
         for each, matrix in ((q, a), (k, torch.linalg.inv(a).T)):

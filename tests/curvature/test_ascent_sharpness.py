@@ -3,7 +3,7 @@ import copy
 import pytest
 import ragged_batches
 import torch
-from dense_derivatives import dense_hessian, flat
+from dense_derivatives import dense_hessian, gradient_of
 
 from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.loss import BatchLoss
@@ -15,22 +15,16 @@ from isoloss.measurements.quantity import Subject
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
-from tiny_models import ARCHITECTURES, tiny_model
+from tiny_models import ARCHITECTURES, partly_frozen, tiny_model
 
 OBJECTIVE = MaskedObjective()
-
-
-def loss_gradient(model, batch):
-    parameters = list(trainable_parameters(model).values())
-    loss = BatchLoss(model, OBJECTIVE, batch).mean()
-    return flat(torch.autograd.grad(loss, parameters, materialize_grads=True))
 
 
 def test_rises_are_those_of_a_copy_moved_along_its_gradient(model):
     batch = ragged_batches.several_masks()
     found = ascent_sharpness(model, [batch], OBJECTIVE)
     model.eval()
-    g = loss_gradient(model, batch)
+    g = gradient_of(BatchLoss(model, OBJECTIVE, batch).mean(), model)
     assert found.gradient_norm == pytest.approx(float(g.norm()), rel=1e-9)
     losses = BatchLoss(model, OBJECTIVE, batch).values()
     assert tuple(found.rises) == RADII
@@ -50,11 +44,9 @@ def test_rises_are_those_of_a_copy_moved_along_its_gradient(model):
 
 def test_to_second_order_it_is_the_gradients_norm_and_the_curvature_along_it(model):
     batch = ragged_batches.one_mask()
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_("layer.1.output" in name)
-    model.eval()
+    partly_frozen(model, "layer.1.output").eval()
     found = ascent_sharpness(model, [batch], OBJECTIVE, radii=(1e-3,))
-    g = loss_gradient(model, batch)
+    g = gradient_of(BatchLoss(model, OBJECTIVE, batch).mean(), model)
     hessian = dense_hessian(BatchLoss(model, OBJECTIVE, batch).mean, trainable_parameters(model))
     curvature = float(g @ hessian @ g / g.square().sum())
     first_order = 1e-3 * float(g.norm())

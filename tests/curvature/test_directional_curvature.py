@@ -5,11 +5,11 @@ import copy
 import pytest
 import ragged_batches
 import torch
-from dense_derivatives import dense_hessian, flat, group_indices
+from dense_derivatives import dense_hessian, flat, gradient_of, group_indices
 from functions_of_weights import Function, sentences
 
 from isoloss.curvature.critical_sharpness import critical_sharpness
-from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.derivatives import trainable_parameters, unflattened
 from isoloss.curvature.directional_curvature import batch_sharpness, directional_sharpness
 from isoloss.curvature.loss import BatchLoss
 from isoloss.curvature.weight_changes import Replacement, differences
@@ -18,25 +18,35 @@ from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.evaluation import displaced
 from isoloss.objectives.masked import MaskedObjective
 from thorough_cases import others_thorough
-from tiny_models import ARCHITECTURES, far_from_the_start, tiny_model
+from tiny_models import ARCHITECTURES, far_from_the_start, partly_frozen, tiny_model
 
 OBJECTIVE = MaskedObjective()
 
 
 def model_and_batch(architecture):
     model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_("layer.0.output" in name or "layer.1.attention.output" in name)
-    return model, ragged_batches.several_masks()
+    return partly_frozen(model, "layer.0.output", "layer.1.attention.output"), ragged_batches.several_masks()
 
 
 def derivatives(model, batch, first=0):
     """The flat gradient and the dense Hessian of the mean loss."""
     model = copy.deepcopy(model).eval()
-    parameters = trainable_parameters(model)
     loss = BatchLoss(model, OBJECTIVE, batch, first).mean
-    gradient = torch.autograd.grad(loss(), list(parameters.values()), materialize_grads=True)
-    return flat(gradient), dense_hessian(loss, parameters)
+    return gradient_of(loss(), model), dense_hessian(loss, trainable_parameters(model))
+
+
+def rises_along(model, batch, direction):
+    """Of each sentence's loss after a step against the flat `direction`, as a function of its length."""
+    model = copy.deepcopy(model).eval()
+    parameters = trainable_parameters(model)
+    weights, steps = list(parameters.values()), list(unflattened(direction, parameters).values())
+    at_rest = BatchLoss(model, OBJECTIVE, batch).values()
+
+    def rises(rate):
+        with displaced(weights, steps, -rate):
+            return BatchLoss(model, OBJECTIVE, batch).values() - at_rest
+
+    return rises
 
 
 @pytest.mark.parametrize("architecture", others_thorough(ARCHITECTURES))
@@ -84,23 +94,11 @@ def test_relative_critical_sharpness_is_where_a_scan_finds_that_the_first_loss_r
     model, batch = model_and_batch(architecture)
     measured, optimised = sentences_between(batch, 2, 6), sentences_between(batch, 0, 3)
     found = critical_sharpness(model, [measured], OBJECTIVE, along=[optimised])
-    g, _ = derivatives(model, optimised)
-    rate, moved = found.learning_rate, copy.deepcopy(model).eval()
-
-    def loss(along):
-        start = 0
-        with torch.no_grad():
-            for p, before in zip(
-                trainable_parameters(moved).values(), trainable_parameters(model).values(), strict=True
-            ):
-                p.copy_(before - along * g[start : start + p.numel()].view_as(p))
-                start += p.numel()
-            return float(BatchLoss(moved, OBJECTIVE, measured).mean())
-
-    at_rest = loss(0.0)
+    rate = found.learning_rate
+    rises = rises_along(model, measured, derivatives(model, optimised)[0])
     scan = [share * rate for share in torch.linspace(0.05, 0.98, 12).tolist()]
-    assert all(loss(each) <= at_rest for each in scan)
-    assert loss(1.015 * rate) > at_rest
+    assert all(float(rises(each).mean()) <= 0 for each in scan)
+    assert float(rises(1.015 * rate).mean()) > 0
     assert found.estimate.value == pytest.approx(2 / rate)
     assert found.estimate.n == 4
     same = critical_sharpness(model, [measured], OBJECTIVE, along=[measured])
@@ -160,16 +158,8 @@ def test_the_critical_rate_is_where_a_scan_finds_that_the_loss_rises(architectur
     )
     assert shares == sorted(shares)
     assert (len(shares), shares[-1]) == (found.passes, 1)
-    model.eval()
-    weights = list(trainable_parameters(model).values())
-    gradient = torch.autograd.grad(BatchLoss(model, OBJECTIVE, batch).mean(), weights, materialize_grads=True)
-    at_rest = BatchLoss(model, OBJECTIVE, batch).values()
-
-    def rises(rate):
-        with displaced(weights, list(gradient), -rate):
-            return BatchLoss(model, OBJECTIVE, batch).values() - at_rest
-
     rate = found.learning_rate
+    rises = rises_along(model, batch, gradient_of(BatchLoss(model.eval(), OBJECTIVE, batch).mean(), model))
     assert found.estimate.value == pytest.approx(2 / rate)
     scan = [rate * share for share in torch.linspace(0.02, 1.0, 50).tolist()]
     assert all(float(rises(each).mean()) <= 0 for each in scan if each < 0.985 * rate)

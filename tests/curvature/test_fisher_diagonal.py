@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from dense_derivatives import flat
+from dense_derivatives import scores
+from ragged_batches import equally_long as sentences
 
-from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
@@ -17,12 +17,6 @@ from tiny_models import ARCHITECTURES, tiny_model
 MASKED = MaskedObjective()
 
 
-def sentences(number: int) -> Batch:
-    generator = torch.Generator().manual_seed(3)
-    ids = torch.randint(0, 2, (number, 3), generator=generator)
-    return MASKED.draw(Sentences(ids, torch.full((number,), 3)), generator)
-
-
 def uneven() -> Batch:
     """The first of two sentences has two predictions, and the second has padding."""
     one = sentences(2)
@@ -33,15 +27,12 @@ def uneven() -> Batch:
 
 
 def dense_diagonal(model, batch: Batch) -> torch.Tensor:
-    leaves = list(trainable_parameters(model).values())
-    log_probabilities = MASKED.logits(model, batch).log_softmax(dim=1)
     counts = torch.bincount(batch.rows)[batch.rows]
-    total = torch.zeros(sum(leaf.numel() for leaf in leaves), dtype=torch.float64)
-    for row, predictions in zip(log_probabilities, counts, strict=True):
-        for surprise in row:
-            score = torch.autograd.grad(surprise, leaves, retain_graph=True, materialize_grads=True)
-            total += surprise.exp().detach() * flat(score).square() / predictions
-    return total / len(batch)
+    of_each = [
+        log_p.detach().exp() @ gradients.square() / predictions
+        for (log_p, gradients), predictions in zip(scores(model, MASKED, batch), counts, strict=True)
+    ]
+    return sum(of_each) / len(batch)
 
 
 @pytest.mark.parametrize("architecture", others_thorough(ARCHITECTURES))

@@ -9,13 +9,18 @@ from dense_norms import dense_traces, dense_values
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
-from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward
-from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, sentences_between, sentences_of
+from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward, sentence_fisher_traces
+from isoloss.languages.sentences import Sentences
+from isoloss.models.transformers import GPT2Transformer
+from isoloss.objectives.batch import sentences_between, sentences_of
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.estimate import paired_difference, sample_mean
+from llama_transformer import LlamaTransformer
+from thorough_cases import others_thorough
+from tiny_models import tiny_model
 
-OBJECTIVE = MaskedObjective()
+OBJECTIVE, NEXT_WORD = MaskedObjective(), NextWordObjective()
 TOKENS = 5
 
 
@@ -24,23 +29,11 @@ def one_mask():
     return ragged_batches.one_mask()
 
 
-def repeated(piece, times):
-    """The single sentence of `piece`, repeated `times` times."""
-    masks = len(piece.targets)
-    return Batch(
-        piece.input_ids.expand(times, -1),
-        piece.attention_mask.expand(times, -1),
-        torch.arange(times).repeat_interleave(masks),
-        piece.positions.repeat(times),
-        piece.targets.repeat(times),
-    )
-
-
 def over_all_signs(model, piece):
     """The estimator's value for every one of the 2^(M v) sign vectors of a sentence."""
     masks = len(piece.targets)
     signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=masks * TOKENS)), dtype=torch.float64)
-    batch = repeated(piece, len(signs))
+    batch = ragged_batches.repeated(piece, len(signs))
     model.eval()
 
     def draw(logits):
@@ -104,11 +97,6 @@ def test_what_is_measured_and_how_is_said(model, one_mask):
     assert all(trace.ways.values())
 
 
-def test_no_sentences_are_refused(model, one_mask):
-    with pytest.raises(BadInput, match="no sentences"):
-        fisher_trace(model, [one_mask.part(0, 0)], OBJECTIVE, seed=0)
-
-
 def test_how_sentences_are_batched_changes_nothing(model, several_masks):
     whole = fisher_trace(model, [several_masks], OBJECTIVE, seed=4)
     parts = (sentences_between(several_masks, a, b) for a, b in ((0, 1), (1, 1), (1, 4), (4, 6)))
@@ -146,3 +134,23 @@ def test_what_a_sentence_takes_is_measured_once_for_sentences_of_a_size(model, s
     assert len(measured) == 1
     monkeypatch.undo()
     assert torch.equal(trace.values, fisher_trace(model, [several_masks] * 3, OBJECTIVE).values)
+
+
+@pytest.fixture(params=others_thorough([GPT2Transformer, LlamaTransformer]))
+def causal(request):
+    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH)
+
+
+def test_values_of_causal_models_are_those_of_dense_gradients_with_the_seeds_signs(causal):
+    batch = NEXT_WORD.every_prediction(ragged_batches.sentences())
+    trace = fisher_trace(causal, [batch], NEXT_WORD, seed=9)
+    assert causal.training
+    torch.testing.assert_close(trace.values, dense_values(causal, NEXT_WORD, batch, 9), rtol=1e-9, atol=0)
+
+
+def test_sentences_that_are_predicted_whole_are_measured_in_batch(causal):
+    """As many predictions as words: the output layer's rows are told from those of all words."""
+    equal = Sentences.from_lists([[0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1], [1, 0, 0]])
+    found = sentence_fisher_traces(causal, NEXT_WORD, NEXT_WORD.every_prediction(equal), seed=2)
+    assert found.compared
+    assert "per-sentence gradients" not in found.ways.values()

@@ -12,15 +12,13 @@ from isoloss.curvature.loss import BatchLoss, LossAtRest, label_distributions
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
-from thorough_cases import others_thorough
-from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE = MaskedObjective()
 
 
-@pytest.fixture(params=others_thorough(ARCHITECTURES))
-def model(request):
-    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH).eval()
+@pytest.fixture
+def model(model):
+    return model.eval()
 
 
 def test_each_sentences_loss_is_its_own_mean(model, monkeypatch):

@@ -132,12 +132,7 @@ def test_a_model_that_is_dispatched_is_measured_and_one_that_is_offloaded_refuse
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("kind", [gpt2, llama])
 def test_of_a_quantised_model_all_that_has_gradients_is_measured(kind, bits, adapted, tmp_path):
-    pytest.importorskip("bitsandbytes")
-    from transformers import AutoModelForCausalLM, BitsAndBytesConfig
-
-    built(kind).save_pretrained(tmp_path)
-    quantised = BitsAndBytesConfig(load_in_4bit=bits == 4, load_in_8bit=bits == 8)
-    model = AutoModelForCausalLM.from_pretrained(tmp_path, quantization_config=quantised, device_map="cpu")
+    model = quantised(kind, tmp_path, load_in_4bit=bits == 4, load_in_8bit=bits == 8)
     if adapted:
         peft = pytest.importorskip("peft")
         named = ["c_attn"] if kind is gpt2 else ["q_proj"]
@@ -167,15 +162,20 @@ def assert_one_score(model, twin, tolerance):
     torch.testing.assert_close(*scores, rtol=tolerance, atol=tolerance)
 
 
-def adapted(kind, folder, **quantised):
-    """An adapter on a quantised model, and one of the same form on the model in double precision."""
+def quantised(kind, folder, **settings):
+    """The model, stored in the folder and loaded with bitsandbytes' settings."""
     pytest.importorskip("bitsandbytes")
-    peft = pytest.importorskip("peft")
     from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
     built(kind).save_pretrained(folder)
-    settings = BitsAndBytesConfig(**quantised)
-    base = AutoModelForCausalLM.from_pretrained(folder, quantization_config=settings, device_map="cpu")
+    config = BitsAndBytesConfig(**settings)
+    return AutoModelForCausalLM.from_pretrained(folder, quantization_config=config, device_map="cpu")
+
+
+def adapted(kind, folder, **settings):
+    """An adapter on a quantised model, and one of the same form on the model in double precision."""
+    peft = pytest.importorskip("peft")
+    base = quantised(kind, folder, **settings)
     named = ["c_attn", "c_proj"] if kind is gpt2 else ["q_proj", "down_proj"]
     adapter = peft.LoraConfig(r=2, target_modules=named, init_lora_weights=False)
     with torch.random.fork_rng():

@@ -14,7 +14,7 @@ from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretrained import EqualLengths
 from isoloss.progress import silent
-from tiny_models import tiny_model
+from tiny_models import partly_frozen, tiny_model
 
 OBJECTIVE = MaskedObjective()
 
@@ -34,8 +34,7 @@ def test_a_tensor_without_numbers_adds_nothing(model):
 def test_each_tensors_trace_is_weighted_by_its_own_mean_square(model):
     """The trace of a model whose other tensors are frozen, with the same signs."""
     batch = ragged_batches.several_masks()
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_("layer.1" in name or "word_embeddings" in name)
+    partly_frozen(model, "layer.1", "word_embeddings")
     found = normalised_trace(model, [batch], OBJECTIVE, seed=3)
     parameters = trainable_parameters(model)
     expected = torch.zeros(6, dtype=torch.float64)

@@ -8,6 +8,7 @@ from model_state import state
 from torch import nn
 from transformers import FalconConfig, FalconForCausalLM
 from unusual_models import (
+    TRANSPOSITIONS,
     BiasOfPairs,
     Copied,
     InPlace,
@@ -29,9 +30,9 @@ from unusual_models import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import sentences_of
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
+from tiny_models import partly_frozen
 
 OBJECTIVE = MaskedObjective()
 
@@ -42,18 +43,6 @@ def test_ragged_sentences_with_any_number_of_masks(model, masks, memory_bytes):
     found = checked_norms(model, OBJECTIVE, getattr(ragged_batches, masks)(), memory_bytes=memory_bytes)
     assert {"embeddings", "head", "layer 2 norms", "layer 1 MLP", "layer 1 attention"} <= found.groups.keys()
     assert set(found.ways.values()) == {"linear", "bias", "layer norm", "embedding", "tied embedding"}
-
-
-@pytest.mark.thorough
-def test_a_sentence_alone_has_the_same_norms(model, several_masks):
-    cotangents = directions(several_masks)
-    together = norms_of_cotangents(model, OBJECTIVE, several_masks, lambda _: cotangents)
-    for sentence in range(len(several_masks)):
-        alone = sentences_of(several_masks, torch.tensor([sentence]))
-        own = cotangents[several_masks.rows == sentence]
-        norms = norms_of_cotangents(model, OBJECTIVE, alone, lambda _, own=own: own)
-        for group, values in norms.groups.items():
-            torch.testing.assert_close(values, together.groups[group][sentence : sentence + 1])
 
 
 def test_directions_are_asked_for_once_with_the_scores_of_the_predictions(model, several_masks):
@@ -72,8 +61,7 @@ def test_directions_are_asked_for_once_with_the_scores_of_the_predictions(model,
 @pytest.mark.parametrize("kept", ["embeddings", "encoder", "lm_head|cls"])
 def test_frozen_parameters_are_left_out_and_change_nothing(model, several_masks, kept):
     whole = checked_norms(model, OBJECTIVE, several_masks)
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(any(part in name for part in kept.split("|")))
+    partly_frozen(model, *kept.split("|"))
     part = checked_norms(model, OBJECTIVE, several_masks)
     assert "per-sentence gradients" not in part.ways.values()
     for group in part.groups.keys() - {"embeddings", "head"}:
@@ -197,7 +185,7 @@ def test_the_model_is_left_as_found(model, several_masks, fails):
     torch.testing.assert_close(state(model), found, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("way", Transposed.WAYS)
+@pytest.mark.parametrize("way", TRANSPOSITIONS)
 def test_a_matrix_that_is_transposed_before_it_is_multiplied_with(way):
     found = checked_norms(Transposed(way), Whole(), batch_of(3, 4, 4))
     assert found.ways["layer.weight"] == "linear"

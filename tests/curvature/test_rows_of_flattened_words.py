@@ -74,17 +74,23 @@ def sentences(n):
     return [torch.randint(1, WORDS, (int(length),), generator=generator).tolist() for length in lengths]
 
 
+def beside_others_as_alone(architecture, drawn, first=0):
+    """Their traces, the `first` in a batch of their own, and those of each alone, which are the same."""
+    torch.manual_seed(0)
+    model = architecture().double()
+    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], Whole())
+    parts = [part for part in (drawn[:first], drawn[first:]) if part]
+    together = fisher_trace(model, [next_token_batch(part, 0) for part in parts], Whole())
+    assert torch.allclose(together.values, alone.values, rtol=1e-10)
+    return together, alone
+
+
 @pytest.mark.parametrize("first", [0, 1], ids=["at once", "one, then the others"])
 @pytest.mark.parametrize(
     "architecture", others_thorough([PositionsFirst, SentencesFirst, TorchEncoder], quick=2)
 )
 def test_sentences_have_the_traces_that_they_have_alone(architecture, first):
-    torch.manual_seed(0)
-    model, drawn = architecture().double(), sentences(11)
-    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], Whole())
-    parts = [drawn[:first], drawn[first:]] if first else [drawn]
-    together = fisher_trace(model, [next_token_batch(part, 0) for part in parts], Whole())
-    assert torch.allclose(together.values, alone.values, rtol=1e-10)
+    together, alone = beside_others_as_alone(architecture, sentences(11), first)
     for name, values in together.groups.items():
         assert torch.allclose(values, alone.groups[name], rtol=1e-9, atol=1e-12)
     assert "per-sentence gradients" not in set(together.ways.values())
@@ -92,11 +98,7 @@ def test_sentences_have_the_traces_that_they_have_alone(architecture, first):
 
 @pytest.mark.parametrize("kind", [SeesOthers, SeesALittleOfOthers])
 def test_sentences_that_see_each_other_are_kept_apart_also_after_a_batch_of_one(kind):
-    torch.manual_seed(0)
-    model, drawn = kind().double(), [[each, 3, 5, 7] for each in range(1, 8)]
-    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], Whole())
-    batches = [next_token_batch(drawn[:1], 0), next_token_batch(drawn[1:], 0)]
-    assert torch.allclose(fisher_trace(model, batches, Whole()).values, alone.values, rtol=1e-10)
+    beside_others_as_alone(kind, [[each, 3, 5, 7] for each in range(1, 8)], first=1)
 
 
 class Interleaved(SentencesFirst):
@@ -134,12 +136,6 @@ class Recomputed(SentencesFirst):
         (Recomputed, {"per-sentence gradients"}),
     ],
 )
-def test_layouts_that_are_not_understood_are_measured_all_the_same(
-    layout: type[SentencesFirst], ways: set[str]
-) -> None:
-    torch.manual_seed(0)
-    model, drawn = layout().double(), sentences(9)
-    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], Whole())
-    together = fisher_trace(model, [next_token_batch(drawn, 0)], Whole())
-    assert torch.allclose(together.values, alone.values, rtol=1e-10)
+def test_layouts_that_are_not_understood_are_measured_all_the_same(layout, ways):
+    together, _ = beside_others_as_alone(layout, sentences(9))
     assert set(together.ways.values()) == ways

@@ -5,9 +5,8 @@ import torch
 from dense_norms import built, checked_norms
 from torch import nn
 from transformers import LongT5Config, LongT5ForConditionalGeneration
-from unusual_models import Model, Whole
+from unusual_models import Model, Whole, predicting
 
-from isoloss.objectives.batch import Batch
 from isoloss.objectives.task_heads import TargetToken, target_batch
 
 WIDTH = 4
@@ -46,14 +45,6 @@ class PickedByMask(Model):
         picked = (ids % 2 == 0)[..., None].expand_as(x)
         rows = self.layer(x[ids % 2 == 0]).tanh()
         return self.output(x + torch.zeros_like(x).masked_scatter(picked, rows).sum(1, keepdim=True))
-
-
-def predicting(words: list[list[int]], counts: list[int]) -> Batch:
-    """The first words of each sentence are predicted, so many of each."""
-    ids, numbers = torch.tensor(words), torch.tensor(counts)
-    rows = torch.arange(len(ids)).repeat_interleave(numbers)
-    positions = torch.cat([torch.arange(count) for count in counts])
-    return Batch(ids, torch.ones_like(ids, dtype=torch.bool), rows, positions, ids[rows, positions])
 
 
 THREE = [[1, 2, 3, 4, 0, 2], [3, 3, 1, 0, 2, 1], [4, 1, 1, 2, 0, 3]]

@@ -4,6 +4,7 @@ import pytest
 import ragged_batches
 import torch
 from dense_derivatives import decomposed, group_indices, partly_trained
+from functions_of_weights import Function, sentences
 
 import isoloss.curvature.hessian_top_eigenvalue as edge_module
 from isoloss.curvature.derivatives import trainable_parameters
@@ -13,7 +14,7 @@ from isoloss.curvature.hessian_top_eigenvalue import (
     largest_eigenvalue,
 )
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, sentence_averaged_loss
+from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 
@@ -105,32 +106,20 @@ def test_tolerances_that_make_no_sense_are_refused():
         hessian_top_eigenvalue(model, [ragged_batches.one_mask()], OBJECTIVE, tolerance=0.0)
 
 
-class Parabola(torch.nn.Module):
-    """The loss log(1 + e^s), s = wᵀ diag(1, 3) w: around w = 0 its Hessian is diag(1, 3)."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.tensor([1e-4, 1e-4], dtype=torch.float64))
-
-    def logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        curved = (torch.tensor([1.0, 3.0], dtype=torch.float64) * model.weight.square()).sum()
-        return torch.stack([torch.zeros_like(curved), curved]).expand(len(batch.rows), 2)
-
-
-def two_sentences(target: int) -> Batch:
-    ids = torch.zeros(2, 1, dtype=torch.long)
-    return Batch(ids, ids == 0, torch.arange(2), ids[:, 0], ids[:, 0] + target)
+def parabola(w: torch.Tensor) -> torch.Tensor:
+    """Its Hessian is diag(1, 3)."""
+    return 0.5 * (torch.tensor([1.0, 3.0], dtype=torch.float64) * w.square()).sum()
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.5])
 def test_descent_diverges_just_above_the_edge_and_not_below(momentum: float) -> None:
-    batch, model = two_sentences(target=0), Parabola()
+    batch, model = sentences(2), Function(parabola, [1e-4, 1e-4])
     edge = edge_of_stability_rate(model, [batch], model, momentum=momentum)
     assert edge == pytest.approx(2 * (1 + momentum) / 3, rel=1e-3)
     for factor, grows in ((0.95, False), (1.05, True)):
-        trained = Parabola()
+        trained = Function(parabola, [1e-4, 1e-4])
         optimiser = torch.optim.SGD(trained.parameters(), lr=factor * edge, momentum=momentum)
-        for _ in range(60):
+        for _ in range(20):
             optimiser.zero_grad()
             sentence_averaged_loss(trained.logits(trained, batch), batch).backward()
             optimiser.step()
@@ -138,12 +127,12 @@ def test_descent_diverges_just_above_the_edge_and_not_below(momentum: float) -> 
 
 
 def test_what_bounds_no_rate_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, hill = Parabola(), two_sentences(target=1)  # log(1 + e^-s)
+    model, hill = (Function(of, [1e-4, 1e-4]) for of in (parabola, lambda w: -parabola(w)))
     with pytest.raises(BadInput, match="bounds no learning rate"):
-        edge_of_stability_rate(model, [hill], model)
+        edge_of_stability_rate(hill, [sentences(2)], hill)
     with pytest.raises(BadInput, match="momentum"):
-        edge_of_stability_rate(model, [hill], model, momentum=1.0)
+        edge_of_stability_rate(model, [sentences(2)], model, momentum=1.0)
     one_product = partial(edge_module.hessian_top_eigenvalue, most_products=1)
     monkeypatch.setattr(edge_module, "hessian_top_eigenvalue", one_product)
     with pytest.raises(BadInput, match="was not found in 1 products"):
-        edge_of_stability_rate(model, [two_sentences(target=0)], model)
+        edge_of_stability_rate(model, [sentences(2)], model)

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import ragged_batches
 import torch
-from dense_derivatives import dense_hessian, flat, group_indices
+from dense_derivatives import dense_hessian, gradient_of, group_indices
 from two_layers import FromCounts, TwoLayers
 
 import isoloss.curvature.loss as loss_module
@@ -52,9 +52,7 @@ def hessians(model, some):
 
 
 def gradients(model, some):
-    leaves = list(trainable_parameters(model).values())
-    losses = [BatchLoss(model, OBJECTIVE, part).mean() for part in some]
-    return torch.stack([flat(torch.autograd.grad(loss, leaves)) for loss in losses])
+    return torch.stack([gradient_of(BatchLoss(model, OBJECTIVE, part).mean(), model) for part in some])
 
 
 def over_sentences(means, sizes):
@@ -130,6 +128,7 @@ def test_the_gradients_norm(model, batches):
     h = gradients(model, parts(batches, 3))
     assert_is(found.squared, jackknife(u_statistic, h, SIZES))
     assert_is(found.noise, jackknife(covariance_trace, h, SIZES))
+    assert_is(found.signal, jackknife(signal, h, SIZES))
     assert found.sentences == 8
 
 

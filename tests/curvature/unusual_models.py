@@ -13,12 +13,18 @@ class Whole:
         return model(batch.input_ids)[batch.rows, batch.positions]
 
 
+def predicting(words: list[list[int]], counts: list[int]) -> Batch:
+    """The first words of each sentence are predicted, so many of each."""
+    ids, numbers = torch.tensor(words), torch.tensor(counts)
+    rows = torch.arange(len(ids)).repeat_interleave(numbers)
+    positions = torch.cat([torch.arange(count) for count in counts])
+    return Batch(ids, torch.ones_like(ids, dtype=torch.bool), rows, positions, ids[rows, positions])
+
+
 def batch_of(n, width, predicted):
     """Each sentence's first `predicted` words are predicted; all are drawn from five, 0 among them."""
     ids = torch.randint(0, 5, (n, width), generator=torch.Generator().manual_seed(7))
-    rows = torch.arange(n).repeat_interleave(predicted)
-    positions = torch.arange(predicted).repeat(n)
-    return Batch(ids, torch.ones(n, width, dtype=torch.bool), rows, positions, ids[rows, positions])
+    return predicting(ids.tolist(), [predicted] * n)
 
 
 class Model(nn.Module):
@@ -80,31 +86,25 @@ class ModuleOfTwo(Model):
         return torch.einsum("nsd,de->nse", x, self.first.weight).sin() @ self.second["same"].weight
 
 
+TRANSPOSITIONS = {
+    ".T": lambda weight: weight.T,
+    ".mT": lambda weight: weight.mT,
+    "t": lambda weight: weight.t(),
+    "transpose": lambda weight: weight.transpose(0, 1),
+    "permute": lambda weight: weight.permute(1, 0),
+    "from the end": lambda weight: weight.permute(-1, -2),
+}
+
+
 class Transposed(Model):
     """A matrix that is transposed before it is multiplied with, as Falcon's and others' layers do."""
 
-    WAYS = (".T", ".mT", "t", "transpose", "permute", "from the end")
-
     def __init__(self, way):
         super().__init__(layer=lambda: nn.Linear(4, 4))
-        self.way = way
+        self.turned = TRANSPOSITIONS[way]
 
     def inner(self, x):
-        weight = self.layer.weight
-        match self.way:
-            case ".T":
-                turned = weight.T
-            case ".mT":
-                turned = weight.mT
-            case "t":
-                turned = weight.t()
-            case "transpose":
-                turned = weight.transpose(0, 1)
-            case "permute":
-                turned = weight.permute(1, 0)
-            case "from the end":
-                turned = weight.permute(-1, -2)
-        return (x @ turned + self.layer.bias).tanh()
+        return (x @ self.turned(self.layer.weight) + self.layer.bias).tanh()
 
 
 class LooseParameters(Model):

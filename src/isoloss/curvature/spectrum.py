@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.derivatives import MeasuredParameters, sign_probe
+from isoloss.curvature.hessian_top_eigenvalue import BASIS_BYTES
 from isoloss.curvature.loss import LossHessian, flattened
 from isoloss.curvature.stopping import refuse_too_few
 from isoloss.errors import BadInput, reason_of
@@ -20,8 +21,6 @@ from isoloss.results.estimate import Estimate, jackknifed, sample_mean
 
 EIGENVALUES, TOLERANCE, MOST_PRODUCTS = 5, 1e-3, 1000
 PROBES, STEPS, FEWEST_STEPS = 8, 40, 8
-BASIS_BYTES = 1 << 30
-"""Default budget for the vectors of a Lanczos process: 1 GiB."""
 
 
 @dataclass(frozen=True)
@@ -183,8 +182,10 @@ class SpectralDensity:
             nodes[probe, : len(values)], weights[probe, : len(values)] = values, parts
         return replace(self, nodes=nodes, weights=weights)
 
-    def _with_change_of_last_steps(self, statistic: "_Statistic") -> Estimate:
-        """The statistic with its error over probes, and the change by which steps are too few for it.
+    def _with_change_of_last_steps(
+        self, statistic: Callable[["SpectralDensity", Tensor], Tensor]
+    ) -> Estimate:
+        """A smooth function of the probes kept with its error, and the change by which steps are too few.
 
         A quadrature with a node near 0 gives too small a mean of |λ| and one with 0 between two nodes too
         large a one, and these take turns as steps are added: the true mean is about between the last two.
@@ -197,10 +198,6 @@ class SpectralDensity:
         one, two = (float(statistic(each, kept)) for each in (fewer, fewer.one_step_fewer))
         change = max(abs(found.value - one), abs(one - two))
         return replace(found, standard_error=math.hypot(found.standard_error, change))
-
-
-_Statistic = Callable[[SpectralDensity, Tensor], Tensor]
-"""A smooth function of the quadratures of the probes that are kept."""
 
 
 def _negative_curvature(found: SpectralDensity, kept: Tensor) -> Tensor:
@@ -281,8 +278,7 @@ def lanczos(
     orthogonalised twice against all previous ones; m is smaller where they span an invariant subspace.
     """
     basis = start.new_zeros(steps, len(start))
-    diagonal: list[float] = []
-    beside: list[float] = []
+    diagonal, beside = list[float](), list[float]()
     vector = start / start.norm()
     for held in range(1, steps + 1):
         basis[held - 1] = vector

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from isoloss.device import denormals_flushed, usable_device
 from isoloss.errors import BadInput, IsolossError
+from isoloss.files import only_process_in
 from isoloss.languages.language import SentenceSource
 from isoloss.models.tokenizer import tokenizer_of
 from isoloss.pretraining.checkpoint_writing import (
@@ -22,7 +24,7 @@ from isoloss.pretraining.checkpoint_writing import (
     restore,
     write_checkpoint,
 )
-from isoloss.pretraining.processes import ALONE, Processes, only_run_in
+from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.running_averages import TrainingLoss, WeightAverage, diverged
 from isoloss.pretraining.specification import PretrainingSpecification, claim
 from isoloss.pretraining.stream import Stream
@@ -119,7 +121,8 @@ def pretrain(
     """
     _refuse_what_does_not_go_together(specification, language, processes)
     place = usable_device(device)
-    with only_run_in(folder, processes), caller_randomness_kept(place), denormals_flushed():
+    with ExitStack() as held, caller_randomness_kept(place), denormals_flushed():
+        processes.on_main(lambda: held.enter_context(only_process_in(folder)))
         words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
         model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
         earlier_seeds += put_starting_weights(model, specification, start_from)

@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -13,7 +12,6 @@ import torch.distributed as distributed
 from torch import Tensor
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.files import only_process_in
 from isoloss.results.tensors import tensors_digest
 
 T = TypeVar("T")
@@ -155,11 +153,3 @@ def _others_there() -> Iterator[None]:
             "another of the processes that train together has ended, and says why itself; start the same "
             "run again to go on from its last checkpoint"
         ) from error
-
-
-@contextmanager
-def only_run_in(folder: Path, processes: Processes) -> Iterator[None]:
-    """`only_process_in` for all processes that train a run together: the main process locks the folder."""
-    with ExitStack() as held:
-        processes.on_main(lambda: held.enter_context(only_process_in(folder)))
-        yield
