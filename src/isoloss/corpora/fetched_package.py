@@ -161,10 +161,9 @@ class _Address:
     def followed_to(self, link: str) -> "_Address":
         """The target of a link on this page; on the same host with the same credentials, as pip does."""
         target = _Address.of(urljoin(self.url, link))
-        same_host = urlsplit(target.url).netloc == urlsplit(self.url).netloc
-        return (
-            replace(target, credentials=self.credentials) if same_host and not target.credentials else target
-        )
+        if target.credentials or urlsplit(target.url).netloc != urlsplit(self.url).netloc:
+            return target
+        return replace(target, credentials=self.credentials)
 
     def answer(self, kind: str) -> Any:
         """The content of the address. Raises ValueError for one that is not https."""
