@@ -37,13 +37,18 @@ def test_lines_are_sentences_and_special_tokens_cannot_be_masked(tmp_path):
     assert not replace(read_text_corpus(path), tokenizer=TOKENIZER).sentences([1])[0].cut
 
 
-def test_lines_end_as_on_any_platform(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes(b"the cat\r\na\rthe dog\n")
-    assert (read_text_corpus(path).texts, read_text_corpus(path).lines) == (
-        ["the cat", "a", "the dog"],
-        [1, 2, 3],
-    )
+@pytest.mark.parametrize(
+    ("name", "content", "lines"),
+    [
+        ("a.txt", b"a b\r\nc\rd\n", [1, 2, 3]),
+        ("a.jsonl", b'"a b"\n""\n"c"\n"d"', [1, 3, 4]),
+        ("a.json", b'["a b", "", "c", "d"]', [1, 3, 4]),
+    ],
+)
+def test_lines_end_as_on_any_platform_and_are_numbered(tmp_path, name, content, lines):
+    (tmp_path / name).write_bytes(content)
+    corpus = read_text_corpus(tmp_path / name)
+    assert (corpus.texts, corpus.lines) == (["a b", "c", "d"], lines)
 
 
 @pytest.mark.parametrize(("ends", "unknown"), [("<e>", 0), ("<u>", 1)])
@@ -91,37 +96,61 @@ def test_texts_that_only_together_cannot_be_encoded_are_said_to_be_such():
         corpus.sentences([0, 1])
 
 
-def test_a_list_in_place_of_a_text_is_refused_and_nan_is_left_out(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "content", "texts"),
+    [
+        ("a.json", '[{"text": "a b"}, {"text": NaN}, {"text": null}, {"text": "c"}]', ["a b", "c"]),
+        ("a.csv", "text\nThe cat sat on the mat.\n", ["The cat sat on the mat."]),
+        ("a.csv", "text\r\na b\r\nc\r\n", ["a b", "c"]),
+        ("a.tsv", "text\r\na b\r\nc\r\n", ["a b", "c"]),
+    ],
+)
+def test_texts_are_the_filled_cells_of_a_table(tmp_path, name, content, texts):
+    path = tmp_path / name
+    path.write_bytes(content.encode())
+    assert read_text_corpus(path).texts == texts
+
+
+MIXED = "line 2: it mixes strings and objects; give only one of them"
+NOT_EMPTY = "in which carriage returns are where rows may have ended"
+OTHERWISE_PARTED = "parts its columns by '.+'; save it with commas as .csv"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.txt", b"\n \n", "a.txt is empty"),
+        ("a.txt", b"\x1f\x8b\x08" + bytes(8), r"a.txt is compressed; unpack it \(gunzip\)"),
+        ("a.txt", b"\x28\xb5\x2f\xfd\x04" + bytes(8), r"a.txt is compressed; unpack it \(unzstd\)"),
+        ("a.json", b'{"text": ["a", "c"]}', "row 1: a list is under 'text'; write a row for each text"),
+        ("a.json", b'{"text": "a"}\n"b"', MIXED),
+        ("a.jsonl", b'{"text": "a"}\n"b"', MIXED),
+        (
+            "a.csv",
+            b"The cat sat on the mat.\nThe dog sat too.\n",
+            "calls the only one that holds text 'The cat sat on the mat.'; write",
+        ),
+        ("a.csv", b"text\ra b\rc\r", NOT_EMPTY),
+        ("a.tsv", b"text\ra b\rc\r", NOT_EMPTY),
+        ("a.csv", b"\ntext;label\na, b;1\n", f"a.csv {OTHERWISE_PARTED}"),
+        ("a.csv", b"\ntext\tlabel\na, b\t1\n", f"a.csv {OTHERWISE_PARTED}"),
+        ("a.tsv", b"\ntext,label\na, b,1\n", f"a.tsv {OTHERWISE_PARTED}"),
+    ],
+)
+def test_what_holds_no_texts_is_refused(tmp_path, name, content, sentence):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=sentence):
+        read_text_corpus(tmp_path / name)
+
+
+def test_an_object_in_place_of_a_text_of_a_pair_is_refused(tmp_path):
     path = tmp_path / "rows.json"
-    path.write_text('[{"text": "a b"}, {"text": NaN}, {"text": null}, {"text": "c"}]')
-    assert read_text_corpus(path).texts == ["a b", "c"]
-    path.write_text('{"text": ["a b", "c"]}')
-    with pytest.raises(BadInput, match="row 1: a list is under 'text'; write a row for each text"):
-        read_text_corpus(path)
     path.write_text(
         '{"sentence1": "a", "sentence2": "b", "label": 0}\n'
         '{"sentence1": "a", "sentence2": {"b": 1}, "label": 1}'
     )
     with pytest.raises(BadInput, match="row 2: an object is under 'sentence2'"):
         texts_with_classes(path, {"0": 0, "1": 1})
-
-
-def test_a_table_whose_first_text_would_be_a_name_is_refused(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("The cat sat on the mat.\nThe dog sat too.\n")
-    with pytest.raises(
-        BadInput, match=r"calls the only one that holds text 'The cat sat on the mat.'; write"
-    ):
-        read_text_corpus(path)
-    path.write_text("text\nThe cat sat on the mat.\nThe dog sat too.\n")
-    assert len(read_text_corpus(path).texts) == 2
-
-
-@pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd\x04"])
-def test_a_compressed_text_is_to_be_unpacked(tmp_path, beginning):
-    (tmp_path / "a.txt").write_bytes(beginning + bytes(8))
-    with pytest.raises(BadInput, match=r"a.txt is compressed; unpack it \((gunzip|unzstd)\)"):
-        read_text_corpus(tmp_path / "a.txt")
 
 
 @pytest.mark.parametrize(
@@ -179,37 +208,6 @@ def test_a_target_that_is_cut_counts_as_cut():
     assert not any(sentence.cut for sentence in corpus.read_by(tokenizer, None).sentences([0, 1, 2]))
 
 
-@pytest.mark.parametrize(
-    ("name", "content"), [("a.jsonl", '"a b"\n""\n"c"\n'), ("a.json", '["a b", "", "c"]')]
-)
-def test_strings_alone_are_texts(tmp_path, name, content):
-    path = tmp_path / name
-    path.write_text(content)
-    corpus = read_text_corpus(path)
-    assert (corpus.texts, corpus.lines) == (["a b", "c"], [1, 3])
-    path.write_text('{"text": "a"}\n"b"')
-    with pytest.raises(BadInput, match="line 2: it mixes strings and objects; give only one of them"):
-        read_text_corpus(path)
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-def test_a_table_whose_rows_end_in_carriage_returns_alone_is_not_empty(tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(b"text\ra b\rc\r")
-    with pytest.raises(BadInput, match="in which carriage returns are where rows may have ended"):
-        read_text_corpus(path)
-    path.write_bytes(b"text\r\na b\r\nc\r\n")
-    assert read_text_corpus(path).texts == ["a b", "c"]
-
-
-@pytest.mark.parametrize(("name", "between"), [("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", ",")])
-def test_columns_that_are_parted_otherwise_are_not_one(tmp_path, name, between):
-    path = tmp_path / name
-    path.write_text(f"\ntext{between}label\na, b{between}1\n")
-    with pytest.raises(BadInput, match=f"{name} parts its columns by '.+'; save it with commas as .csv"):
-        read_text_corpus(path)
-
-
 def test_token_numbers_are_taken_as_they_are(tmp_path):
     path = tmp_path / "ids.jsonl"
     path.write_text("[1, 0, 2]\n\n[5]\n")
@@ -241,10 +239,3 @@ def test_what_is_no_token_file_is_refused(tmp_path, content, sentence):
     path.write_bytes(content)
     with pytest.raises(BadInput, match=sentence):
         read_token_corpus(path, vocabulary=6, longest=3)
-
-
-def test_an_empty_text_is_refused(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("\n \n")
-    with pytest.raises(BadInput, match=r"text.txt is empty"):
-        read_text_corpus(path)

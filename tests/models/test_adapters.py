@@ -1,6 +1,7 @@
 """Adapters of peft: their weights alone are measured, through their base model, against the dense trace."""
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -9,12 +10,14 @@ import pytest
 import torch
 from adapters_on_disk import is_trained, moved, saved
 from peft import AdaLoraConfig, LoraConfig, VeraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
 from torch.func import functional_call
 
 from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.errors import BadInput
 from isoloss.measurements.models_on_text import load_predicting
 from isoloss.measurements.task_heads import TextClasses, head_of
+from isoloss.models.adapters import merge_adapter
 from isoloss.models.loading import load_any_language_model, what_is_predicted
 from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, Shape
@@ -232,6 +235,29 @@ def test_an_adapter_without_its_weights_is_refused(adapter, tmp_path):
         BadInput, match=r"adapter holds no adapter_model\.safetensors; fetch or copy that file"
     ):
         load_any_language_model(str(folder))
+
+
+def test_a_weight_that_is_not_stored_is_named(adapter, tmp_path):
+    folder = copied(adapter, tmp_path)
+    weights = load_file(folder / "adapter_model.safetensors")
+    left_out = next(name for name in weights if "lora_B" in name)
+    del weights[left_out]
+    save_file(weights, folder / "adapter_model.safetensors")
+    named = re.escape(left_out.removeprefix("base_model.model.").partition(".lora_B")[0])
+    with pytest.raises(BadInput, match=rf"lacks {named}\.lora_B.*; fetch or copy its folder again"):
+        load_any_language_model(str(folder))
+
+
+def test_of_a_merged_model_all_weights_are_its_own(adapter):
+    base, _ = load_any_language_model(str(adapter.parent / "base"))
+    merged, _ = load_any_language_model(str(adapter))
+    ids = torch.tensor([[1, 5, 2, 7]])
+    before = merged(input_ids=ids).logits
+    merge_adapter(merged)
+    assert torch.allclose(merged(input_ids=ids).logits, before, atol=1e-6)
+    assert not torch.allclose(base(input_ids=ids).logits, before, atol=1e-5)
+    shapes = {name: each.shape for name, each in base.named_parameters()}
+    assert {name: each.shape for name, each in merged.named_parameters() if each.requires_grad} == shapes
 
 
 def test_without_peft_the_extra_is_named(adapter, monkeypatch):

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 import torch
 from torch.func import grad, vmap
@@ -89,18 +87,6 @@ def test_gradient_norms_of_ragged_sentences_are_those_of_one_gradient_at_a_time(
         expected = sum(float(gradient.square().sum()) for gradient in gradients)
         found = sum(float(values[row]) for values in norms.groups.values())
         assert found == pytest.approx(expected, rel=1e-10)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_saved_model_is_loaded_whole(dtype, tmp_path: Path):
-    model = LSTM(width=8, layers=2).build(WORDS, LENGTH, seed=0).to(dtype).eval()
-    model.save_pretrained(tmp_path)
-    loaded = load_masked_language_model(tmp_path)
-    assert type(loaded) is type(model)
-    assert loaded.lm_head.weight is loaded.get_input_embeddings().weight
-    tokens = tokens_of_words(RAGGED.ids)
-    assert {parameter.dtype for parameter in loaded.parameters()} == {dtype}
-    torch.testing.assert_close(loaded(tokens, tokens != 0).logits, model(tokens, tokens != 0).logits)
 
 
 @pytest.mark.parametrize("width", LSTM_WIDTHS)

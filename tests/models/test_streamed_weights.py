@@ -160,20 +160,6 @@ def test_gradients_of_a_training_step_and_of_its_derivative_are_those_in_place()
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
-def test_a_forward_pass_that_fails_leaves_the_weights_in_place():
-    class Fails(nn.Linear):
-        def forward(self, x):
-            raise ValueError("as it is")
-
-    layer = Fails(2, 2)
-    weight = layer.weight
-    stream_weights(layer, "cpu")
-    with pytest.raises(ValueError, match="as it is"):
-        layer(torch.ones(1, 2))
-    assert layer.weight is weight
-    assert torch._C._autograd._top_saved_tensors_default_hooks(True) is None
-
-
 def test_a_model_streamed_twice_is_left_as_found():
     layer = nn.Linear(2, 2)
     weight = layer.weight
@@ -185,21 +171,23 @@ def test_a_model_streamed_twice_is_left_as_found():
     assert layer.forward is forward
 
 
-def test_a_pass_after_an_interrupted_one_is_like_any_other():
-    class Interrupted(nn.Linear):
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_forward_pass_that_fails_leaves_the_weights_in_place_and_the_next_is_like_any_other(error):
+    class Fails(nn.Linear):
         def forward(self, x):
             if x.sum() < 0:
-                raise KeyboardInterrupt
+                raise error
             return super().forward(x)
 
-    layer = Interrupted(2, 2)
+    layer = Fails(2, 2)
     weight, expected = layer.weight, layer(torch.ones(1, 2))
     stream_weights(layer, "cpu")
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         layer(-torch.ones(1, 2))
-    assert torch.equal(layer(torch.ones(1, 2)), expected)
     assert layer.weight is weight
     assert torch._C._autograd._top_saved_tensors_default_hooks(True) is None
+    assert torch.equal(layer(torch.ones(1, 2)), expected)
+    assert layer.weight is weight
 
 
 def test_quantised_weights_are_refused():

@@ -166,16 +166,22 @@ def test_impossible_dropout_is_refused(dropout: float) -> None:
             architecture(SMALL, dropout=dropout)
 
 
-@pytest.mark.parametrize("architecture", BOTH)
-def test_a_saved_model_is_loaded_whole(architecture: type, tmp_path: Path) -> None:
-    model = architecture(SMALL).build(12, 8, seed=0).eval()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("architecture", [*(kind(SMALL) for kind in BOTH), LSTM(8, 2)])
+def test_a_saved_model_is_loaded_whole(
+    architecture: Architecture, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    model = architecture.build(12, 8, seed=0).to(dtype).eval()
     model.save_pretrained(tmp_path)
     loaded = load_masked_language_model(tmp_path)
     assert type(loaded) is type(model)
     assert loaded.config._attn_implementation == "sdpa"
     assert not loaded.training
-    ids = torch.tensor([[1, 3, 4, 2]])
-    torch.testing.assert_close(loaded(input_ids=ids).logits, model(input_ids=ids).logits)
+    assert loaded.get_output_embeddings().weight is loaded.get_input_embeddings().weight
+    assert {parameter.dtype for parameter in loaded.parameters()} == {dtype}
+    ids = torch.tensor([[1, 3, 4, 2], [1, 5, 0, 0]])
+    given = {"input_ids": ids, "attention_mask": ids != 0}
+    torch.testing.assert_close(loaded(**given).logits, model(**given).logits)
 
 
 def test_what_holds_no_masked_language_model_is_refused(tmp_path: Path) -> None:

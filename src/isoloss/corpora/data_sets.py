@@ -191,7 +191,6 @@ class HubDataSet:
 
     @cached_property
     def _version(self) -> str | None:
-        """The revision that is read."""
         if self.revision is None and _is_script(self.name.partition(":")[0]):
             return PARQUET
         return self.revision

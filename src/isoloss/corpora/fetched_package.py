@@ -161,10 +161,9 @@ class _Address:
     def followed_to(self, link: str) -> "_Address":
         """The target of a link on this page; on the same host with the same credentials, as pip does."""
         target = _Address.of(urljoin(self.url, link))
-        same_host = urlsplit(target.url).netloc == urlsplit(self.url).netloc
-        return (
-            replace(target, credentials=self.credentials) if same_host and not target.credentials else target
-        )
+        if target.credentials or urlsplit(target.url).netloc != urlsplit(self.url).netloc:
+            return target
+        return replace(target, credentials=self.credentials)
 
     def answer(self, kind: str) -> Any:
         """The content of the address. Raises ValueError for one that is not https."""
@@ -193,21 +192,21 @@ def _parts(written: str) -> SplitResult:
 
 def _matching(archive: Path, members: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     """Path and content of each file in a wheel or source distribution whose path matches."""
+
+    def matches(name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in members)
+
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as wheel:
             for name in wheel.namelist():
-                if _matches(name, members):
+                if matches(name):
                     yield name, wheel.read(name)
         return
     with tarfile.open(archive) as source:
         for member in source:
-            file = source.extractfile(member) if member.isfile() and _matches(member.name, members) else None
+            file = source.extractfile(member) if member.isfile() and matches(member.name) else None
             if file is not None:
                 yield member.name, file.read()
-
-
-def _matches(name: str, members: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in members)
 
 
 def default_cache() -> Path:

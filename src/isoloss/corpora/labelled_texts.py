@@ -228,7 +228,6 @@ def _first(examples: LabelledTexts, size: int | None) -> LabelledTexts:
 
 
 def _text_hashes(examples: LabelledTexts) -> list[tuple[bytes, ...]]:
-    """For each example, the hash of its text, or of both texts."""
     columns = [examples.texts] if examples.seconds is None else [examples.texts, examples.seconds]
     return list(zip(*(map(text_hash, column) for column in columns), strict=True))
 

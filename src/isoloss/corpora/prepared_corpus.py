@@ -157,7 +157,6 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
 
 
 def _remove_notes(folder: Path) -> None:
-    """Remove what only an unfinished corpus needs."""
     for name in NOTES:
         (folder / name).unlink(missing_ok=True)
 

@@ -98,10 +98,9 @@ class TextCorpus:
             fitted = self.tokenizer(*wanted, truncation=True, max_length=self.longest)
         types = fitted.get("token_type_ids") if self.seconds is not None else None
         special, unknown = set(self.tokenizer.all_special_ids), self.tokenizer.unk_token_id
-        ends = {self.tokenizer.bos_token_id, self.tokenizer.eos_token_id}
-        unknown = (
-            None if unknown in ends else unknown
-        )  # GPT-2 uses one token for all three, and knows all bytes
+        # GPT-2 uses one token for all three, and knows all bytes.
+        if unknown in {self.tokenizer.bos_token_id, self.tokenizer.eos_token_id}:
+            unknown = None
         return [
             TokenSentence(
                 ids,

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput
 from isoloss.models.hub import refuse_unreachable_hub
-from isoloss.models.tokenizer import TOKENIZER_FILES, load_tokenizer
+from isoloss.models.tokenizer import load_tokenizer, tokenizer_files
 
 SPECIAL = ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]")
 SMALLEST_VOCABULARY = 100
@@ -51,12 +51,8 @@ class NamedTokenizer:
     @property
     def digest(self) -> str:
         """SHA-256 of the tokenizer's files in the folder, or of the name if it is on a hub."""
-        digest = hashlib.sha256()
-        folder = Path(self.name)
-        files = (
-            {path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)} if folder.is_dir() else ()
-        )
-        for path in sorted(files):
+        digest, files = hashlib.sha256(), tokenizer_files(Path(self.name))
+        for path in files:
             digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}".encode())
         return digest.hexdigest() if files else hashlib.sha256(self.name.encode()).hexdigest()
 

@@ -1,5 +1,6 @@
 """Enlarges checkpoint folders: read, tile tensor by tensor, write, read back and compare."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from isoloss.models.enlarging import (
 )
 from isoloss.models.folder_configuration import read_config
 from isoloss.models.loading import load_masked_language_model
-from isoloss.models.tokenizer import copy_tokenizer, longest_sentence
+from isoloss.models.tokenizer import longest_sentence, tokenizer_files
 from isoloss.models.transformers import Shape
 from isoloss.progress import Progress, silent
 
@@ -81,7 +82,8 @@ def enlarge_checkpoint(
         large_parameters = sum(tensor.numel() for tensor in tensors.values())
         del tensors
         plan.config.save_pretrained(folder)
-        copy_tokenizer(checkpoint, folder)
+        for path in tokenizer_files(checkpoint):
+            shutil.copyfile(path, folder / path.name)
         progress(TASK, 3, 4, "scores after")
         after = _scores(load_masked_language_model(folder))
     progress(TASK, 4, 4)

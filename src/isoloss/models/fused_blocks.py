@@ -120,18 +120,10 @@ def last_block_backward(
     of_normed.index_add_(0, chosen, mm(of_query, wq))
     of_x, *of_norm = layer_norm_backward(of_normed, x, mean, scale, gain, shift)
     of_x.index_add_(0, chosen, of_sum)
-    of_first_half = (
-        *of_norm,
-        mm(of_query.t(), normed_there),
-        of_query.sum(0),
-        of_wk,
-        torch.zeros_like(shift),
-        of_wv,
-        of_attended.sum(0),
-        mm(of_sum.t(), attended),
-        of_sum.sum(0),
-    )
-    return of_x.view(n, -1, d), (*of_first_half, *of_feed_forward)
+    of_q = (mm(of_query.t(), normed_there), of_query.sum(0))
+    of_k_and_v = (of_wk, torch.zeros_like(shift), of_wv, of_attended.sum(0))
+    of_output = (mm(of_sum.t(), attended), of_sum.sum(0))
+    return of_x.view(n, -1, d), (*of_norm, *of_q, *of_k_and_v, *of_output, *of_feed_forward)
 
 
 def head(
@@ -143,21 +135,9 @@ def head(
     inner = addmm(bias, normed, dense.t())
     activated = gelu(inner)
     output, *of_output = torch.native_layer_norm(activated, states.shape[1:], head_gain, head_shift, epsilon)
-    saved = (
-        states,
-        mean,
-        scale,
-        gain,
-        shift,
-        normed,
-        inner,
-        dense,
-        activated,
-        *of_output,
-        head_gain,
-        head_shift,
-    )
-    return addmm(decoder_bias, output, decoder.t()), (*saved, output, decoder)
+    saved = (states, mean, scale, gain, shift, normed, inner, dense)
+    later = (activated, *of_output, head_gain, head_shift, output, decoder)
+    return addmm(decoder_bias, output, decoder.t()), (*saved, *later)
 
 
 def head_backward(gradient: Float[Tensor, "n v"], saved: Saved) -> tuple[Float[Tensor, "n d"], Gradients]:

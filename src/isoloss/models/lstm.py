@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, Pretrained
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput
 
 from isoloss.errors import BadInput
-from isoloss.models.transformers import check_dropout
+from isoloss.models.transformers import check_dropout, initialised
 from isoloss.objectives.tokens import PAD, vocabulary_settings
 from isoloss.results.store import ONLY_WHEN_CHANGED
 
@@ -63,11 +63,9 @@ class LSTM:
             num_hidden_layers=self.layers,
             hidden_dropout_prob=self.dropout,
             layer_norm_eps=self.layer_norm_epsilon,
-            architectures=[LSTMForMaskedLM.__name__],
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            return LSTMForMaskedLM(config)
+        model: LSTMForMaskedLM = initialised(LSTMForMaskedLM, config, "sdpa", seed)
+        return model
 
 
 class LSTMConfig(PretrainedConfig):
@@ -221,7 +219,6 @@ class BidirectionalLSTM(nn.Module):
 
 
 def _with_data(packed: PackedSequence, data: Tensor) -> PackedSequence:
-    """The same packed sequence with other vectors."""
     return PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
 
 

@@ -5,7 +5,6 @@ And of a loaded model how many tokens it has, how many it reads at once, and whi
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,11 +114,10 @@ def tokenizer_of(source: "SentenceSource") -> PreTrainedTokenizerFast:
     return word_tokenizer(source.vocabulary, source.maximum_length)
 
 
-def copy_tokenizer(checkpoint: Path, folder: Path) -> None:
-    """Copy all tokenizer files of one folder into another."""
-    for pattern in TOKENIZER_FILES:
-        for path in checkpoint.glob(pattern):
-            shutil.copyfile(path, folder / path.name)
+def tokenizer_files(folder: Path) -> list[Path]:
+    """The files of a tokenizer in a folder, by name; none if it is no folder."""
+    found = {path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)}
+    return sorted(path for path in found if path.is_file())
 
 
 def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
@@ -134,17 +132,13 @@ def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokeniz
     folder = Path(name)
     if folder.is_dir():
         refuse_damaged(folder, *TOKENIZER_FILES, "config.json")
-        if not _has_tokenizer(folder):
+        if not tokenizer_files(folder):
             if (base := base_of_adapter(name)) is not None:
                 return load_tokenizer(base)
             above = folder.resolve().parent
-            if (folder / "config.json").is_file() and _has_tokenizer(above):
+            if (folder / "config.json").is_file() and tokenizer_files(above):
                 return _loaded(str(above), above, folder, gguf_file)
     return _loaded(name, folder, folder, gguf_file)
-
-
-def _has_tokenizer(folder: Path) -> bool:
-    return any(path.is_file() for pattern in TOKENIZER_FILES for path in folder.glob(pattern))
 
 
 def _loaded(name: str, folder: Path, model: Path, gguf_file: str | None) -> PreTrainedTokenizerBase:

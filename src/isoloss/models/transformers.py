@@ -207,7 +207,6 @@ def _counted(architecture: Any, words: int, maximum_length: int) -> int:
 
 
 def _settings(shape: Shape, dropout: float, vocabulary: dict[str, Any]) -> dict[str, Any]:
-    """The settings common to the two configurations."""
     return {
         **vocabulary,
         "hidden_size": shape.width,
