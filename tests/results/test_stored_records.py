@@ -23,13 +23,7 @@ from isoloss.objectives.next_word import NextWordObjective
 from isoloss.progress import silent
 from isoloss.results.estimate import cluster_values, mean_over_members, sample_mean
 from isoloss.results.measurement_store import measurements_at
-from isoloss.results.record import (
-    Record,
-    read_records,
-    read_values,
-    value_name,
-    write_records,
-)
+from isoloss.results.record import Record, read_records, read_values, value_name, write_records
 
 ENTROPY = Record("masked_entropy", 1.25, "nats", 0.5, 100, seed=3)
 TRACE = Record(
@@ -43,13 +37,10 @@ def path(tmp_path):
     return tmp_path / "run" / "records.jsonl"
 
 
-def test_what_is_written_is_read(path):
+def test_a_file_holds_the_records_that_were_written_last(path):
+    assert read_records(path, path.name) == []
     write_records(path, [ENTROPY, TRACE, EXACT], path.name)
     assert read_records(path, path.name) == [ENTROPY, TRACE, EXACT]
-
-
-def test_a_file_written_whole_holds_these_records_alone(path):
-    write_records(path, [EXACT], path.name)
     write_records(path, [ENTROPY, TRACE], path.name)
     assert read_records(path, path.name) == [ENTROPY, TRACE]
     with pytest.raises(BadInput, match="not finite"):
@@ -134,10 +125,6 @@ def test_a_folder_in_the_place_of_a_file_is_damage(path):
     path.mkdir(parents=True)
     with pytest.raises(Damaged, match="delete it to measure again"):
         read_records(path, "a name")
-
-
-def test_no_file_holds_no_records(path):
-    assert read_records(path, path.name) == []
 
 
 def test_cut_anywhere_it_is_damaged(path):
