@@ -174,14 +174,10 @@ def test_the_panels_show_means_over_seeds_at_equal_times() -> None:
     assert len(drift_panels(only_starts)) == 4
 
 
-def without(found: list[pl.DataFrame], *, keeping: Callable[[pl.DataFrame], bool]) -> list[pl.DataFrame]:
-    return [run for run in found if keeping(run)]
-
-
 def test_a_single_pace_says_nothing_of_a_clock() -> None:
     found = runs(by_tau)
     first = str(LAPTOP.schedules[0])
-    alone = without(found, keeping=lambda run: run["drift"][0] != "drift" or run["pace"][0] == first)
+    alone = [run for run in found if run["drift"][0] != "drift" or run["pace"][0] == first]
     assert math.isnan(distance_between_schedules(alone))
     # A model with a single remaining pace does not hide the result of the other's paces.
     width = LAPTOP.widths[0]
@@ -199,13 +195,13 @@ def test_a_control_without_its_twin_is_left_out() -> None:
     """The control belongs to the first pace: no other pace of its rate, with other steps, replaces it."""
     found = runs(by_tau)
     twin, control = LAPTOP.schedules[0], LAPTOP.control
-    bereft = without(found, keeping=lambda run: run["pace"][0] != str(twin))
+    bereft = [run for run in found if run["pace"][0] != str(twin)]
     assert math.isnan(share_that_falls_without_noise(bereft))
     smaller = Schedule(twin.learning_rate, twin.batch_size // 4)
     steps = LAPTOP.steps(smaller)
     assert steps[0] < LAPTOP.control_steps[0]
     others = []
-    for run in without(found, keeping=lambda run: run["pace"][0] == str(twin)):
+    for run in (run for run in found if run["pace"][0] == str(twin)):
         rows = run.with_columns(
             run=pl.lit(f"smaller-{run['run'][0]}"),
             schedule=pl.lit(str(smaller)),

@@ -267,9 +267,8 @@ class PlannedRun:
 
     def changed(self, change: "Callable[[PlannedRun], PlannedRun]") -> "PlannedRun":
         """The run with the `change` made, to all that it continues too."""
-        before = self.continues
-        origin = Continued(before.run.changed(change), before.step) if before else None
-        return replace(change(self), continues=origin)
+        own, before = change(self), self.continues
+        return replace(own, continues=Continued(before.run.changed(change), before.step)) if before else own
 
     def folder(self, output: Path) -> Path:
         """Where the run lives: named for its specification, so that experiments share what is equal."""
