@@ -78,19 +78,6 @@ def test_agrees_with_plain_sums_word_by_word(model, language, memory_bytes):
     assert value(records, "masked_kl_token_averaged") != pytest.approx(mean(kl), rel=1e-3)
 
 
-def test_the_loss_is_the_expected_loss_of_words_drawn_from_the_distribution(model, language):
-    """Entropy + KL is the mean over sampled labels."""
-    evaluation = EvaluationSet.draw(language, 30, seed=4)
-    batch = OBJECTIVE.mask_every_position(evaluation.sentences)
-    with torch.no_grad():
-        losses = -OBJECTIVE.logits(model.eval(), batch).log_softmax(1)[:, FIRST_WORD:]
-    expected = (evaluation.log_probabilities.exp() * losses).sum(1)
-    rows = evaluation.sentences.real.nonzero()[:, 0]
-    loss = exact_loss(model, OBJECTIVE, evaluation).loss
-    for sentence in range(30):
-        assert float(loss[sentence]) == pytest.approx(float(expected[rows == sentence].mean()), rel=1e-12)
-
-
 def test_equal_lengths_have_one_average_and_the_papers_error_bar(model):
     evaluation = EvaluationSet.draw(EnumeratedLanguage(lengths=(4,)), 50, seed=5)
     measured = exact_loss(model, OBJECTIVE, evaluation)

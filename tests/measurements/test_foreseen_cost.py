@@ -74,6 +74,7 @@ MODELS: dict[str, tuple[Any, Any, Any]] = {
     "tokens": (BertForTokenClassification, BERT, TokenClasses()),
     "t5": (T5ForConditionalGeneration, T5, TargetText()),
 }
+QUICK = ("gpt2", "bert", "deberta")
 
 
 def counted_in_use(model: PreTrainedModel, prediction: Any, length: int, at_once: int) -> tuple[int, int]:
@@ -88,16 +89,10 @@ def counted_in_use(model: PreTrainedModel, prediction: Any, length: int, at_once
     return of_gradients.peak, of_pass.peak
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *others_thorough(("gpt2", "bert", "deberta")),
-        *(
-            pytest.param(n, marks=pytest.mark.slow)
-            for n in ("mpnet", "falcon", "llama", "classes", "labels", "t5")
-        ),
-    ],
-)
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in sorted(MODELS.keys() - {"tokens", *QUICK})]
+
+
+@pytest.mark.parametrize("name", [*others_thorough(QUICK), *OTHERS])
 @pytest.mark.parametrize(
     ("length", "at_once", "dtype"),
     [

@@ -216,8 +216,7 @@ _NOT_THE_ADAPTER = {"base_model_name_or_path", "revision", "peft_version"}
 def weights_digest(model: PreTrainedModel) -> str:
     """SHA-256 of the architecture, of every weight and of the settings of adapters, wherever they lie.
 
-    >>> from isoloss.models.transformers import laptop_shape
-    >>> from isoloss.models.transformers import PostLayerNormTransformer
+    >>> from isoloss.models.transformers import laptop_shape, PostLayerNormTransformer
     >>> build = PostLayerNormTransformer(laptop_shape(16)).build
     >>> weights_digest(build(12, 8, seed=0)) == weights_digest(build(12, 8, seed=0))
     True

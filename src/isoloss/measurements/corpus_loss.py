@@ -63,8 +63,7 @@ def validation_loss(
     is left as found. `memory_bytes` bounds a forward pass, of at least one sequence. Raises
     BadInput if documents and sequences do not match, and if a score is not finite.
 
-    >>> from isoloss.models.transformers import laptop_shape
-    >>> from isoloss.models.transformers import PreLayerNormTransformer
+    >>> from isoloss.models.transformers import laptop_shape, PreLayerNormTransformer
     >>> model = PreLayerNormTransformer(laptop_shape(16)).build(words=5, maximum_length=3, seed=0)
     >>> sentences = Sentences.from_lists([[0, 1, 2], [3, 4], [1, 1, 1]])
     >>> loss = validation_loss(model, sentences, torch.tensor([0, 0, 7]), seed=0)

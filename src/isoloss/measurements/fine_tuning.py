@@ -70,8 +70,7 @@ def classifier_of(
     dropout); a causal model's that of the last token that is not `padding`, the only one that has seen the
     whole text. Raises BadInput for a model type for which `transformers` has no classifier.
 
-    >>> from isoloss.models.transformers import GPT2Transformer
-    >>> from isoloss.models.transformers import laptop_shape
+    >>> from isoloss.models.transformers import GPT2Transformer, laptop_shape
     >>> model = GPT2Transformer(laptop_shape(16)).build(12, 8, seed=0)
     >>> classifier = classifier_of(model, ("noun", "verb"), seed=0, padding=0)
     >>> classifier(input_ids=torch.ones(3, 9).long()).logits.shape
@@ -259,7 +258,6 @@ def fine_tune(
 
     The test examples are used once per seed, with the model of the epoch that is best on the validation
     examples (the first in case of ties), and the last one's. `model` is not changed.
-
     Raises BadInput before work starts if `check_splits`, `classifier_of` or the settings refuse, and
     IsolossError if a loss is not finite.
     """
