@@ -12,7 +12,7 @@ from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts, Shares, Tas
 from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 from isoloss.experiments.planned_run import CorpusPlan
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import at_scales, seeds_at
 from isoloss.experiments.shared.real_text import CorpusRuns, RealTextRuns, TextSizes
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
@@ -223,13 +223,7 @@ SMOKE = RealTextRuns(
     ),
 )
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"night": tuple(range(311, 323)), "gpu": (301, 302, 303)}
+SEEDS = {**seeds_at(night="311-322"), "gpu": (301, 302, 303)}
 """In place of the scale's."""
 
-REAL_TEXT: dict[ScaleName, RealTextRuns] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": GPU,
-    "paper": PAPER,
-}
+REAL_TEXT = at_scales(SMOKE, LAPTOP, NIGHT, GPU, PAPER)

@@ -15,7 +15,7 @@ from isoloss.experiments.figures import BY_SEED, KL
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import ScaleName, rounds_at
 from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
@@ -194,5 +194,5 @@ def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 EXPERIMENT = Design(
     ablations,
     registered="6e0939cbec00d4abbc5976da5a47bb2bfecf347b",
-    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
+    earlier_seeds=rounds_at(laptop="111-115"),
 )

@@ -23,7 +23,7 @@ from isoloss.experiments.grammar_runs import DRIFT, PART, START, Branch, branche
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import AdamWSchedule, Schedule, checkpoint_steps, first_step
 from isoloss.experiments.shared.claims import premise_of_loss
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import at_scales, rounds_at
 from isoloss.experiments.suite.drift_limits import changed, limit_panels
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
@@ -234,13 +234,7 @@ PAPER = AdamWClockRuns(
 )
 """No pilot has been run at this scale."""
 
-AT: dict[ScaleName, AdamWClockRuns] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": replace(PAPER, width=128),
-    "paper": PAPER,
-}
+AT = at_scales(SMOKE, LAPTOP, NIGHT, replace(PAPER, width=128), PAPER)
 
 
 def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
@@ -276,7 +270,7 @@ def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
 EXPERIMENT = Design(
     lambda scale: adamw_clock(scale, AT[scale.name]),
     registered="7f9158ff015f95700c67d4b2bcc4b645f9fc7840",
-    earlier_seeds={"laptop": ((121, 122, 123, 124, 125),)},
+    earlier_seeds=rounds_at(laptop="121-125"),
     takes_a_language=True,
     picture=Picture(
         "clock", "Trace of the Hessian and sum of the roots of its diagonal over the time of AdamW's drift"

@@ -13,6 +13,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import WHY_PAPER_WINDOW, gap_at_the_end, premise_of_loss
+from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_doublings
 from isoloss.experiments.statistics.within_groups import DoublingsApart, PerDoubling
 from isoloss.panels import Axis, Colour, Dots, Panel
@@ -205,10 +206,7 @@ def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Pane
 EXPERIMENT = Design(
     lambda scale: dyck_transfer(scale, AT[scale.name]),
     registered="2fbc558bfe4961e9b03f48c5524cbda04a4d3b36",
-    earlier_seeds={
-        "laptop": (tuple(range(141, 146)),),
-        "night": (tuple(range(231, 241)), tuple(range(261, 271))),
-    },
+    earlier_seeds=rounds_at(laptop="141-145", night="231-240; 261-270"),
     picture=Picture(
         "transfer", "Error in counting brackets over the trace of transformers trained on Dyck strings"
     ),

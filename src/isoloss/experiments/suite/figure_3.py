@@ -28,6 +28,7 @@ from isoloss.experiments.figures import (
 )
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import premise_of_loss, sizes_end_at_equal_kl
+from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percentage_points
 from isoloss.experiments.statistics.sizes import (
@@ -212,18 +213,10 @@ EXPERIMENT = Design(
     figure_3,
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (
-            tuple(range(111, 116)),
-            (*range(111, 116), *range(161, 166)),
-            (*range(161, 166), *range(171, 176)),
-        ),
-        "night": (
-            tuple(range(201, 211)),
-            (*range(201, 211), *range(241, 251)),
-            (*range(201, 211), *range(241, 251), *range(271, 289)),
-        ),
-    },
+    earlier_seeds=rounds_at(
+        laptop="111-115; 111-115, 161-165; 161-165, 171-175",
+        night="201-210; 201-210, 241-250; 201-210, 241-250, 271-288",
+    ),
     caution=NO_ROOM.format(points=7),
     picture=Picture("hmm-10", "Loss and accuracy over widths, on sentences of an HMM"),
     of_the_paper=True,

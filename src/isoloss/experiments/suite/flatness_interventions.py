@@ -20,7 +20,7 @@ from isoloss.experiments.scale import STANDARDISED, Scale
 from isoloss.experiments.schedules import Schedule, first_step
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import ScaleName, at_scales, rounds_at
 from isoloss.experiments.statistics.along_runs import in_points
 from isoloss.experiments.statistics.within_groups import PerDoubling
 from isoloss.measurements.accuracy import Standardised
@@ -212,13 +212,7 @@ PAPER = Interventions(
 )
 """No pilot has been run at this scale."""
 
-AT: dict[ScaleName, Interventions] = {
-    "smoke": SMOKE,
-    "laptop": LAPTOP,
-    "night": NIGHT,
-    "gpu": replace(PAPER, width=128),
-    "paper": PAPER,
-}
+AT = at_scales(SMOKE, LAPTOP, NIGHT, replace(PAPER, width=128), PAPER)
 
 
 ENTROPY_SENTENCES = 4000
@@ -272,7 +266,7 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
 EXPERIMENT = Design(
     lambda scale: flatness_interventions(scale, AT[scale.name]),
     registered="7f9158ff015f95700c67d4b2bcc4b645f9fc7840",
-    earlier_seeds={"night": (tuple(range(211, 221)),)},
+    earlier_seeds=rounds_at(night="211-220"),
     takes_a_language=True,
     picture=Picture(
         "accuracy-over-trace", "Accuracy over the trace of models made flatter and sharper at one loss"

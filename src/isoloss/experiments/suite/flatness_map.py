@@ -15,7 +15,7 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES
 from isoloss.experiments.polished_panels import START, polished_rows
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.language_runs import at_scales, seeds_of
 from isoloss.experiments.statistics.along_runs import Among, in_points
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.experiments.suite.flatten_polish import DECIDED, SMOKE
@@ -122,13 +122,13 @@ CLAIMS = (
 
 NARROW = replace(DECIDED, architectures=DECIDED.architectures[:1])
 
-AT: dict[ScaleName, tuple[EqualKnowledge, tuple[int, ...]]] = {
-    "smoke": (SMOKE, (3, 4)),
-    "laptop": (NARROW, tuple(range(641, 646))),
-    "night": (NARROW, tuple(range(701, 711))),
-    "gpu": (DECIDED, (1, 2, 3)),
-    "paper": (DECIDED, (1, 2, 3)),
-}
+AT = at_scales(
+    smoke=(SMOKE, seeds_of("3-4")),
+    laptop=(NARROW, seeds_of("641-645")),
+    night=(NARROW, seeds_of("701-710")),
+    gpu=(DECIDED, seeds_of("1-3")),
+    paper=(DECIDED, seeds_of("1-3")),
+)
 """At laptop scale on two languages. A pilot start with seed 900 on that without a price came to 3e-6 nats."""
 
 

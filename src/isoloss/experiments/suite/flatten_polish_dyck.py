@@ -11,7 +11,7 @@ from isoloss.experiments.languages import ReadyLanguage
 from isoloss.experiments.polished_models import CLAIMS, PREMISES, as_the_trace_doubles, in_seconds
 from isoloss.experiments.polished_panels import DAMAGE, polished_panel
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName, laptop_transformers
+from isoloss.experiments.shared.language_runs import UNJUDGED, laptop_transformers, rounds_at, seeds_at
 from isoloss.experiments.statistics.along_runs import in_doublings
 from isoloss.experiments.suite.dyck_transfer import MADE
 from isoloss.experiments.suite.flatten_polish import HELD_OUT
@@ -113,8 +113,6 @@ CLAIMS_ON_DYCK = (
     *(claim for claim in CLAIMS if claim.name in DAMAGED),
 )
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(341, 353)), "night": tuple(range(361, 421))}
-
 
 def flatten_polish_dyck(scale: Scale) -> Experiment:
     """Models of one width on Dyck strings, and heads on them that count brackets."""
@@ -154,8 +152,8 @@ def flatten_polish_dyck(scale: Scale) -> Experiment:
 EXPERIMENT = Design(
     flatten_polish_dyck,
     registered="3ef3c65331ce4272e38dd5f6223dbaacd92b02ed",
-    seeds=SEEDS,
-    earlier_seeds={"night": (tuple(range(301, 321)),)},
+    seeds=seeds_at(laptop="341-352", night="361-420"),
+    earlier_seeds=rounds_at(night="301-320"),
     picture=Picture(
         "counting",
         "Errors in counting brackets against the trace, of transformers of equal KL on Dyck strings",

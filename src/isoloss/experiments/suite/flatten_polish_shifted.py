@@ -17,7 +17,7 @@ from isoloss.experiments.polished_models import (
 )
 from isoloss.experiments.polished_panels import polished_panel
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
+from isoloss.experiments.shared.language_runs import UNJUDGED, seeds_at
 from isoloss.experiments.statistics.along_runs import in_points
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.experiments.suite.flatten_polish import QUICK, SMOKE, TASKS
@@ -137,12 +137,10 @@ def flatten_polish_shifted(scale: Scale) -> Experiment:
     )
 
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(311, 317)), "night": tuple(range(361, 391))}
-
 EXPERIMENT = Design(
     flatten_polish_shifted,
     registered="286220946470e6bb2bbd15d860a79736d547dac1",
-    seeds=SEEDS,
+    seeds=seeds_at(laptop="311-316", night="361-390"),
     picture=Picture(
         "shifted", "Accuracy where a probe was not trained, over the trace, of models of equal KL"
     ),

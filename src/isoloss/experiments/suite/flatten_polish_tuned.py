@@ -6,7 +6,7 @@ import numpy as np
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import EqualKnowledge, polished
+from isoloss.experiments.equal_knowledge import polished
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.polished_models import (
     A_QUARTER,
@@ -17,7 +17,7 @@ from isoloss.experiments.polished_models import (
 )
 from isoloss.experiments.polished_panels import ACCURACY_100, ACCURACY_300, polished_panel
 from isoloss.experiments.scale import MeasurementSizes, Scale
-from isoloss.experiments.shared.language_runs import UNJUDGED, ScaleName
+from isoloss.experiments.shared.language_runs import UNJUDGED, at_scales, rounds_at, seeds_at
 from isoloss.experiments.statistics.along_runs import in_points
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.experiments.suite.flatten_polish import MODELS, SOONER, STEADY
@@ -27,13 +27,7 @@ from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.panels import Axis
 from isoloss.results.verdict import above, within
 
-MODELS_OF_SCALE: dict[ScaleName, EqualKnowledge] = {
-    "smoke": MODELS["smoke"],
-    "laptop": SOONER,
-    "night": STEADY,
-    "gpu": SOONER,
-    "paper": SOONER,
-}
+MODELS_OF_SCALE = at_scales(MODELS["smoke"], SOONER, STEADY, SOONER, SOONER)
 
 TASK = "prefix-8"
 TUNED_100, TUNED_300 = "tuned_100", "tuned_300"
@@ -134,13 +128,11 @@ def flatten_polish_tuned(scale: Scale) -> Experiment:
     )
 
 
-SEEDS: dict[ScaleName, tuple[int, ...]] = {"laptop": tuple(range(491, 496)), "night": tuple(range(531, 561))}
-
 EXPERIMENT = Design(
     flatten_polish_tuned,
     registered="1c85e2496f761379d111c4d2fa33a057397da48a",
-    seeds=SEEDS,
-    earlier_seeds={"night": (tuple(range(501, 531)),)},
+    seeds=seeds_at(laptop="491-495", night="531-560"),
+    earlier_seeds=rounds_at(night="501-530"),
     picture=Picture("tuned", "Accuracy after fine-tuning against the trace, of models of equal KL"),
     headline="flatness-does-not-matter-once-tuned",
 )

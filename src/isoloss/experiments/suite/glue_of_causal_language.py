@@ -15,7 +15,7 @@ from isoloss.experiments.figures import BY_WIDTH, LOSS, STEP
 from isoloss.experiments.planned_run import MeasuredAt
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import premise_of_loss
-from isoloss.experiments.shared.language_runs import runs_of_sizes
+from isoloss.experiments.shared.language_runs import rounds_at, runs_of_sizes, seeds_at
 from isoloss.experiments.shared.real_text import ComparedTask
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic, by_seed
@@ -282,8 +282,8 @@ def _controls(task: ComparedTask, table: pl.DataFrame) -> str:
 EXPERIMENT = Design(
     glue_of_causal_language,
     registered="bf18e408c1a05a59532e72ff65e53554ea5b2e20",
-    seeds={"laptop": tuple(range(161, 166)), "night": tuple(range(271, 289))},
-    earlier_seeds={"night": (tuple(range(201, 211)),)},
+    seeds=seeds_at(laptop="161-165", night="271-288"),
+    earlier_seeds=rounds_at(night="201-210"),
     of_the_paper=True,
     headline="qnli-later-is-better",
 )

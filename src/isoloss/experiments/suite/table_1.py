@@ -19,6 +19,7 @@ from isoloss.experiments.figures import of_the_stand_in
 from isoloss.experiments.grammar_runs import ADAMW, SMALL, adamw_runs, rule_runs, small_runs
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import KL_WINDOW, WHY_KL_WINDOW, WHY_WINDOW
+from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
     MeanAtSameStep,
@@ -215,9 +216,6 @@ EXPERIMENT = Design(
     ),
     registered="b860d6db0c56933dcc4595d62ae8cdc24ab2fe30",
     seeds=FRESH_SEEDS,
-    earlier_seeds={
-        "laptop": (tuple(range(111, 116)), tuple(range(171, 176))),
-        "night": (tuple(range(201, 211)), tuple(range(241, 251)), tuple(range(351, 377))),
-    },
+    earlier_seeds=rounds_at(laptop="111-115; 171-175", night="201-210; 241-250; 351-376"),
     of_the_paper=True,
 )
