@@ -17,9 +17,9 @@ from isoloss.experiments.languages import LanguagePlan
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import sizes_in_turn
+from isoloss.experiments.statistics.across_models import PerDoubling
 from isoloss.experiments.statistics.along_runs import Scaled
 from isoloss.experiments.statistics.seed_bootstrap import Frames, once_per_frames
-from isoloss.experiments.statistics.within_groups import PerDoubling
 from isoloss.measurements.quantity import Quantity
 from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

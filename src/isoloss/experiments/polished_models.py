@@ -21,8 +21,8 @@ from isoloss.experiments.polished_panels import (
 )
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import premise_of_loss
+from isoloss.experiments.statistics.across_models import DoublingsApart
 from isoloss.experiments.statistics.along_runs import Scaled, in_doublings, in_points
-from isoloss.experiments.statistics.within_groups import DoublingsApart
 from isoloss.measurements.quantity import Quantity
 from isoloss.measurements.robustness import (
     SecondLanguageQuantity,

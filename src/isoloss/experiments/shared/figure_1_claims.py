@@ -16,6 +16,11 @@ from isoloss.experiments.shared.claims import (
     premise_of_loss,
     sizes_end_at_equal_kl,
 )
+from isoloss.experiments.statistics.across_models import (
+    GapBetweenWidths,
+    GapBetweenWidthsInDoublings,
+    gap_between_typical_losses,
+)
 from isoloss.experiments.statistics.along_runs import (
     RANGE_OF_LOSS,
     GeometricMeanWithinRuns,
@@ -24,11 +29,6 @@ from isoloss.experiments.statistics.along_runs import (
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, PartialSlope, PooledInWindow, Ranking
 from isoloss.experiments.statistics.same_loss import PAPER_WINDOW
-from isoloss.experiments.statistics.sizes import (
-    GapBetweenWidths,
-    GapBetweenWidthsInDoublings,
-    gap_between_typical_losses,
-)
 from isoloss.results.verdict import above
 
 OF_A_SEEDS_SIZES = "trace-ranks-better-in-the-window"

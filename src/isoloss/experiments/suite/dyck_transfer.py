@@ -14,8 +14,8 @@ from isoloss.experiments.figures import KL, TRACE, loss_bars, trace_bars
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.claims import WHY_PAPER_WINDOW, gap_at_the_end, premise_of_loss
 from isoloss.experiments.shared.language_runs import rounds_at
+from isoloss.experiments.statistics.across_models import DoublingsApart, PerDoubling
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_doublings
-from isoloss.experiments.statistics.within_groups import DoublingsApart, PerDoubling
 from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.results.verdict import above, below
 

@@ -29,15 +29,15 @@ from isoloss.experiments.figures import (
 from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import premise_of_loss, sizes_end_at_equal_kl
 from isoloss.experiments.shared.language_runs import rounds_at
-from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percentage_points
-from isoloss.experiments.statistics.sizes import (
+from isoloss.experiments.statistics.across_models import (
     GapBetweenWidths,
     GapBetweenWidthsInDoublings,
     OfNarrowest,
     SlopeOverSizes,
     saturated_width,
 )
+from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percentage_points
 from isoloss.panels import Axis, Lines, Mark, Panel
 from isoloss.results.verdict import above, within
 

@@ -14,9 +14,9 @@ from isoloss.experiments.scale import FRESH_SEEDS, Scale
 from isoloss.experiments.shared.claims import flatter_is_better_at_one_kl
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, NIGHT_WIDTHS
 from isoloss.experiments.shared.language_runs import at_scales, laptop_transformers, rounds_at
+from isoloss.experiments.statistics.across_models import SlopeOverSizes
 from isoloss.experiments.statistics.along_runs import in_doublings
 from isoloss.experiments.statistics.rank_correlation import PartialSlope
-from isoloss.experiments.statistics.sizes import SlopeOverSizes
 from isoloss.experiments.suite.figure_3 import AT_ONE_KL
 from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.models.enlarging import enlargement_between

@@ -21,8 +21,8 @@ from isoloss.experiments.schedules import Schedule, first_step
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName, at_scales, rounds_at
+from isoloss.experiments.statistics.across_models import PerDoubling
 from isoloss.experiments.statistics.along_runs import in_points
-from isoloss.experiments.statistics.within_groups import PerDoubling
 from isoloss.measurements.accuracy import Standardised
 from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
