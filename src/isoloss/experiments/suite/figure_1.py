@@ -22,7 +22,7 @@ from isoloss.experiments.figures import (
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import MeasuredAt, measured_at
 from isoloss.experiments.scale import FRESH_SEEDS, STANDARDISED, MeasurementSizes, Scale
-from isoloss.experiments.shared.figure_1_claims import FIGURE_1, FIGURE_1_WITH_FEW_SEEDS
+from isoloss.experiments.shared.claims import FIGURE_1, FIGURE_1_WITH_FEW_SEEDS
 from isoloss.experiments.shared.language_runs import rounds_at, seeds_at
 from isoloss.measurements.references import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel

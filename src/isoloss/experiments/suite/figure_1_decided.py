@@ -6,7 +6,7 @@ from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.languages import ReadyLanguage, decided_grammar
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.figure_1_claims import FIGURE_1, OF_TYPICAL_RUNS, OPEN_WITH_FEW_SEEDS
+from isoloss.experiments.shared.claims import FIGURE_1, OF_TYPICAL_RUNS, OPEN_WITH_FEW_SEEDS
 from isoloss.experiments.shared.language_runs import seeds_at
 from isoloss.experiments.suite.figure_1 import after_saturation
 

@@ -81,7 +81,6 @@ CLAIMS = (
     premise_of_loss(
         "one-loss-of-shifted",
         sentence="Within a run, late in training, the pre-training loss no longer changes.",
-        paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
         measure="mean over runs of largest minus smallest exact loss of the run's dots, over their mean",
         statistic=RANGE_OF_LOSS,
         reason=WHY_PAPER_WINDOW,

@@ -12,7 +12,7 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.scale import Scale, scale_named
-from isoloss.experiments.shared.figure_1_claims import (
+from isoloss.experiments.shared.claims import (
     FIGURE_1,
     FIGURE_1_WITH_FEW_SEEDS,
     OF_A_SEEDS_SIZES,
