@@ -46,7 +46,6 @@ CLAIMS = (
     ),
     Claim(
         name="trace-falls",
-        answers=Question.THEORY,
         sentence="The trace of the Hessian falls along SGD.",
         paper="“a clear decreasing trend” (Section 4; no number given)",
         measure="mean over schedules of the median of log2(trace at the start / at the last checkpoint)",
@@ -57,7 +56,6 @@ CLAIMS = (
     ),
     Claim(
         name="one-clock",
-        answers=Question.THEORY,
         sentence="Runs of all learning rates and batches lie on one curve over τ = η²k / 4B.",
         paper=NO_CLOCK,
         measure=(
@@ -71,7 +69,6 @@ CLAIMS = (
     ),
     Claim(
         name="rate-exponent",
-        answers=Question.THEORY,
         sentence="The number of steps to a given fall of the trace scales roughly as η^-2.",
         paper=NO_CLOCK,
         measure=f"a {POWERS} of a seed reach, and to all of it; median over seeds",
@@ -82,7 +79,6 @@ CLAIMS = (
     ),
     Claim(
         name="batch-exponent",
-        answers=Question.THEORY,
         sentence=(
             "At a given learning rate, the number of steps to a given fall of the trace scales roughly as B."
         ),
@@ -131,7 +127,6 @@ CLAIMS = (
     ),
     Claim(
         name="no-noise-no-fall",
-        answers=Question.THEORY,
         sentence="Without gradient noise the trace hardly falls.",
         paper="the drift is the gradient noise's (Theorem 3.3; no number given)",
         measure=(
@@ -145,7 +140,6 @@ CLAIMS = (
     ),
     Claim(
         name="excess-loss",
-        answers=Question.THEORY,
         sentence="Gradient noise adds η Tr H / 4B to the loss.",
         paper="none: what a quadratic loss and noise of covariance H / B give",
         measure=(
