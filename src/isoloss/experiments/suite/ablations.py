@@ -16,6 +16,7 @@ from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName, rounds_at
+from isoloss.experiments.statistics.along_runs import Among, mean_gain
 from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
@@ -70,13 +71,6 @@ def gain_of_choice(choice: str) -> Statistic:
     return statistic
 
 
-def gain_of_probe(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over the text's runs of final accuracy with the released probe, minus that with the text's."""
-    text = [run for run in runs if run[CHOICE][0] == TEXT]
-    gains = [percentage_points(run[RELEASED][-1], run[ACCURACY][-1]) for run in text]
-    return float(np.mean(gains)) if gains else math.nan
-
-
 def _changes_little(name: str, sentence: str, measure: str, statistic: Statistic) -> Claim:
     return Claim(
         name=name,
@@ -107,7 +101,7 @@ CLAIMS = (
         "released-probe-changes-little",
         "Probing as in the released code rather than as in the paper's text hardly changes accuracy.",
         "mean over seeds of accuracy at the last step, the released probe's minus the text's",
-        gain_of_probe,
+        Among(CHOICE, TEXT, mean_gain(RELEASED, over=ACCURACY)),
     ),
 )
 

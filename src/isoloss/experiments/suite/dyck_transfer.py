@@ -160,6 +160,19 @@ def dyck_transfer(scale: Scale, settings: DyckRuns) -> Experiment:
     )
 
 
+def count_error_axes(samples: Sequence[int]) -> tuple[Axis, ...]:
+    """The error of heads fitted on so many strings, on an axis each."""
+    return tuple(
+        Axis(
+            f"count_error_{n}",
+            f"squared error in g* from {n} strings, over its variance",
+            f"count_error_{n}_error",
+            logarithmic=True,
+        )
+        for n in samples
+    )
+
+
 def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Panel, ...]:
     if ERROR not in table.columns:
         return ()
@@ -168,15 +181,7 @@ def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Pane
         f"{loss_bars(scale.sizes)}{trace_bars(scale.sizes)}Bars of the error: one standard error of the "
         f"median over {settings.draws} samples of strings. "
     )
-    by_strings = tuple(
-        Axis(
-            f"count_error_{n}",
-            f"squared error in g* from {n} strings, over its variance",
-            f"count_error_{n}_error",
-            logarithmic=True,
-        )
-        for n in settings.samples
-    )
+    by_strings = count_error_axes(settings.samples)
     first = table.filter(pl.col("step") == 1)
     untrained = "".join(
         f" {100 * float(first[axis.column].to_numpy().mean()):.2g} % from {n} strings;"

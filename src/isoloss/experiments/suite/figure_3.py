@@ -1,8 +1,5 @@
 """Figures 3 and 8: at the same pre-training loss, larger models do better, on every task."""
 
-from collections.abc import Sequence
-
-import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim, Question
@@ -36,8 +33,13 @@ from isoloss.experiments.statistics.across_models import (
     SlopeOverSizes,
     saturated_width,
 )
-from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percentage_points
+from isoloss.experiments.statistics.along_runs import (
+    MeanWithinRuns,
+    divergence_over_entropy,
+    in_points,
+    mean_gain,
+)
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Lines, Mark, Panel
 from isoloss.results.verdict import above, within
 
@@ -161,15 +163,10 @@ def projection_changes_little(task: ShownTask) -> Claim:
         measure="mean over runs of projected minus plain accuracy at the last checkpoint",
         unit="percentage points",
         claimed=within(1.0),
-        statistic=task.statistic(gain_by_projection),
+        statistic=task.statistic(mean_gain(PROJECTED, over="accuracy")),
         kind="premise",
         reason="a fraction of the gain with size in the paper, 2.0 to 6.9 points",
     )
-
-
-def gain_by_projection(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over runs of final accuracy with projected minus all features, in percentage points."""
-    return float(np.mean([percentage_points(run[PROJECTED][-1], run["accuracy"][-1]) for run in runs]))
 
 
 def smallest_is_near_the_distribution(task: ShownTask) -> Claim:

@@ -13,12 +13,11 @@ from isoloss.experiments.polished_panels import DAMAGE, polished_panel
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, laptop_transformers, rounds_at, seeds_at
 from isoloss.experiments.statistics.along_runs import in_doublings
-from isoloss.experiments.suite.dyck_transfer import MADE
+from isoloss.experiments.suite.dyck_transfer import MADE, count_error_axes
 from isoloss.experiments.suite.flatten_polish import HELD_OUT
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.robustness import WeightDamageQuantity
 from isoloss.measurements.sample_efficiency import CountErrorQuantity
-from isoloss.panels import Axis
 from isoloss.pretraining.descent import AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.polishing import Polished
@@ -76,15 +75,6 @@ SMOKE = replace(
 )
 
 EXAMPLES = (4, COMPARED, 16)
-ERRORS = tuple(
-    Axis(
-        f"count_error_{n}",
-        f"squared error in g* from {n} strings, over its variance",
-        f"count_error_{n}_error",
-        logarithmic=True,
-    )
-    for n in EXAMPLES
-)
 
 
 def _counts_better(name: str, strings: int, sentence: str, claimed: Region, reason: str = "") -> Claim:
@@ -143,7 +133,7 @@ def flatten_polish_dyck(scale: Scale) -> Experiment:
             sizes,
             "counting",
             "Errors in counting brackets, and what damage costs, against the trace at equal KL",
-            (*ERRORS, *DAMAGE[:2]),
+            (*count_error_axes(EXAMPLES), *DAMAGE[:2]),
             ("flatter-counts-better", "flatter-counts-better-from-fewer", *DAMAGED),
         ),
     )

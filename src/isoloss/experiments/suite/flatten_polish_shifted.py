@@ -1,13 +1,10 @@
 """Is a flatter model of the same KL better on distributions that its probe was not trained on?"""
 
-import math
 from dataclasses import replace
-
-import numpy as np
 
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import polished
+from isoloss.experiments.equal_knowledge import POLISHED, STAGE
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.polished_models import (
     A_QUARTER,
@@ -18,8 +15,7 @@ from isoloss.experiments.polished_models import (
 from isoloss.experiments.polished_panels import polished_panel
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, seeds_at
-from isoloss.experiments.statistics.along_runs import in_points
-from isoloss.experiments.statistics.seed_bootstrap import Frames
+from isoloss.experiments.statistics.along_runs import Among, in_points, mean_gain
 from isoloss.experiments.suite.flatten_polish import QUICK, SMOKE, TASKS
 from isoloss.experiments.suite.other_distributions import OPEN
 from isoloss.measurements.accuracy import (
@@ -49,12 +45,8 @@ PROBES: tuple[tuple[str, str, Shift | None, FeatureAdaptation], ...] = (
 """Column, title, what the sentences of the test are drawn with, and the features' adaptation."""
 
 
-def points_lost(runs: Frames) -> float:
-    """Accuracy on the probe's own distribution less that with uniform rules, in points: mean over models."""
-    rows = polished(runs, AS_TRAINED, UNIFORM)
-    if rows.is_empty():
-        return math.nan
-    return 100 * float(np.mean((rows[AS_TRAINED] - rows[UNIFORM]).to_numpy()))
+POINTS_LOST = Among(STAGE, POLISHED, mean_gain(AS_TRAINED, over=UNIFORM))
+"""Accuracy of polished models on the probe's own distribution less that with uniform rules."""
 
 
 def _does_not_carry(shift: Shift, column: str) -> Claim:
@@ -84,7 +76,7 @@ CLAIMS = (
         ),
         unit="percentage points",
         claimed=above(2.0),
-        statistic=points_lost,
+        statistic=POINTS_LOST,
         kind="premise",
         reason="else better features would have nothing to carry over",
     ),

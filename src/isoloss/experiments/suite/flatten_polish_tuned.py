@@ -1,12 +1,8 @@
 """Flatten, polish, then fine-tune to a task: is the flatter of two models that know the same better?"""
 
-import math
-
-import numpy as np
-
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
-from isoloss.experiments.equal_knowledge import polished
+from isoloss.experiments.equal_knowledge import POLISHED, STAGE
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.polished_models import (
     A_QUARTER,
@@ -18,8 +14,7 @@ from isoloss.experiments.polished_models import (
 from isoloss.experiments.polished_panels import ACCURACY_100, ACCURACY_300, polished_panel
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED, at_scales, rounds_at, seeds_at
-from isoloss.experiments.statistics.along_runs import in_points
-from isoloss.experiments.statistics.seed_bootstrap import Frames
+from isoloss.experiments.statistics.along_runs import Among, in_points, mean_gain
 from isoloss.experiments.suite.flatten_polish import MODELS, SOONER, STEADY
 from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
@@ -42,14 +37,6 @@ def fine_tuned(column: str, examples: int, epochs: int, sizes: MeasurementSizes)
     return AccuracyQuantity(sentences, FineTuning(settings), column)
 
 
-def gain_over_the_probe(runs: Frames) -> float:
-    """Accuracy fine-tuned on 300 sentences less the probe's from as many, in points: mean over models."""
-    rows = polished(runs, TUNED_300, ACCURACY_300)
-    if rows.is_empty():
-        return math.nan
-    return 100 * float(np.mean((rows[TUNED_300] - rows[ACCURACY_300]).to_numpy()))
-
-
 CLAIMS = (
     *PREMISES,
     Claim(
@@ -62,7 +49,7 @@ CLAIMS = (
         ),
         unit="percentage points",
         claimed=above(2.0),
-        statistic=gain_over_the_probe,
+        statistic=Among(STAGE, POLISHED, mean_gain(TUNED_300, over=ACCURACY_300)),
         kind="premise",
         reason="with a smaller gain, fine-tuning would be little more than a probe",
     ),
