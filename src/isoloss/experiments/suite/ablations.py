@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from isoloss.experiments.figures import BY_SEED, KL
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import PlannedRun, measured_at
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import ScaleName, rounds_at
+from isoloss.experiments.shared.language_runs import rounds_at
 from isoloss.experiments.statistics.along_runs import Among, mean_gain
 from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
@@ -23,8 +23,6 @@ from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.linear_probe import released_probe
 from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Panel
-from isoloss.pretraining.descent import AdamW
-from isoloss.pretraining.other_optimisers import SOAP
 from isoloss.results.verdict import within
 
 TEXT, MASKS, DECAY = "the text's", "15 % masks, five copies", "linear decay"
@@ -34,25 +32,10 @@ SCHEDULE = "its whole schedule"
 COPIES = 5
 
 
-@dataclass(frozen=True)
-class ReleasedSchedule:
-    """The pipeline's learning rate, steps and warm-up; the rate then falls linearly to 0."""
-
-    learning_rate: float
-    steps: int
-    warm_up_steps: int
-
-    def rule(self, rule: AdamW | SOAP) -> AdamW | SOAP:
-        """The text's rule with this schedule."""
-        rate, warm_up = self.learning_rate, self.warm_up_steps
-        return replace(rule, learning_rate=rate, warm_up_steps=warm_up, decay="linear")
-
-
-SCHEDULES: dict[ScaleName, ReleasedSchedule] = {
-    "gpu": ReleasedSchedule(5e-4, 25_000, 3_333),
-    "paper": ReleasedSchedule(5e-4, 25_000, 3_333),
-}
-"""Where batches are the paper's, so that its numbers mean what they do there."""
+WITH_SCHEDULE = ("gpu", "paper")
+"""The scales whose batches are the paper's, so that the schedule's numbers mean what they do there."""
+RELEASED_RATE, RELEASED_STEPS, RELEASED_WARM_UP = 5e-4, 25_000, 3_333
+"""The pipeline's schedule; after the warm-up the rate falls linearly to 0."""
 OWN = "the released code does this; the text does not say whether it matters"
 
 
@@ -142,7 +125,7 @@ def ablations(scale: Scale) -> Experiment:
             "without naming the choice behind it.",
         ),
         runs=_runs(scale, probe, released),
-        claims=(*CLAIMS, SCHEDULE_CLAIM) if scale.name in SCHEDULES else CLAIMS,
+        claims=(*CLAIMS, SCHEDULE_CLAIM) if scale.name in WITH_SCHEDULE else CLAIMS,
         panels=_panels,
         paper_numbers=(("of each choice", "none"),),
     )
@@ -158,10 +141,20 @@ def _runs(scale: Scale, probe: AccuracyQuantity, released: AccuracyQuantity) -> 
         ("masks", MASKS, {"objective": ManyMasksObjective(copies=COPIES)}),
         ("decay", DECAY, {"update_rule": replace(grammar.update_rule, decay="linear")}),
     )
-    if schedule := SCHEDULES.get(scale.name):
-        ends = {"steps": schedule.steps, "checkpoint_steps": (schedule.steps,), "saturated_from": 1}
-        at_end = measured_at((schedule.steps,), scale.sizes.loss(), probe, released)
-        changed = {"update_rule": schedule.rule(grammar.update_rule), "measured": at_end, **ends}
+    if scale.name in WITH_SCHEDULE:
+        end = (RELEASED_STEPS,)
+        changed = {
+            "update_rule": replace(
+                grammar.update_rule,
+                learning_rate=RELEASED_RATE,
+                warm_up_steps=RELEASED_WARM_UP,
+                decay="linear",
+            ),
+            "measured": measured_at(end, scale.sizes.loss(), probe, released),
+            "steps": RELEASED_STEPS,
+            "checkpoint_steps": end,
+            "saturated_from": 1,
+        }
         choices = (*choices, ("schedule", SCHEDULE, changed))
     return tuple(
         replace(run, name=f"{name}-seed-{run.seed}", labels=((CHOICE, choice),), **changed)
