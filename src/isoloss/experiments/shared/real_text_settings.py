@@ -83,41 +83,34 @@ NIGHT = replace(
 _BERT_WORDS = 30_519
 """Of the 30,522 tokens of bert-large-uncased all but [PAD], [CLS] and [MASK]."""
 
+_OPEN_WEB_TEXT = CorpusRequest(
+    HubDataSet("Skylion007/openwebtext", revision=PARQUET),
+    NamedTokenizer("bert-large-uncased"),
+    validation_share=0.005,
+)
+_BOOK_CORPUS = replace(
+    _OPEN_WEB_TEXT, source=HubDataSet("bookcorpus/bookcorpus", revision=PARQUET), across_documents=True
+)
+
+_ON_OPEN_WEB_TEXT = CorpusRuns(
+    language=CorpusPlan(_OPEN_WEB_TEXT, _BERT_WORDS),
+    tasks=(),
+    architectures=(PreLayerNormTransformer(TABLE_4[3]),),
+    objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
+    update_rule=AdamW(warm_up_steps=5000),
+    batch_size=4096,
+    steps=1_400_000,
+    checkpoint_steps=tuple(range(200_000, 1_400_001, 200_000)),
+    saturated_from=400_000,
+    compute=Compute(micro_batch=512),
+)
+
 PAPER = RealTextRuns(
-    followed=CorpusRuns(
-        language=CorpusPlan(
-            CorpusRequest(
-                HubDataSet("Skylion007/openwebtext", revision=PARQUET),
-                NamedTokenizer("bert-large-uncased"),
-                validation_share=0.005,
-            ),
-            _BERT_WORDS,
-        ),
-        tasks=(),
-        architectures=(PreLayerNormTransformer(TABLE_4[3]),),
-        objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
-        update_rule=AdamW(warm_up_steps=5000),
-        batch_size=4096,
-        steps=1_400_000,
-        checkpoint_steps=tuple(range(200_000, 1_400_001, 200_000)),
-        saturated_from=400_000,
-        compute=Compute(micro_batch=512),
-    ),
-    compared=CorpusRuns(
-        language=CorpusPlan(
-            CorpusRequest(
-                HubDataSet("bookcorpus/bookcorpus", revision=PARQUET),
-                NamedTokenizer("bert-large-uncased"),
-                validation_share=0.005,
-                across_documents=True,
-            ),
-            _BERT_WORDS,
-        ),
-        tasks=(),
+    followed=_ON_OPEN_WEB_TEXT,
+    compared=replace(
+        _ON_OPEN_WEB_TEXT,
+        language=CorpusPlan(_BOOK_CORPUS, _BERT_WORDS),
         architectures=(PreLayerNormTransformer(Shape(1024, 16, 24, 4096)),),
-        objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
-        update_rule=AdamW(warm_up_steps=5000),
-        batch_size=4096,
         steps=120_000,
         checkpoint_steps=log_spaced_steps(15_000, 120_000, per_doubling=2),
         saturated_from=60_000,
