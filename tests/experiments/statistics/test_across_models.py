@@ -3,7 +3,6 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
 
 from isoloss.experiments.statistics.across_models import (
     DoublingsApart,
@@ -104,13 +103,6 @@ def test_the_last_widths_tell_whether_larger_ones_would_gain() -> None:
 def rows(runs: Frames, *columns: str) -> pl.DataFrame:
     having = [run for run in runs if {*columns} <= {*run.columns}]
     return pl.concat(having) if having else pl.DataFrame()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_slope_is_that_of_a_peer(seed: int) -> None:
-    x, y = np.random.default_rng(seed).normal(size=(2, 9))
-    x[3] = x[4]
-    assert slope_within(np.full(9, seed), x, y) == pytest.approx(stats.linregress(x, y).slope)
 
 
 def test_an_intercept_for_every_group_is_one_more_column_of_the_regression() -> None:

@@ -190,7 +190,6 @@ def made_up(of_trace: float, of_kl: float, noise: float = 0.0, seeds: int = 6) -
 @pytest.mark.parametrize(("of_trace", "of_kl"), [(-2.0, 0.0), (0.0, -3.7), (-1.0, -3.0), (1.5, -6.0)])
 def test_it_is_the_slope_that_the_runs_were_made_with(of_trace: float, of_kl: float) -> None:
     assert PartialSlope("run")(made_up(of_trace, of_kl)) == pytest.approx(of_trace, abs=1e-9)
-    assert PartialSlope("run")(made_up(of_trace, of_kl, noise=0.2)) == pytest.approx(of_trace, abs=0.3)
 
 
 def test_it_agrees_with_the_regression_of_another_library() -> None:
