@@ -3,7 +3,7 @@ import pytest
 
 from isoloss.experiments.equal_knowledge import POLISHED, STAGE
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.flatness_map import AT, CLAIMS, ENTROPY, PRICES, Priced, flatness_map
+from isoloss.experiments.suite.flatness_map import AT, CLAIMS, ENTROPY, EXPERIMENT, PRICES, Priced
 from isoloss.measurements.entropy import language_entropy
 from isoloss.measurements.room_and_price import price
 
@@ -56,10 +56,10 @@ def test_prices_and_entropies_are_those_of_the_languages(priced: Priced) -> None
 
 def test_every_language_is_trained_alike_and_sharpened_as_far_above_its_entropy() -> None:
     for name, languages in (("laptop", 2), ("night", 5)):
-        as_in, seeds = AT[name]
-        runs = flatness_map(scale_named(name)).runs
+        as_in, seeds = AT[name], EXPERIMENT.seeds[name]
+        runs = EXPERIMENT.at(scale_named(name)).runs
         assert len(runs) == languages * len(seeds) * len(as_in.architectures) * 7
         assert len({run.language.digest for run in runs}) == languages
-    window = PRICES[0].models(AT["laptop"][0]).sharpened.loss_window
-    before = AT["laptop"][0].sharpened.loss_window
+    window = PRICES[0].models(AT["laptop"]).sharpened.loss_window
+    before = AT["laptop"].sharpened.loss_window
     assert [b - PRICES[0].entropy for b in window] == pytest.approx([b - ENTROPY for b in before])

@@ -40,13 +40,16 @@ def seeds_of(text: str) -> tuple[int, ...]:
     return tuple(seed for first, _, last in ranges for seed in range(int(first), int(last or first) + 1))
 
 
-def seeds_at(laptop: str = "", night: str = "") -> dict[ScaleName, tuple[int, ...]]:
-    """An experiment's own seeds at the scales that have results, written as for `seeds_of`."""
-    return {scale: seeds for scale, (seeds,) in rounds_at(laptop, night).items()}
+def seeds_at(
+    smoke: str = "", laptop: str = "", night: str = "", gpu: str = "", paper: str = ""
+) -> dict[ScaleName, tuple[int, ...]]:
+    """An experiment's own seeds at the scales at which it has some, written as for `seeds_of`."""
+    written = at_scales(smoke, laptop, night, gpu, paper)
+    return {scale: seeds_of(text) for scale, text in written.items() if text}
 
 
 def rounds_at(laptop: str = "", night: str = "") -> dict[ScaleName, tuple[tuple[int, ...], ...]]:
-    """The seeds of one round of runs after the other at each of these scales.
+    """The seeds of one round of runs after the other at the scales that have results.
 
     >>> rounds_at(laptop="1-2; 1-2, 4")
     {'laptop': ((1, 2), (1, 2, 4))}

@@ -216,7 +216,7 @@ SMOKE = RealTextRuns(
     ),
 )
 
-SEEDS = {**seeds_at(night="311-322"), "gpu": (301, 302, 303)}
+SEEDS = seeds_at(night="311-322", gpu="301-303")
 """In place of the scale's."""
 
 REAL_TEXT = at_scales(SMOKE, LAPTOP, NIGHT, GPU, PAPER)

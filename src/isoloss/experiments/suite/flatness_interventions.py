@@ -20,7 +20,7 @@ from isoloss.experiments.scale import STANDARDISED, Scale
 from isoloss.experiments.schedules import Schedule, first_step
 from isoloss.experiments.shared.claims import premise_of_loss
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
-from isoloss.experiments.shared.language_runs import ScaleName, at_scales, rounds_at
+from isoloss.experiments.shared.language_runs import ScaleName, at_scales, rounds_at, seeds_at
 from isoloss.experiments.statistics.across_models import PerDoubling
 from isoloss.experiments.statistics.along_runs import in_points
 from isoloss.measurements.accuracy import Standardised
@@ -50,7 +50,6 @@ class Interventions:
     """
 
     width: int
-    seeds: tuple[int, ...]
     schedule: Schedule
     time: float
     regularised_batch: int
@@ -175,7 +174,6 @@ def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 
 SMOKE = Interventions(
     width=16,
-    seeds=(3, 4),
     schedule=Schedule(0.4, 8),
     time=0.02,
     regularised_batch=8,
@@ -185,7 +183,6 @@ SMOKE = Interventions(
 
 LAPTOP = Interventions(
     width=32,
-    seeds=(121, 122, 123, 124, 125),
     schedule=Schedule(0.4, 64),
     time=0.3,
     regularised_batch=256,
@@ -195,14 +192,11 @@ LAPTOP = Interventions(
 )
 """The window is of the raw weights' loss; docs/pilots.md has why."""
 
-NIGHT = replace(
-    LAPTOP, seeds=tuple(range(251, 261)), time=1.0, sharpened=replace(LAPTOP.sharpened, strength=3.0)
-)
+NIGHT = replace(LAPTOP, time=1.0, sharpened=replace(LAPTOP.sharpened, strength=3.0))
 """Three times as long, from the drift's starts, and sharpened less; docs/pilots.md has why."""
 
 PAPER = Interventions(
     width=512,
-    seeds=(21, 22, 23),
     schedule=Schedule(0.4, 512),
     time=0.3,
     regularised_batch=2048,
@@ -257,7 +251,7 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
             "used. The probes are the paper's and one on standardised features; both are also trained on few "
             "examples.",
         ),
-        runs=branched_runs(scale.grammar, (settings.width,), settings.seeds, settings.branches, quantities),
+        runs=branched_runs(scale.grammar, (settings.width,), scale.seeds, settings.branches, quantities),
         claims=CLAIMS,
         panels=intervention_panels,
     )
@@ -266,6 +260,7 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
 EXPERIMENT = Design(
     lambda scale: flatness_interventions(scale, AT[scale.name]),
     registered="7f9158ff015f95700c67d4b2bcc4b645f9fc7840",
+    seeds=seeds_at(smoke="3-4", laptop="121-125", night="251-260", gpu="21-23", paper="21-23"),
     earlier_seeds=rounds_at(night="211-220"),
     takes_a_language=True,
     picture=Picture(

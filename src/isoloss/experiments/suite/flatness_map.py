@@ -15,7 +15,7 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.polished_models import BETTER, MARGIN, PREMISES
 from isoloss.experiments.polished_panels import START, polished_rows
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.language_runs import at_scales, seeds_of
+from isoloss.experiments.shared.language_runs import at_scales, seeds_at
 from isoloss.experiments.statistics.along_runs import Among, in_points
 from isoloss.experiments.statistics.seed_bootstrap import Frames
 from isoloss.experiments.suite.flatten_polish import DECIDED, SMOKE
@@ -122,25 +122,19 @@ CLAIMS = (
 
 NARROW = replace(DECIDED, architectures=DECIDED.architectures[:1])
 
-AT = at_scales(
-    smoke=(SMOKE, seeds_of("3-4")),
-    laptop=(NARROW, seeds_of("641-645")),
-    night=(NARROW, seeds_of("701-710")),
-    gpu=(DECIDED, seeds_of("1-3")),
-    paper=(DECIDED, seeds_of("1-3")),
-)
+AT = at_scales(SMOKE, NARROW, NARROW, DECIDED, DECIDED)
 """At laptop scale on two languages. A pilot start with seed 900 on that without a price came to 3e-6 nats."""
 
 
 def flatness_map(scale: Scale) -> Experiment:
     """The flagship's models on languages that differ in what the loss pays for the label alone."""
-    as_in, seeds = AT[scale.name]
+    as_in = AT[scale.name]
     chosen = (PRICES[0], PRICES[-1]) if scale.name in ("smoke", "laptop") else PRICES
     sizes = scale.sizes
     followed = (sizes.loss(as_in.predicted), sizes.trace())
     downstream = (sizes.probe_of(TASK), *sizes.probes_beside(TASK))
     runs: tuple[PlannedRun, ...] = tuple(
-        run for priced in chosen for run in priced.models(as_in).runs(seeds, followed, downstream)
+        run for priced in chosen for run in priced.models(as_in).runs(scale.seeds, followed, downstream)
     )
     return Experiment(
         name="flatness-map",
@@ -173,6 +167,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 EXPERIMENT = Design(
     flatness_map,
     registered="d6fdd0d17b0d70c8d984d0b708d47843323b22bd",
+    seeds=seeds_at(smoke="3-4", laptop="641-645", night="701-710", gpu="1-3", paper="1-3"),
     picture=Picture(
         "map",
         "Accuracy against the trace at equal KL, where the task's features lower the loss and where not",
