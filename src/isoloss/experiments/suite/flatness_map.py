@@ -1,6 +1,5 @@
 """When does flatness matter? Its effect at equal knowledge, over what the loss pays for the features."""
 
-import math
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -17,7 +16,7 @@ from isoloss.experiments.polished_panels import START, polished_rows
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import at_scales, seeds_at
 from isoloss.experiments.statistics.along_runs import Among, in_points
-from isoloss.experiments.statistics.seed_bootstrap import Frames
+from isoloss.experiments.statistics.rank_correlation import Advantage
 from isoloss.experiments.suite.flatten_polish import DECIDED, SMOKE
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.random_grammar import with_independent_halves
@@ -72,12 +71,6 @@ AT_NO_PRICE, AT_THE_HIGHEST = (
 """The effect of a doubling of the trace at equal knowledge on one language."""
 
 
-def between_prices(runs: Frames) -> float:
-    """The effect where the task's features are for nothing, less that where the loss pays most for them."""
-    difference = AT_NO_PRICE(runs) - AT_THE_HIGHEST(runs)
-    return difference if math.isfinite(difference) else math.nan
-
-
 SLOPE = (
     "least-squares slope of the probe's accuracy over log2 trace, among the polished models of one start; an "
     "intercept for every start"
@@ -115,7 +108,7 @@ CLAIMS = (
         measure=f"{SLOPE}; where ignoring the root costs nothing, minus where it costs 0.018 nats",
         unit="percentage points per doubling of the trace",
         claimed=below(-MARGIN),
-        statistic=between_prices,
+        statistic=Advantage(AT_NO_PRICE, AT_THE_HIGHEST),
         reason="the margin within which an effect counts as none",
     ),
 )
