@@ -1,3 +1,5 @@
+from itertools import product
+
 import polars as pl
 import pytest
 
@@ -10,24 +12,14 @@ from isoloss.measurements.room_and_price import price
 
 def frames(points: dict[str, float]) -> list[pl.DataFrame]:
     """A polished model per language, seed and branch, whose accuracy changes by so many points a doubling."""
-    return [
-        pl.DataFrame(
-            {
-                "run": [f"{name}-{seed}-{branch}"],
-                "language": [name],
-                "width": [48],
-                "seed": [seed],
-                STAGE: [POLISHED],
-                "branch": [branch],
-                "trace": [2.0 ** (4 + doublings)],
-                "kl": [5e-6],
-                "accuracy": [0.8 + seed / 50 + points[name] * doublings / 100],
-            }
-        )
-        for name in points
-        for seed in (1, 2, 3)
-        for branch, doublings in (("flattened", 0.0), ("noise switched off", 1.5), ("sharpened", 2.5))
-    ]
+    branches = (("flattened", 0.0), ("noise switched off", 1.5), ("sharpened", 2.5))
+    found = []
+    for name, seed, (branch, doublings) in product(points, (1, 2, 3), branches):
+        told = {"run": f"{name}-{seed}-{branch}", "language": name, "width": 48, "seed": seed}
+        told |= {STAGE: POLISHED, "branch": branch, "trace": 2.0 ** (4 + doublings), "kl": 5e-6}
+        accuracy = 0.8 + seed / 50 + points[name] * doublings / 100
+        found.append(pl.DataFrame([{**told, "accuracy": accuracy}]))
+    return found
 
 
 def test_effects_are_those_of_each_language() -> None:

@@ -23,18 +23,10 @@ from tiny_scale import tiny_scale
 
 
 def a_run(seed: int, width: int, accuracies: list[float], untrained: float, kl: float) -> pl.DataFrame:
-    steps = len(accuracies)
-    return pl.DataFrame(
-        {
-            "seed": [seed] * steps,
-            "width": [width] * steps,
-            "step": [2**place for place in range(steps)],
-            "loss": [2.0] * steps,
-            "kl": [kl] * steps,
-            "accuracy_sst_2": accuracies,
-            "accuracy_sst_2_untrained": [None] * (steps - 1) + [untrained],
-        }
-    )
+    places = range(len(accuracies))
+    columns = {"step": [2**place for place in places], "accuracy_sst_2": accuracies}
+    columns |= {"accuracy_sst_2_untrained": [None for _ in places[1:]] + [untrained]}
+    return pl.DataFrame({"seed": seed, "width": width, "loss": 2.0, "kl": kl, **columns})
 
 
 def test_the_claims_are_gains_over_the_untrained_and_undefined_where_nothing_has_converged(
